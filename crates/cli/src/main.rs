@@ -1,0 +1,3 @@
+//! The `levada` binary.
+
+fn main() {}
