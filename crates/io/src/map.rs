@@ -1,0 +1,160 @@
+//! A file mapped into memory, shared and writable: what the log's indexes live in.
+//!
+//! One thread appends while any number of threads read. Every access goes through whole aligned words
+//! with relaxed atomic loads and stores, so that a race between them is a stale value and never undefined behaviour;
+//! what orders them is the caller's: write the entry, then publish the count with a releasing store, and read the
+//! count with an acquiring load before reading entries below it.
+//!
+//! The file must not be cut below what is still being read: touching a page that lies wholly behind the end
+//! of the file raises `SIGBUS`. [`FileMap::create`] allocates the blocks first, so that a full disk is an error
+//! there and not a signal later.
+
+use std::fs::File;
+use std::io;
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use crate::sys::mapping::Mapping;
+
+/// A shared writable mapping of the first `len` bytes of a file.
+///
+/// Positions are bytes from the start. A position that does not fit is a bug of the caller and panics, as indexing a slice does;
+/// check lengths that came from disk against [`FileMap::len`] first.
+#[derive(Debug)]
+pub struct FileMap {
+    words: Mapping,
+    len: usize,
+}
+
+impl FileMap {
+    /// Maps `len` bytes of `file` after growing it to at least that length with real blocks (`fallocate`).
+    ///
+    /// Bytes that were there stay; new ones are zero.
+    ///
+    /// # Errors
+    /// A full disk, a file that is not open for reading and writing, or `len` of 0.
+    pub fn create(file: &File, len: usize) -> io::Result<FileMap> {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len as u64) {
+            Ok(()) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeroes(file, len as u64)?,
+            Err(errno) => return Err(errno.into()),
+        }
+        FileMap::open(file, len)
+    }
+
+    /// Maps the first `len` bytes of `file`, which must be at least that long.
+    ///
+    /// The mapping stays when `file` is closed.
+    ///
+    /// # Errors
+    /// A file shorter than `len` (`UnexpectedEof`), one that is not open for reading and writing, or `len` of 0.
+    pub fn open(file: &File, len: usize) -> io::Result<FileMap> {
+        let actual = file.metadata()?.len();
+        if actual < len as u64 {
+            let text = format!("cannot map {len} bytes of a file of {actual}");
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+        }
+        Ok(FileMap { words: Mapping::new(file, len)?, len })
+    }
+
+    /// The number of bytes that can be reached.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing can be reached; never so for a map that exists, since the kernel refuses empty ones.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The big-endian `u32` at `pos`.
+    pub fn read_u32_be(&self, pos: usize) -> u32 {
+        self.check(pos, 4);
+        if pos.is_multiple_of(4) {
+            return u32::from_be_bytes(self.words.load(pos / 4));
+        }
+        let mut bytes = [0; 4];
+        self.read_bytes(pos, &mut bytes);
+        u32::from_be_bytes(bytes)
+    }
+
+    /// The big-endian `i32` at `pos`.
+    pub fn read_i32_be(&self, pos: usize) -> i32 {
+        self.read_u32_be(pos).cast_signed()
+    }
+
+    /// The big-endian `u64` at `pos`, read as two halves: whole only if the writer has published it.
+    pub fn read_u64_be(&self, pos: usize) -> u64 {
+        u64::from(self.read_u32_be(pos)) << 32 | u64::from(self.read_u32_be(pos + 4))
+    }
+
+    /// The big-endian `i64` at `pos`, read as two halves: whole only if the writer has published it.
+    pub fn read_i64_be(&self, pos: usize) -> i64 {
+        self.read_u64_be(pos).cast_signed()
+    }
+
+    /// Copies the bytes from `pos` on into `into`.
+    pub fn read_bytes(&self, pos: usize, into: &mut [u8]) {
+        self.check(pos, into.len());
+        for (at, byte) in (pos..).zip(into) {
+            *byte = self.words.load(at / 4)[at % 4];
+        }
+    }
+
+    /// Copies `bytes` to `pos`. One thread writes at a time: two writers within the same four bytes would lose an update.
+    pub fn write_bytes(&self, pos: usize, bytes: &[u8]) {
+        self.check(pos, bytes.len());
+        let mut at = pos;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let inside = at % 4;
+            let (now, later) = rest.split_at(rest.len().min(4 - inside));
+            let mut word = if now.len() == 4 { [0; 4] } else { self.words.load(at / 4) };
+            word[inside..inside + now.len()].copy_from_slice(now);
+            self.words.store(at / 4, word);
+            at += now.len();
+            rest = later;
+        }
+    }
+
+    /// Writes `value` at `pos` in big-endian order.
+    pub fn write_u32_be(&self, pos: usize, value: u32) {
+        self.write_bytes(pos, &value.to_be_bytes());
+    }
+
+    /// Writes `value` at `pos` in big-endian order.
+    pub fn write_u64_be(&self, pos: usize, value: u64) {
+        self.write_bytes(pos, &value.to_be_bytes());
+    }
+
+    /// Waits until the kernel has written the changed pages to the device (`msync`). Blocks.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn flush(&self) -> io::Result<()> {
+        self.words.flush()
+    }
+
+    fn check(&self, pos: usize, count: usize) {
+        let inside = pos.checked_add(count).is_some_and(|end| end <= self.len);
+        assert!(inside, "{count} bytes at {pos} lie outside a map of {}", self.len);
+    }
+}
+
+/// Makes blocks real where the file system has no `fallocate`.
+fn write_zeroes(file: &File, len: u64) -> io::Result<()> {
+    use std::os::unix::fs::FileExt;
+
+    let zeroes = [0; 4096];
+    let mut at = file.metadata()?.len();
+    while at < len {
+        let count = zeroes.len().min(usize::try_from(len - at).unwrap_or(usize::MAX));
+        file.write_all_at(&zeroes[..count], at)?;
+        at += count as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Tests of the file mapping.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn mapped(len: usize) -> (File, FileMap) {
+    let file = tempfile::tempfile().unwrap();
+    let map = FileMap::create(&file, len).unwrap();
+    (file, map)
+}
+
+fn content(file: &File, len: usize) -> Vec<u8> {
+    use std::os::unix::fs::FileExt;
+
+    let mut bytes = vec![0; len];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+#[test]
+fn creates_real_blocks() {
+    let (file, map) = mapped(10_000);
+    assert_eq!(map.len(), 10_000);
+    assert!(!map.is_empty());
+    let meta = file.metadata().unwrap();
+    assert_eq!(meta.len(), 10_000);
+    assert!(std::os::unix::fs::MetadataExt::blocks(&meta) * 512 >= 10_000, "sparse");
+}
+
+#[test]
+fn zeroes_replace_a_missing_fallocate() {
+    let file = tempfile::tempfile().unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"kept", 0).unwrap();
+    write_zeroes(&file, 9_001).unwrap();
+    let bytes = content(&file, 9_001);
+    assert_eq!(&bytes[..4], b"kept");
+    assert!(bytes[4..].iter().all(|byte| *byte == 0));
+    assert_eq!(file.metadata().unwrap().len(), 9_001);
+}
+
+#[test]
+fn writes_reach_the_file_and_a_second_map() {
+    let (file, map) = mapped(64);
+    map.write_u32_be(4, 0x0102_0304);
+    map.write_u64_be(11, 0x1112_1314_1516_1718);
+    map.flush().unwrap();
+    let mut expected = vec![0; 64];
+    expected[4..8].copy_from_slice(&[1, 2, 3, 4]);
+    expected[11..19].copy_from_slice(&[0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]);
+    assert_eq!(content(&file, 64), expected);
+    let again = FileMap::open(&file, 64).unwrap();
+    assert_eq!(again.read_u32_be(4), 0x0102_0304);
+    assert_eq!(again.read_u64_be(11), 0x1112_1314_1516_1718);
+}
+
+#[test]
+fn signed_values_keep_their_sign() {
+    let (_file, map) = mapped(12);
+    map.write_bytes(0, &(-5_i32).to_be_bytes());
+    map.write_bytes(4, &(-6_i64).to_be_bytes());
+    assert_eq!((map.read_i32_be(0), map.read_i64_be(4)), (-5, -6));
+}
+
+#[test]
+fn open_refuses_a_short_file() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(9).unwrap();
+    assert_eq!(FileMap::open(&file, 10).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    assert!(FileMap::open(&file, 0).is_err());
+}
+
+#[test]
+#[should_panic(expected = "4 bytes at 61 lie outside a map of 64")]
+fn a_position_outside_panics() {
+    mapped(64).1.read_u32_be(61);
+}
+
+#[test]
+#[should_panic(expected = "outside a map")]
+fn a_position_that_overflows_panics() {
+    mapped(64).1.read_u32_be(usize::MAX - 1);
+}
+
+#[test]
+fn published_entries_are_whole_for_other_threads() {
+    const ENTRIES: usize = 20_000;
+    let (_file, map) = mapped(ENTRIES * 12);
+    let shared = Arc::new((map, AtomicUsize::new(0)));
+    let reader = {
+        let shared = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            let (map, published) = &*shared;
+            loop {
+                let count = published.load(Ordering::Acquire);
+                if count > 0 {
+                    let last = count - 1;
+                    assert_eq!(map.read_u64_be(last * 12), last as u64 * 0x1_0000_0001);
+                    assert_eq!(map.read_u32_be(last * 12 + 8), u32::try_from(last).unwrap());
+                }
+                if count == ENTRIES {
+                    break;
+                }
+            }
+        })
+    };
+    let (map, published) = &*shared;
+    for entry in 0..ENTRIES {
+        map.write_u64_be(entry * 12, entry as u64 * 0x1_0000_0001);
+        map.write_u32_be(entry * 12 + 8, u32::try_from(entry).unwrap());
+        published.store(entry + 1, Ordering::Release);
+    }
+    reader.join().unwrap();
+}
+
+proptest! {
+    #[test]
+    fn behaves_like_a_byte_array(
+        len in 1_usize..200,
+        writes in prop::collection::vec((0_usize..200, prop::collection::vec(any::<u8>(), 0..30)), 0..20),
+    ) {
+        let (file, map) = mapped(len);
+        let mut model = vec![0; len];
+        for (pos, bytes) in writes.iter().filter(|(pos, bytes)| pos + bytes.len() <= len) {
+            map.write_bytes(*pos, bytes);
+            model[*pos..pos + bytes.len()].copy_from_slice(bytes);
+        }
+        let mut seen = vec![0; len];
+        map.read_bytes(0, &mut seen);
+        prop_assert_eq!(&seen, &model);
+        prop_assert_eq!(content(&file, len), model);
+    }
+}

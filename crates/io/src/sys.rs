@@ -1,0 +1,7 @@
+//! The only unsafe code in the repository: mappings, signal masks and the calls that `rustix` does not wrap.
+//!
+//! Each function here is safe to call with any arguments. One unsafe operation a block, and the comment before it names
+//! its preconditions and who upholds them.
+#![allow(unsafe_code)]
+
+pub(crate) mod mapping;

@@ -1,0 +1,65 @@
+//! A shared file mapping seen as a slice of atomic words.
+
+use std::fs::File;
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
+
+/// Owns one `MAP_SHARED` mapping until dropped.
+///
+/// All accesses have one size (four aligned bytes), because atomics of different sizes on the same memory may not race.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    base: NonNull<AtomicU32>,
+    bytes: usize,
+}
+
+// SAFETY: the memory belongs to the process, not to a thread; `Mapping` owns it alone and unmapping may happen on any thread.
+unsafe impl Send for Mapping {}
+// SAFETY: shared access is by `AtomicU32` loads and stores only, which may race.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `bytes` bytes of `file` for reading and writing; the caller has checked that the file is that long.
+    pub(crate) fn new(file: &File, bytes: usize) -> io::Result<Mapping> {
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so no existing memory
+        // changes; the result is checked by rustix.
+        let start = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, prot, flags, file, 0) }?;
+        let base = NonNull::new(start.cast::<AtomicU32>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Mapping { base, bytes })
+    }
+
+    /// The bytes of word `index`, in the order they have in the file.
+    pub(crate) fn load(&self, index: usize) -> [u8; 4] {
+        self.words()[index].load(Ordering::Relaxed).to_ne_bytes()
+    }
+
+    /// Replaces the bytes of word `index`.
+    pub(crate) fn store(&self, index: usize, bytes: [u8; 4]) {
+        self.words()[index].store(u32::from_ne_bytes(bytes), Ordering::Relaxed);
+    }
+
+    /// Writes changed pages to the device and waits.
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        // SAFETY: base and length are those of the mapping that `self` owns, so the range is mapped.
+        unsafe { rustix::mm::msync(self.base.as_ptr().cast(), self.bytes, MsyncFlags::SYNC) }?;
+        Ok(())
+    }
+
+    fn words(&self) -> &[AtomicU32] {
+        // SAFETY: `base` is page-aligned and the mapping covers whole pages, so rounding the length up to a word stays inside
+        // it; the memory is initialised (file content or zeroes), lives as long as `self`, and is only reached as `AtomicU32`.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.bytes.div_ceil(4)) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is the one `new` mapped, no reference into it outlives `self`, and it is unmapped once.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+        debug_assert!(unmapped.is_ok(), "munmap of our own range cannot fail");
+    }
+}
