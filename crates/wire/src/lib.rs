@@ -1,1 +1,3 @@
 //! Kafka's wire protocol.
+
+pub mod primitives;
