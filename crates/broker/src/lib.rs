@@ -1,1 +1,2 @@
 //! The broker.
+pub mod group;

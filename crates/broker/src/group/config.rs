@@ -1,0 +1,38 @@
+//! The settings a group coordinator obeys, as plain numbers.
+
+/// Settings of a group coordinator; the defaults are Kafka's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupConfig {
+    /// How long the first rebalance of an empty group waits for more members
+    /// (`group.initial.rebalance.delay.ms`).
+    pub initial_rebalance_delay_ms: i64,
+    /// Smallest session timeout a member may ask for (`group.min.session.timeout.ms`).
+    pub min_session_timeout_ms: i32,
+    /// Largest session timeout a member may ask for (`group.max.session.timeout.ms`).
+    pub max_session_timeout_ms: i32,
+    /// Most members a group may have (`group.max.size`).
+    pub max_size: usize,
+    /// How long a member that has never been told its id may wait in a join.
+    pub new_member_join_timeout_ms: i64,
+    /// Longest metadata of a commit, in UTF-16 units as Kafka counts (`offset.metadata.max.bytes`).
+    pub offset_metadata_max_bytes: usize,
+    /// How long offsets outlive the last member (`offsets.retention.minutes`).
+    pub offsets_retention_ms: i64,
+    /// How often expired offsets are looked for (`offsets.retention.check.interval.ms`).
+    pub offsets_retention_check_interval_ms: i64,
+}
+
+impl Default for GroupConfig {
+    fn default() -> Self {
+        Self {
+            initial_rebalance_delay_ms: 3_000,
+            min_session_timeout_ms: 6_000,
+            max_session_timeout_ms: 1_800_000,
+            max_size: i32::MAX as usize,
+            new_member_join_timeout_ms: 300_000,
+            offset_metadata_max_bytes: 4_096,
+            offsets_retention_ms: 7 * 24 * 60 * 60 * 1_000,
+            offsets_retention_check_interval_ms: 600_000,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What a group coordinator refuses, and why a record could not be stored.
+
+/// A refusal by a group coordinator. Each one is an error code of Kafka's, named after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
+pub enum GroupError {
+    /// `COORDINATOR_LOAD_IN_PROGRESS`: the partition's records are still being replayed.
+    #[error("the group coordinator is still loading")]
+    CoordinatorLoadInProgress,
+    /// `COORDINATOR_NOT_AVAILABLE`: try again.
+    #[error("the group coordinator is not available")]
+    CoordinatorNotAvailable,
+    /// `NOT_COORDINATOR`: look for the coordinator again.
+    #[error("this broker does not coordinate the group")]
+    NotCoordinator,
+    /// `INVALID_GROUP_ID`
+    #[error("the group id is invalid")]
+    InvalidGroupId,
+    /// `GROUP_ID_NOT_FOUND`
+    #[error("the group does not exist")]
+    GroupIdNotFound,
+    /// `NON_EMPTY_GROUP`
+    #[error("the group is not empty")]
+    NonEmptyGroup,
+    /// `GROUP_MAX_SIZE_REACHED`
+    #[error("the group has as many members as it may have")]
+    GroupMaxSizeReached,
+    /// `INVALID_SESSION_TIMEOUT`
+    #[error("the session timeout is outside the allowed range")]
+    InvalidSessionTimeout,
+    /// `MEMBER_ID_REQUIRED`: join again with the id that comes with this answer.
+    #[error("the group member needs a valid member id before it can join")]
+    MemberIdRequired,
+    /// `UNKNOWN_MEMBER_ID`
+    #[error("the coordinator does not know this member")]
+    UnknownMemberId,
+    /// `FENCED_INSTANCE_ID`: another member has taken over this group instance id.
+    #[error("another member with the same group instance id has taken over")]
+    FencedInstanceId,
+    /// `ILLEGAL_GENERATION`
+    #[error("the group generation is not the current one")]
+    IllegalGeneration,
+    /// `INCONSISTENT_GROUP_PROTOCOL`
+    #[error("the member's protocols have nothing in common with the group's")]
+    InconsistentGroupProtocol,
+    /// `REBALANCE_IN_PROGRESS`
+    #[error("the group is rebalancing")]
+    RebalanceInProgress,
+    /// `OFFSET_METADATA_TOO_LARGE`
+    #[error("the metadata of the offset commit is too large")]
+    OffsetMetadataTooLarge,
+    /// `UNSTABLE_OFFSET_COMMIT`: a transaction with a commit for this partition is still open.
+    #[error("an open transaction has a pending commit for this partition")]
+    UnstableOffsetCommit,
+    /// `GROUP_SUBSCRIBED_TO_TOPIC`: the offset is in use by a member of the group.
+    #[error("the group is subscribed to the topic")]
+    GroupSubscribedToTopic,
+    /// `UNKNOWN_SERVER_ERROR`
+    #[error("the group coordinator could not carry out the request")]
+    UnknownServerError,
+}
+
+/// Why the records of an [`Action::Persist`](super::Action::Persist) were not appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PersistFailure {
+    /// The partition cannot take records just now (timeout, too few replicas, not yet created).
+    #[error("the offsets partition cannot take records just now")]
+    Unavailable,
+    /// This broker no longer leads the partition, or its disk has failed.
+    #[error("this broker cannot write the offsets partition any more")]
+    Lost,
+    /// The batch is larger than the partition accepts.
+    #[error("the records are larger than the offsets partition accepts")]
+    TooLarge,
+}
+
+impl From<PersistFailure> for GroupError {
+    fn from(failure: PersistFailure) -> Self {
+        match failure {
+            PersistFailure::Unavailable => Self::CoordinatorNotAvailable,
+            PersistFailure::Lost => Self::NotCoordinator,
+            PersistFailure::TooLarge => Self::UnknownServerError,
+        }
+    }
+}

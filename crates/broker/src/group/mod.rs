@@ -1,0 +1,22 @@
+//! Consumer groups: who is a member, which generation it is, what has been committed.
+//!
+//! Everything here is a state machine without clock, socket or disk. A driver owns one
+//! [`Coordinator`] for each partition of `__consumer_offsets` it leads and does three things for it:
+//! it feeds [`Event`]s together with the time, it carries out the [`Action`]s that come back (append
+//! the records, answer the tickets), and it calls again when [`Coordinator::deadline`] is due.
+//!
+//! [`Coordinator`]: coordinator::Coordinator
+//! [`Coordinator::deadline`]: coordinator::Coordinator::deadline
+
+pub mod config;
+pub mod coordinator;
+pub mod error;
+pub mod event;
+pub mod records;
+pub mod request;
+
+pub use config::GroupConfig;
+pub use coordinator::{Coordinator, partition_for};
+pub use error::{GroupError, PersistFailure};
+pub use event::{Action, EncodedRecord, Event, Outcome, PersistId, Ticket};
+pub use request::Request;

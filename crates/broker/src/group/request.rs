@@ -1,0 +1,429 @@
+//! Requests to a group coordinator and their outcomes, independent of any wire version.
+//!
+//! An API file maps its message to one of these and the outcome back. Where versions of an API differ
+//! in behaviour, the request carries the version; where they differ only in fields, the API file decides.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::error::GroupError;
+use super::event::{Event, Outcome, Ticket};
+
+/// A request that waits for an outcome; lets a driver offer one generic call.
+pub trait Request: Sized {
+    /// What the request is answered with.
+    type Outcome;
+
+    /// The group the request is about; it decides the coordinator's partition. For a request about
+    /// several groups, the first one: the caller has sorted them by partition.
+    fn group_id(&self) -> &str;
+
+    /// The event that asks a coordinator.
+    fn event(self, ticket: Ticket) -> Event;
+
+    /// The answer of this request's kind; none if the outcome belongs to another request.
+    fn outcome(outcome: Outcome) -> Option<Self::Outcome>;
+
+    /// The answer that refuses the whole request.
+    fn refused(&self, error: GroupError) -> Self::Outcome;
+}
+
+/// JoinGroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinRequest {
+    /// Version of the request: from 4 on new members must come back with the id they are given, from 9 on a
+    /// static leader that returns is told to skip the assignment.
+    pub api_version: i16,
+    /// The group.
+    pub group_id: String,
+    /// The member; empty for a new one.
+    pub member_id: String,
+    /// Name of a static member.
+    pub group_instance_id: Option<String>,
+    /// Client id from the request header.
+    pub client_id: String,
+    /// Where the request came from, as Kafka writes it: `/10.0.0.1`.
+    pub client_host: String,
+    /// A member silent for so long is removed.
+    pub session_timeout_ms: i32,
+    /// How long the group waits for this member to join again.
+    pub rebalance_timeout_ms: i32,
+    /// Opaque kind of group: `consumer`, `connect`, `sr`.
+    pub protocol_type: String,
+    /// What the member can do, best first.
+    pub protocols: Vec<Protocol>,
+    /// A fresh random value: becomes part of the member id if one has to be made.
+    pub nonce: Uuid,
+}
+
+/// One protocol (for consumers: an assignor) a member offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Protocol {
+    /// The name members vote for.
+    pub name: String,
+    /// Opaque to the broker; handed to the leader.
+    pub metadata: Bytes,
+}
+
+/// Answer to [`JoinRequest`]; sent once the group has a new generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinOutcome {
+    /// None: the member is part of the generation.
+    pub error: Option<GroupError>,
+    /// The generation; -1 with most errors.
+    pub generation: i32,
+    /// Kind of group (sent from version 7 on).
+    pub protocol_type: Option<String>,
+    /// The protocol that won the vote (below version 7 an absent name is sent as "").
+    pub protocol_name: Option<String>,
+    /// Member id of the leader; empty with most errors.
+    pub leader: String,
+    /// The leader must not assign, only sync (sent from version 9 on).
+    pub skip_assignment: bool,
+    /// The member's id, made by the coordinator if it had none.
+    pub member_id: String,
+    /// Everybody's metadata; for the leader only.
+    pub members: Vec<JoinedMember>,
+}
+
+/// A member as the leader sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinedMember {
+    /// The member's id.
+    pub member_id: String,
+    /// Name of a static member (sent from version 5 on).
+    pub group_instance_id: Option<String>,
+    /// The member's metadata for the chosen protocol.
+    pub metadata: Bytes,
+}
+
+impl JoinOutcome {
+    /// An answer that carries nothing but an error and a member id.
+    pub fn error(member_id: impl Into<String>, error: GroupError) -> Self {
+        Self {
+            error: Some(error),
+            generation: -1,
+            protocol_type: None,
+            protocol_name: None,
+            leader: String::new(),
+            skip_assignment: false,
+            member_id: member_id.into(),
+            members: Vec::new(),
+        }
+    }
+}
+
+/// SyncGroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncRequest {
+    /// The group.
+    pub group_id: String,
+    /// The member.
+    pub member_id: String,
+    /// Name of a static member.
+    pub group_instance_id: Option<String>,
+    /// The generation the member believes in.
+    pub generation: i32,
+    /// Kind of group (version 5 and up).
+    pub protocol_type: Option<String>,
+    /// The chosen protocol (version 5 and up).
+    pub protocol_name: Option<String>,
+    /// Member id and its assignment; from the leader only.
+    pub assignments: Vec<(String, Bytes)>,
+}
+
+/// Answer to [`SyncRequest`]; followers get it once the leader's assignment has been stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncOutcome {
+    /// None: the assignment is valid.
+    pub error: Option<GroupError>,
+    /// Kind of group (sent from version 5 on).
+    pub protocol_type: Option<String>,
+    /// The chosen protocol (sent from version 5 on).
+    pub protocol_name: Option<String>,
+    /// Opaque to the broker.
+    pub assignment: Bytes,
+}
+
+impl SyncOutcome {
+    /// An answer that carries nothing but an error.
+    pub fn error(error: GroupError) -> Self {
+        Self { error: Some(error), protocol_type: None, protocol_name: None, assignment: Bytes::new() }
+    }
+}
+
+/// Heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeartbeatRequest {
+    /// The group.
+    pub group_id: String,
+    /// The member.
+    pub member_id: String,
+    /// Name of a static member.
+    pub group_instance_id: Option<String>,
+    /// The generation the member believes in.
+    pub generation: i32,
+}
+
+/// Answer to [`HeartbeatRequest`].
+pub type HeartbeatOutcome = Result<(), GroupError>;
+
+/// LeaveGroup. Versions below 3 name exactly one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaveRequest {
+    /// The group.
+    pub group_id: String,
+    /// Who leaves.
+    pub members: Vec<LeavingMember>,
+}
+
+/// One member of a [`LeaveRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeavingMember {
+    /// The member; empty when a static member is removed by name.
+    pub member_id: String,
+    /// Name of a static member.
+    pub group_instance_id: Option<String>,
+}
+
+/// Answer to [`LeaveRequest`]: one entry a member, in the order asked. Below version 3 the only member's error is
+/// the error of the response.
+pub type LeaveOutcome = Result<Vec<LeftMember>, GroupError>;
+
+/// What became of one leaving member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftMember {
+    /// As asked.
+    pub member_id: String,
+    /// As asked.
+    pub group_instance_id: Option<String>,
+    /// None: the member has left.
+    pub error: Option<GroupError>,
+}
+
+/// OffsetCommit. The caller has already taken out topics that do not exist or may not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitRequest {
+    /// Version of the request: from 9 on an unknown group is GROUP_ID_NOT_FOUND.
+    pub api_version: i16,
+    /// The group.
+    pub group_id: String,
+    /// The member; empty for a consumer that assigns its partitions itself.
+    pub member_id: String,
+    /// Name of a static member.
+    pub group_instance_id: Option<String>,
+    /// The generation the member believes in; -1 for a consumer that assigns its partitions itself.
+    pub generation: i32,
+    /// How long to keep the offsets (versions 2 to 4); none for the broker's own rule (-1 on the wire).
+    pub retention_ms: Option<i64>,
+    /// What to store.
+    pub topics: Vec<CommitTopic>,
+}
+
+/// One topic of a [`CommitRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitTopic {
+    /// Name of the topic.
+    pub name: String,
+    /// Id of the topic where the request named it by id (version 10 and up); nil otherwise.
+    pub topic_id: Uuid,
+    /// Its partitions.
+    pub partitions: Vec<CommitPartition>,
+}
+
+/// One partition of a [`CommitRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitPartition {
+    /// Which partition.
+    pub index: i32,
+    /// The next offset to read.
+    pub offset: i64,
+    /// Leader epoch of the last record read; -1 if unknown.
+    pub leader_epoch: i32,
+    /// Anything the client wants to keep.
+    pub metadata: Option<String>,
+}
+
+/// Answer to [`CommitRequest`]; an error of the whole request goes to every partition.
+pub type CommitOutcome = Result<Vec<CommittedTopic>, GroupError>;
+
+/// One topic of a [`CommitOutcome`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommittedTopic {
+    /// As asked.
+    pub name: String,
+    /// As asked.
+    pub topic_id: Uuid,
+    /// Partition and what hindered it, in the order asked.
+    pub partitions: Vec<(i32, Option<GroupError>)>,
+}
+
+/// OffsetFetch of one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchRequest {
+    /// The group.
+    pub group_id: String,
+    /// The member (version 9 and up).
+    pub member_id: Option<String>,
+    /// The member's epoch (version 9 and up); -1 otherwise.
+    pub member_epoch: i32,
+    /// What to look up; none for everything the group has committed.
+    pub topics: Option<Vec<FetchTopic>>,
+    /// Refuse partitions that an open transaction has a commit for.
+    pub require_stable: bool,
+}
+
+/// One topic of a [`FetchRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchTopic {
+    /// Name of the topic.
+    pub name: String,
+    /// Id of the topic where the request named it by id (version 10 and up); nil otherwise.
+    pub topic_id: Uuid,
+    /// Its partitions.
+    pub partitions: Vec<i32>,
+}
+
+/// Answer to [`FetchRequest`]. A group that does not exist has committed nothing: that is no error.
+pub type FetchOutcome = Result<Vec<FetchedTopic>, GroupError>;
+
+/// One topic of a [`FetchOutcome`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedTopic {
+    /// Name of the topic.
+    pub name: String,
+    /// As asked; nil when everything was asked for.
+    pub topic_id: Uuid,
+    /// Its partitions.
+    pub partitions: Vec<FetchedPartition>,
+}
+
+/// One partition of a [`FetchOutcome`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedPartition {
+    /// Which partition.
+    pub index: i32,
+    /// The committed offset; -1 if there is none.
+    pub offset: i64,
+    /// Leader epoch of the last record read; -1 if unknown.
+    pub leader_epoch: i32,
+    /// What the client wanted kept; empty if there is none.
+    pub metadata: String,
+    /// None: the offset, or its absence, is certain.
+    pub error: Option<GroupError>,
+}
+
+/// DeleteGroups, for groups of one coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteRequest {
+    /// The groups.
+    pub group_ids: Vec<String>,
+}
+
+/// Answer to [`DeleteRequest`]: group and what hindered it, in the order asked.
+pub type DeleteOutcome = Vec<(String, Option<GroupError>)>;
+
+macro_rules! request {
+    ($kind:ident -> $outcome:ty) => {
+        type Outcome = $outcome;
+
+        fn event(self, ticket: Ticket) -> Event {
+            Event::$kind(ticket, self)
+        }
+
+        fn outcome(outcome: Outcome) -> Option<$outcome> {
+            match outcome {
+                Outcome::$kind(outcome) => Some(outcome),
+                _ => None,
+            }
+        }
+    };
+}
+
+impl Request for JoinRequest {
+    request!(Join -> JoinOutcome);
+
+    fn group_id(&self) -> &str {
+        &self.group_id
+    }
+
+    fn refused(&self, error: GroupError) -> JoinOutcome {
+        JoinOutcome::error(self.member_id.clone(), error)
+    }
+}
+
+impl Request for SyncRequest {
+    request!(Sync -> SyncOutcome);
+
+    fn group_id(&self) -> &str {
+        &self.group_id
+    }
+
+    fn refused(&self, error: GroupError) -> SyncOutcome {
+        SyncOutcome::error(error)
+    }
+}
+
+impl Request for HeartbeatRequest {
+    request!(Heartbeat -> HeartbeatOutcome);
+
+    fn group_id(&self) -> &str {
+        &self.group_id
+    }
+
+    /// While the coordinator loads, a heartbeat is simply taken for good: the member keeps its session.
+    fn refused(&self, error: GroupError) -> HeartbeatOutcome {
+        match error {
+            GroupError::CoordinatorLoadInProgress => Ok(()),
+            error => Err(error),
+        }
+    }
+}
+
+impl Request for LeaveRequest {
+    request!(Leave -> LeaveOutcome);
+
+    fn group_id(&self) -> &str {
+        &self.group_id
+    }
+
+    fn refused(&self, error: GroupError) -> LeaveOutcome {
+        Err(error)
+    }
+}
+
+impl Request for CommitRequest {
+    request!(Commit -> CommitOutcome);
+
+    fn group_id(&self) -> &str {
+        &self.group_id
+    }
+
+    fn refused(&self, error: GroupError) -> CommitOutcome {
+        Err(error)
+    }
+}
+
+impl Request for FetchRequest {
+    request!(Fetch -> FetchOutcome);
+
+    fn group_id(&self) -> &str {
+        &self.group_id
+    }
+
+    fn refused(&self, error: GroupError) -> FetchOutcome {
+        Err(error)
+    }
+}
+
+impl Request for DeleteRequest {
+    request!(Delete -> DeleteOutcome);
+
+    fn group_id(&self) -> &str {
+        self.group_ids.first().map_or("", String::as_str)
+    }
+
+    fn refused(&self, error: GroupError) -> DeleteOutcome {
+        self.group_ids.iter().map(|id| (id.clone(), Some(error))).collect()
+    }
+}
