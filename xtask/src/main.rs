@@ -1,3 +1,48 @@
-//! Development tasks.
+//! Development tasks, run as `cargo xtask TASK`: `tidy` checks the house rules, `deps` installs what
+//! the tests need, `black-box` runs real clients against the release binary, `test` runs everything.
 
-fn main() {}
+mod deps;
+mod suite;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: cargo xtask TASK
+
+  tidy                 check the house rules (see CONTRIBUTING.md)
+  deps                 install what the tests need: Debian packages, Python clients, Java tools
+  black-box [ARGS]...  build the release binary and run real clients against it; ARGS go to cargo test
+  test                 everything: what .ci/run runs
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let rest = arguments.get(1..).unwrap_or_default();
+    let done = match arguments.first().map(String::as_str) {
+        Some("tidy") if rest.is_empty() => tidy::run(&root()),
+        Some("deps") if rest.is_empty() => deps::install(&root()),
+        Some("black-box") => suite::black_box(&root(), rest),
+        Some("test") if rest.is_empty() => suite::everything(&root()),
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            if !message.is_empty() {
+                eprintln!("error: {message}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The directory that holds the workspace's `Cargo.toml`.
+fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().expect("xtask lies one level below the root").to_path_buf()
+}

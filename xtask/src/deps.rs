@@ -1,0 +1,133 @@
+//! Installs what the black-box tests run: Debian packages, a Python virtual environment and Java jars.
+//!
+//! Everything lands in one cache directory outside the repository and is stamped with a hash of the
+//! file that lists it, so a second run neither installs anything nor needs a network.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A command that must work, and the Debian package that brings it.
+struct Tool {
+    probe: &'static [&'static str],
+    package: &'static str,
+}
+
+const TOOLS: [Tool; 5] = [
+    Tool { probe: &["java", "-version"], package: "default-jre-headless" },
+    Tool { probe: &["kcat", "-V"], package: "kcat" },
+    Tool { probe: &["mvn", "--version"], package: "maven" },
+    Tool { probe: &["python3", "-c", "import ensurepip, venv"], package: "python3-venv" },
+    Tool { probe: &["strace", "-V"], package: "strace" },
+];
+
+/// Installs whatever is missing. Returns at once when everything is there.
+pub(crate) fn install(root: &Path) -> Result<(), String> {
+    let cache = cache()?;
+    fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
+    packages()?;
+    stamped(&root.join("tests/requirements.txt"), &cache.join("python.stamp"), |list| {
+        python(list, &cache.join("python"))
+    })?;
+    stamped(&root.join("tests/pom.xml"), &cache.join("kafka.stamp"), |list| {
+        jars(list, &cache.join("kafka/libs"))
+    })
+}
+
+/// Where the clients are kept: `$LEVADA_TEST_CACHE`, or `~/.cache/levada-test`.
+fn cache() -> Result<PathBuf, String> {
+    if let Some(cache) = std::env::var_os("LEVADA_TEST_CACHE") {
+        return Ok(cache.into());
+    }
+    let home = std::env::var_os("HOME").ok_or("HOME is not set: set LEVADA_TEST_CACHE to a directory")?;
+    Ok(Path::new(&home).join(".cache/levada-test"))
+}
+
+fn packages() -> Result<(), String> {
+    let missing: Vec<&str> =
+        TOOLS.iter().filter(|tool| !works(tool.probe)).map(|tool| tool.package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err(format!(
+            "the tests need some Debian packages: sudo apt-get install {}",
+            missing.join(" ")
+        ));
+    }
+    say(&format!("apt-get install {}", missing.join(" ")));
+    run(Command::new("apt-get").args(["update", "-qq"]))?;
+    let mut apt = Command::new("apt-get");
+    apt.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&missing);
+    run(apt.env("DEBIAN_FRONTEND", "noninteractive"))?;
+    match TOOLS.iter().find(|tool| !works(tool.probe)) {
+        None => Ok(()),
+        Some(tool) => {
+            Err(format!("`{}` still fails after {} was installed", tool.probe.join(" "), tool.package))
+        }
+    }
+}
+
+fn works(probe: &[&str]) -> bool {
+    let mut command = Command::new(probe[0]);
+    command.args(&probe[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Runs `install` unless `stamp` says that it has run for the present content of `list`.
+fn stamped(
+    list: &Path,
+    stamp: &Path,
+    install: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<(), String> {
+    let content = fs::read(list).map_err(|error| format!("{}: {error}", list.display()))?;
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    let hash = format!("{:016x}\n", hasher.finish());
+    if fs::read_to_string(stamp).is_ok_and(|old| old == hash) {
+        return Ok(());
+    }
+    install(list)?;
+    fs::write(stamp, hash).map_err(|error| format!("{}: {error}", stamp.display()))
+}
+
+fn python(requirements: &Path, target: &Path) -> Result<(), String> {
+    say(&format!("Python clients into {}", target.display()));
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(target))?;
+    let mut pip = Command::new(target.join("bin/pip"));
+    run(pip.args(["install", "--disable-pip-version-check", "--no-input", "--quiet", "-r"]).arg(requirements))
+}
+
+/// Copies the jars beside their final place and swaps them in, so that a broken download leaves none.
+fn jars(pom: &Path, target: &Path) -> Result<(), String> {
+    say(&format!("Java clients and tools into {}", target.display()));
+    let fresh = target.with_extension("new");
+    remove(&fresh)?;
+    let mut maven = Command::new("mvn");
+    maven.args(["--batch-mode", "--no-transfer-progress", "-f"]).arg(pom);
+    maven.args(["dependency:copy-dependencies", "-DincludeScope=runtime"]);
+    run(maven.arg(format!("-DoutputDirectory={}", fresh.display())))?;
+    remove(target)?;
+    fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
+}
+
+fn remove(directory: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("{}: {error}", directory.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn say(what: &str) {
+    eprintln!("    installing: {what}");
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.stdin(Stdio::null()).status().map_err(|error| format!("{name}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{name} failed: {status}")) }
+}

@@ -1,0 +1,69 @@
+//! Which crate may depend on which, and which may not know a kind of library at all.
+
+use toml::{Table, Value};
+
+use super::{Complaint, Source};
+
+/// A crate may use these crates of the workspace and no others.
+const EDGES: [(&str, &[&str]); 9] = [
+    ("levada", &["levada-broker", "levada-files", "levada-io", "levada-lab", "levada-log", "levada-wire"]),
+    ("levada-broker", &["levada-io", "levada-log", "levada-wire"]),
+    ("levada-files", &["levada-io"]),
+    ("levada-io", &[]),
+    ("levada-lab", &["levada-io", "levada-log", "levada-wire"]),
+    ("levada-log", &["levada-io"]),
+    ("levada-tests", &[]),
+    ("levada-wire", &[]),
+    ("xtask", &[]),
+];
+
+/// Libraries that only these crates may know.
+const OWNED: [(&str, &[&str]); 5] = [
+    ("tokio", &["levada", "levada-broker", "levada-files", "levada-lab"]),
+    ("axum", &["levada-broker"]),
+    ("kafka-wire", &["levada-wire"]),
+    ("kafka-wire-core", &["levada-wire"]),
+    ("kafka-protocol", &["levada-wire"]),
+];
+
+const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
+
+pub(super) fn check(source: &Source) -> Vec<Complaint> {
+    let manifest: Table = match source.text.parse() {
+        Ok(manifest) => manifest,
+        Err(error) => return vec![source.complaint(1, format!("no manifest: {error}"))],
+    };
+    let Some(name) = manifest.get("package").and_then(|package| package.get("name")).and_then(Value::as_str)
+    else {
+        return Vec::new();
+    };
+    if name == "levada-fuzz" {
+        return Vec::new();
+    }
+    let Some((_, allowed)) = EDGES.iter().find(|(user, _)| *user == name) else {
+        return vec![source.complaint(1, format!("crate {name} has no place in the table of edges"))];
+    };
+    let complain = |dependency: &String| {
+        let line = source.text.lines().position(|line| line.starts_with(dependency.as_str()));
+        let what = if dependency.starts_with("levada") {
+            let inner = dependency == "levada" || !allowed.contains(&dependency.as_str());
+            inner.then(|| format!("{name} must not depend on {dependency}"))
+        } else {
+            let owner = OWNED.iter().find(|(library, users)| library == dependency && !users.contains(&name));
+            owner.map(|(library, users)| format!("{library} is only for {}", users.join(", ")))
+        };
+        what.map(|what| source.complaint(line.unwrap_or(0) + 1, what))
+    };
+    dependencies(&manifest).iter().filter_map(complain).collect()
+}
+
+/// The names of all dependencies, whatever they are renamed to, also those of one platform only.
+fn dependencies(manifest: &Table) -> Vec<String> {
+    let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
+    let tables = targets.filter_map(Value::as_table).chain([manifest]);
+    let lists = tables.flat_map(|table| TABLES.iter().filter_map(|list| table.get(*list)?.as_table()));
+    let real = |(key, value): (&String, &Value)| {
+        value.get("package").and_then(Value::as_str).unwrap_or(key).to_string()
+    };
+    lists.flatten().map(real).collect()
+}

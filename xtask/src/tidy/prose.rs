@@ -1,0 +1,126 @@
+//! What the repository says to people: links lead somewhere, the changelog is kept, nothing is left "to
+//! do", and nobody's own machine shows through.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use super::{Complaint, Source};
+
+/// Places on somebody's machine. Split, so that this file does not break its own rule.
+const MACHINE: [&str; 4] =
+    [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/wo", "rk/"), concat!("/Us", "ers/")];
+
+/// A note to oneself belongs in the tracker. Split for the same reason.
+const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+
+/// Hosts that documents may link to: specifications, manuals and sources that people can look up.
+const HOSTS: [&str; 12] = [
+    "127.0.0.1",
+    "cwiki.apache.org",
+    "doc.rust-lang.org",
+    "docs.rs",
+    "git.kernel.org",
+    "github.com",
+    "issues.apache.org",
+    "kafka.apache.org",
+    "keepachangelog.com",
+    "man7.org",
+    "semver.org",
+    "www.apache.org",
+];
+
+/// Rules for every text file.
+pub(super) fn check_text(source: &Source) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let generated = source.path.ends_with("Cargo.lock") || source.path.ends_with("LICENSE");
+    for (index, line) in source.text.lines().enumerate() {
+        if generated {
+            break;
+        }
+        let words = || line.split(|c: char| !c.is_ascii_alphanumeric());
+        if let Some(word) = UNFINISHED.iter().find(|word| words().any(|found| found == **word)) {
+            complaints.push(source.complaint(index + 1, format!("{word}: finish it or file it")));
+        }
+        if let Some(place) = MACHINE.iter().find(|place| line.contains(**place)) {
+            complaints.push(source.complaint(index + 1, format!("{place}… is a place on one machine")));
+        }
+    }
+    complaints
+}
+
+/// Rules for the documents, which may refer to each other.
+pub(super) fn check_documents(sources: &[Source]) -> Vec<Complaint> {
+    let paths: BTreeSet<&Path> = sources.iter().map(|source| source.path.as_path()).collect();
+    let mut complaints = Vec::new();
+    for source in sources.iter().filter(|source| source.has_extension("md")) {
+        for (line, target) in links(&source.text) {
+            if let Some(what) = broken(source, target, sources, &paths) {
+                complaints.push(source.complaint(line, what));
+            }
+        }
+    }
+    match sources.iter().find(|source| source.path == Path::new("CHANGELOG.md")) {
+        Some(log) if log.text.lines().any(|line| line == "## [Unreleased]") => {}
+        Some(log) => complaints.push(log.complaint(1, "the changelog has a section `## [Unreleased]`")),
+        None => complaints.push(Complaint {
+            path: "CHANGELOG.md".into(),
+            line: 1,
+            what: "there is a changelog".to_string(),
+        }),
+    }
+    complaints
+}
+
+/// The targets of `[text](target)` outside code blocks, with their lines.
+fn links(text: &str) -> Vec<(usize, &str)> {
+    let mut links = Vec::new();
+    let mut in_code = false;
+    for (index, line) in text.lines().enumerate() {
+        in_code ^= line.trim_start().starts_with("```");
+        if in_code {
+            continue;
+        }
+        let targets = line.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        links.extend(targets.map(|(target, _)| (index + 1, target)));
+    }
+    links
+}
+
+fn broken(source: &Source, target: &str, sources: &[Source], paths: &BTreeSet<&Path>) -> Option<String> {
+    if let Some((_, rest)) = target.split_once("://") {
+        let host = rest.split(['/', ':']).next().unwrap_or_default();
+        return (!HOSTS.contains(&host)).then(|| format!("{host} is no host that documents link to"));
+    }
+    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let folder = source.path.parent().unwrap_or(Path::new(""));
+    let path = if file.is_empty() { Some(source.path.clone()) } else { flat(&folder.join(file)) };
+    let exists = |path: &PathBuf| paths.iter().any(|other| other.starts_with(path));
+    let Some(path) = path.filter(exists) else {
+        return Some(format!("the link leads nowhere: {target}"));
+    };
+    let page = sources.iter().find(|page| page.path == path && page.has_extension("md"))?;
+    let found = anchor.is_empty() || headings(&page.text).any(|heading| heading == anchor);
+    (!found).then(|| format!("no such heading: {target}"))
+}
+
+/// Resolves `..` without asking the file system. `None`: the path leaves the repository.
+fn flat(path: &Path) -> Option<PathBuf> {
+    let mut flat = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => flat.pop().then_some(())?,
+            Component::CurDir => {}
+            other => flat.push(other),
+        }
+    }
+    Some(flat)
+}
+
+/// Headings in the form in which links name them.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    text.lines().filter(|line| line.starts_with('#')).map(|line| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
+}

@@ -1,0 +1,148 @@
+//! Small enough to see whole: a paragraph at the head of each file, limits on the length of files and
+//! functions and on parameters, and no `unwrap` outside tests.
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+use super::{Complaint, Source};
+
+const FUNCTION_LINES: usize = 70;
+const FILE_LINES: usize = 500;
+const PARAMETERS: usize = 5;
+
+/// A file whose head has such a line, with a reason, may be long: it lists entries of one form.
+const CATALOGUE: &str = "//! Catalogue: ";
+const REASON_CHARACTERS: usize = 20;
+
+pub(super) fn check(source: &Source, file: &syn::File) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    if !source.text.starts_with("//! ") {
+        complaints.push(source.complaint(1, "a file opens with a `//!` paragraph that says what it owns"));
+    }
+    let catalogue = is_catalogue(&source.text);
+    let lines = source.text.lines().count();
+    if lines > FILE_LINES && !catalogue && !source.is_test() {
+        let what = format!("{lines} lines: at most {FILE_LINES} (tests go into a sibling tests.rs)");
+        complaints.push(source.complaint(FILE_LINES + 1, what));
+    }
+    let mut shapes =
+        Shapes { source, catalogue, in_test: source.is_test(), in_trait_impl: false, complaints };
+    shapes.visit_file(file);
+    shapes.complaints
+}
+
+fn is_catalogue(text: &str) -> bool {
+    let mut head = text.lines().take_while(|line| line.starts_with("//!"));
+    head.any(|line| line.strip_prefix(CATALOGUE).is_some_and(|reason| reason.len() >= REASON_CHARACTERS))
+}
+
+/// Whether these attributes make an item test code.
+pub(super) fn is_test_item(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let path = attribute.path();
+        let condition = || attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"));
+        path.segments.last().is_some_and(|last| last.ident == "test") || path.is_ident("cfg") && condition()
+    })
+}
+
+struct Shapes<'a> {
+    source: &'a Source,
+    catalogue: bool,
+    in_test: bool,
+    in_trait_impl: bool,
+    complaints: Vec<Complaint>,
+}
+
+impl Shapes<'_> {
+    fn complain(&mut self, line: usize, what: String) {
+        self.complaints.push(self.source.complaint(line, what));
+    }
+
+    fn function(&mut self, signature: &syn::Signature, whole: proc_macro2::Span) {
+        let (first, last) = (signature.span().start().line, whole.end().line);
+        let (name, lines) = (&signature.ident, last + 1 - first);
+        if lines > FUNCTION_LINES && !self.catalogue {
+            self.complain(first, format!("fn {name} has {lines} lines: at most {FUNCTION_LINES}"));
+        }
+        let own = |input: &&syn::FnArg| matches!(input, syn::FnArg::Typed(_));
+        let parameters = signature.inputs.iter().filter(own).count();
+        if parameters > PARAMETERS && !self.in_trait_impl {
+            self.complain(first, format!("fn {name} has {parameters} parameters: at most {PARAMETERS}"));
+        }
+    }
+
+    fn unwrap(&mut self, line: usize) {
+        if !self.in_test {
+            let what = "no unwrap outside tests: return the error, or state the invariant with expect";
+            self.complain(line, what.to_string());
+        }
+    }
+
+    fn within(&mut self, in_test: bool, visit: impl FnOnce(&mut Self)) {
+        let before = self.in_test;
+        self.in_test |= in_test;
+        visit(self);
+        self.in_test = before;
+    }
+}
+
+impl<'ast> Visit<'ast> for Shapes<'_> {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        self.within(is_test_item(&item.attrs), |shapes| visit::visit_item_mod(shapes, item));
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.function(&item.sig, item.span());
+        self.within(is_test_item(&item.attrs), |shapes| visit::visit_item_fn(shapes, item));
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        // A trait dictates the parameters of its implementations.
+        let before = std::mem::replace(&mut self.in_trait_impl, item.trait_.is_some());
+        self.within(is_test_item(&item.attrs), |shapes| visit::visit_item_impl(shapes, item));
+        self.in_trait_impl = before;
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.function(&item.sig, item.span());
+        self.within(is_test_item(&item.attrs), |shapes| visit::visit_impl_item_fn(shapes, item));
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        self.function(&item.sig, item.span());
+        visit::visit_trait_item_fn(self, item);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        if call.method == "unwrap" && call.args.is_empty() {
+            self.unwrap(call.method.span().start().line);
+        }
+        visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_macro(&mut self, item: &'ast syn::Macro) {
+        for line in unwraps(item.tokens.clone()) {
+            self.unwrap(line);
+        }
+        visit::visit_macro(self, item);
+    }
+}
+
+/// The lines of `.unwrap()` among the tokens of a macro, which the parser does not look into.
+fn unwraps(tokens: TokenStream) -> Vec<usize> {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let mut lines = Vec::new();
+    for (index, token) in tokens.iter().enumerate() {
+        match (token, tokens.get(index + 1), tokens.get(index + 2)) {
+            (TokenTree::Group(group), ..) => lines.extend(unwraps(group.stream())),
+            (TokenTree::Punct(dot), Some(TokenTree::Ident(name)), Some(TokenTree::Group(arguments)))
+                if dot.as_char() == '.' && name == "unwrap" && arguments.stream().is_empty() =>
+            {
+                lines.push(name.span().start().line);
+            }
+            _ => {}
+        }
+    }
+    lines
+}

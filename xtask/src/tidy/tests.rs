@@ -1,0 +1,201 @@
+//! The repository keeps the rules, and each rule refuses a sample that breaks it.
+
+use super::{Complaint, Source, check, sources};
+
+#[test]
+fn the_repository_keeps_the_rules() {
+    let sources = sources(&crate::root()).unwrap();
+    assert!(sources.iter().any(|source| source.path == "xtask/src/tidy/tests.rs"));
+    let complaints: Vec<String> = check(&sources).iter().map(Complaint::to_string).collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// Complaints about files, given as (path, text), as `path:line: first words`.
+fn complaints(files: &[(&str, &str)]) -> Vec<String> {
+    let changelog = ("CHANGELOG.md", "## [Unreleased]\n");
+    let given = files.iter().any(|(path, _)| *path == "CHANGELOG.md");
+    let all = files.iter().chain((!given).then_some(&changelog));
+    let sources: Vec<Source> =
+        all.map(|(path, text)| Source { path: path.into(), text: (*text).to_string() }).collect();
+    check(&sources).iter().map(Complaint::to_string).collect()
+}
+
+fn refused(path: &str, text: &str, line: usize, words: &str) {
+    let found = complaints(&[(path, text)]);
+    let [only] = found.as_slice() else { panic!("one complaint about {text}: {found:?}") };
+    assert!(only.starts_with(&format!("{path}:{line}: ")) && only.contains(words), "{only}");
+}
+
+fn accepted(path: &str, text: &str) {
+    assert_eq!(complaints(&[(path, text)]), Vec::<String>::new(), "{text}");
+}
+
+const RS: &str = "crates/log/src/a.rs";
+const SYS: &str = "crates/io/src/sys/a.rs";
+
+#[test]
+fn files_open_with_a_paragraph() {
+    refused(RS, "fn a() {}\n", 1, "opens with");
+    refused(RS, "\n//! Late.\n", 1, "opens with");
+    accepted(RS, "//! What it owns.\n");
+}
+
+#[test]
+fn files_and_functions_are_short() {
+    let function = |lines: usize| format!("//! A.\nfn a() {{\n{}}}\n", "    b();\n".repeat(lines - 2));
+    accepted(RS, &function(70));
+    refused(RS, &function(71), 2, "71 lines");
+    let method =
+        |lines: usize| format!("//! A.\nimpl A {{\nfn a() {{\n{}}}\n}}\n", "    b();\n".repeat(lines - 2));
+    refused(RS, &method(71), 3, "71 lines");
+
+    let file = |lines: usize| format!("//! A.\n{}", "const A: u8 = 0;\n".repeat(lines - 1));
+    accepted(RS, &file(500));
+    refused(RS, &file(501), 501, "501 lines");
+    accepted("crates/log/src/a/tests.rs", &file(501));
+    accepted("crates/log/tests/a.rs", &file(501));
+    accepted("tests/tests/a.rs", &file(501));
+    refused("tests/src/a.rs", &file(501), 501, "501 lines");
+    accepted(RS, &format!("//! A.\n//! Catalogue: one entry per configuration key.\n{}", file(501)));
+    refused(RS, &format!("//! A.\n//! Catalogue: because.\n{}", file(499)), 501, "501 lines");
+}
+
+#[test]
+fn functions_have_few_parameters() {
+    accepted(RS, "//! A.\nimpl A { fn a(&self, a: u8, b: u8, c: u8, d: u8, e: u8) {} }\n");
+    refused(RS, "//! A.\nfn a(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {}\n", 2, "6 parameters");
+    refused(RS, "//! A.\ntrait A { fn a(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8); }\n", 2, "6 parameters");
+    accepted(RS, "//! A.\nimpl B for A { fn a(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {} }\n");
+}
+
+#[test]
+fn nothing_unwraps_outside_tests() {
+    refused(RS, "//! A.\nfn a() {\n    b().unwrap();\n}\n", 3, "unwrap");
+    refused(RS, "//! A.\nfn a() {\n    println!(\"{}\", b(c.unwrap()));\n}\n", 3, "unwrap");
+    accepted(RS, "//! A.\nfn a() { b().unwrap_or(1); }\n");
+    accepted(RS, "//! A.\n#[test]\nfn a() { b().unwrap(); }\n");
+    accepted(RS, "//! A.\n#[cfg(test)]\nmod tests { fn a() { b().unwrap(); } }\n");
+    refused(RS, "//! A.\n#[cfg(not(test))]\nmod a { fn a() { b().unwrap(); } }\n", 3, "unwrap");
+    accepted("crates/log/src/a/tests.rs", "//! A.\nfn a() { b().unwrap(); }\n");
+}
+
+#[test]
+fn names_have_a_subject() {
+    refused("crates/log/src/utils.rs", "//! A.\n", 1, "`utils`");
+    refused("crates/log/src/common/a.rs", "//! A.\n", 1, "`common`");
+    refused(RS, "//! A.\nmod helpers;\n", 2, "`helpers`");
+    refused(RS, "//! A.\nstruct SegmentManager;\n", 2, "`SegmentManager`");
+    refused(RS, "//! A.\nfn get_offset() {}\n", 2, "get_");
+    refused(RS, "//! A.\nimpl A { fn get_offset(&self) {} }\n", 2, "get_");
+    accepted(RS, "//! A.\nimpl B for A { fn get_offset(&self) {} }\n");
+    accepted(RS, "//! A.\nfn offset() {}\nfn target_offset() {}\n");
+}
+
+#[test]
+fn unsafe_stays_at_home() {
+    let block = "//! A.\nfn a() {\n    // SAFETY: ours.\n    unsafe { b() };\n}\n";
+    accepted(SYS, block);
+    refused(RS, block, 4, "outside");
+    refused("crates/io/src/path/splice.rs", block, 4, "outside");
+    refused("crates/log/src/a/tests.rs", block, 4, "outside");
+    refused(RS, "//! A.\nunsafe fn a() {}\n", 2, "outside");
+    refused(RS, "//! A.\nunsafe impl A for B {}\n", 2, "outside");
+    refused(RS, "//! A.\na!({ unsafe { b() } });\n", 2, "macro");
+    refused(RS, "//! A.\n#[unsafe(no_mangle)]\nfn a() {}\n", 2, "outside");
+}
+
+#[test]
+fn unsafe_states_its_reason() {
+    refused(SYS, "//! A.\nfn a() {\n    unsafe { b() };\n}\n", 3, "SAFETY");
+    refused(SYS, "//! A.\nfn a() {\n    // SAFETY: far.\n\n    unsafe { b() };\n}\n", 5, "SAFETY");
+    refused(SYS, "//! A.\nunsafe impl A for B {}\n", 2, "SAFETY");
+    accepted(SYS, "//! A.\n// SAFETY: it is,\n// on two lines.\nunsafe impl A for B {}\n");
+    refused(SYS, "//! A.\nunsafe fn a() {}\n", 2, "# Safety");
+    accepted(SYS, "//! A.\n/// A.\n///\n/// # Safety\n/// B.\nunsafe fn a() {}\n");
+}
+
+#[test]
+fn unsafe_blocks_do_one_thing() {
+    let block =
+        |inside: &str| format!("//! A.\nfn a() {{\n    // SAFETY: ours.\n    unsafe {{ {inside} }};\n}}\n");
+    accepted(SYS, &block("b(c(), d)"));
+    refused(SYS, &block("b(); c()"), 4, "one operation");
+    refused(SYS, &block("if b() { c() }"), 4, "one operation");
+    refused(SYS, &block("d(|| c())"), 4, "one operation");
+    refused(SYS, &block(""), 4, "one operation");
+}
+
+#[test]
+fn crates_depend_one_way() {
+    let manifest = |name: &str, tables: &str| format!("[package]\nname = \"{name}\"\n{tables}");
+    let broker = manifest("levada-broker", "[dependencies]\nlevada-log.workspace = true\n");
+    accepted("crates/broker/Cargo.toml", &broker);
+    let table = [
+        ("levada-log", "[dependencies]\nlevada-broker.workspace = true\n", 4, "levada-log must not"),
+        (
+            "levada-log",
+            "[dev-dependencies]\nlevada-wire = { path = \"../wire\" }\n",
+            4,
+            "levada-log must not",
+        ),
+        ("levada-io", "[build-dependencies.levada-log]\npath = \"../log\"\n", 1, "levada-io must not"),
+        ("levada-io", "[target.'cfg(unix)'.dependencies]\ntokio = \"1\"\n", 4, "tokio is only for"),
+        (
+            "levada-broker",
+            "[dependencies]\ncodec = { package = \"kafka-wire\" }\n",
+            1,
+            "kafka-wire is only for",
+        ),
+        ("levada-tests", "[dependencies]\nlevada-wire.workspace = true\n", 4, "levada-tests must not"),
+        ("levada-new", "", 1, "no place in the table"),
+    ];
+    for (name, tables, line, words) in table {
+        refused("crates/a/Cargo.toml", &manifest(name, tables), line, words);
+    }
+    accepted("Cargo.toml", "[workspace.dependencies]\nlevada-io = { path = \"crates/io\" }\n");
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    let word = |halves: [&str; 2]| halves.concat();
+    refused(RS, &format!("//! A.\n// {}: b\n", word(["TO", "DO"])), 2, "finish it");
+    refused("docs/a.md", &format!("{} later\n", word(["FIX", "ME"])), 1, "finish it");
+    accepted("docs/a.md", "The word TODOS stands alone.\n");
+}
+
+#[test]
+fn no_machine_shows_through() {
+    refused("docs/a.md", &["Look into /ro", "ot/levada.\n"].concat(), 1, "one machine");
+    refused("tests/python/a.py", &["open('/wo", "rk/x')\n"].concat(), 1, "one machine");
+    refused("docs/a.md", "See [this](https://registry.example.com/levada).\n", 1, "registry.example.com");
+    accepted("docs/a.md", "See [sendfile](https://man7.org/linux/man-pages/man2/sendfile.2.html).\n");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let page = ("docs/b.md", "# The Disk, in order\n");
+    let about = |link: &str| complaints(&[("docs/a.md", &format!("# A\n\n[x]({link})\n")), page]);
+    for good in ["b.md", "../docs/b.md", "#a", "b.md#the-disk-in-order", "../docs"] {
+        assert_eq!(about(good), Vec::<String>::new(), "{good}");
+    }
+    for bad in ["c.md", "../b.md", "../../b.md", "#b", "b.md#disk"] {
+        assert_eq!(about(bad).len(), 1, "{bad}");
+    }
+    accepted("docs/a.md", "```\n[x](nowhere.md)\n```\n");
+}
+
+#[test]
+fn the_changelog_is_kept() {
+    refused("CHANGELOG.md", "## [0.1.0]\n", 1, "Unreleased");
+    assert_eq!(super::prose::check_documents(&[]).len(), 1);
+}
+
+#[test]
+fn files_on_disk_have_a_page() {
+    let code = ("crates/log/src/a.rs", "//! A.\nfn a() {\n    open(format!(\"{b:020}.timeindex\"));\n}\n");
+    refused(code.0, code.1, 3, "docs/format");
+    assert_eq!(complaints(&[code, ("docs/format/time.md", "`.timeindex`\n")]), Vec::<String>::new());
+    refused("crates/broker/src/a.rs", "//! A.\nconst A: &str = \"__consumer_offsets\";\n", 2, "docs/format");
+    accepted("crates/log/src/a/tests.rs", code.1);
+    accepted("crates/log/src/a.rs", "//! A.\n/// Ends in \".log\".\nconst A: &str = \"blog\";\n");
+}
