@@ -1,1 +1,1 @@
-//! Black-box test support.
+//! Support for the black-box tests.
