@@ -5,7 +5,7 @@ use super::{Complaint, Source, check, sources};
 #[test]
 fn the_repository_keeps_the_rules() {
     let sources = sources(&crate::root()).unwrap();
-    assert!(sources.iter().any(|source| source.path == "xtask/src/tidy/tests.rs"));
+    assert!(sources.iter().any(|source| source.path.ends_with("xtask/src/tidy/tests.rs")));
     let complaints: Vec<String> = check(&sources).iter().map(Complaint::to_string).collect();
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
