@@ -1,3 +1,25 @@
-//! Kafka's wire protocol.
+//! Kafka's wire protocol: frames with limits, the table of API versions, message types, the hot pair
+//! Produce and Fetch decoded and encoded by hand, and a small blocking client.
+//!
+//! A request travels [`frame`] → [`header`] → [`decode`] (or [`produce`], [`fetch`]); a response is
+//! [`encode_response`] or, where records must stay in files, a [`gather::Gather`] of bytes and holes.
+//! This crate opens no socket except in [`client`], and never allocates from a length a peer claims.
 
+pub mod api;
+pub mod client;
+mod codec;
+mod cursor;
+pub mod fetch;
+pub mod frame;
+pub mod gather;
+pub mod header;
+pub mod messages;
 pub mod primitives;
+pub mod produce;
+mod writer;
+
+pub use api::ApiKey;
+pub use client::{Client, ClientError, ClientOptions};
+pub use codec::{DecodeError, EncodeError, decode, decode_response, encode_request, encode_response};
+pub use header::RequestHeader;
+pub use messages::{StrBytes, Uuid};

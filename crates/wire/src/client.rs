@@ -1,0 +1,304 @@
+//! A blocking Kafka client of one connection, for tools and tests: it asks for the broker's versions, sends
+//! each request in the best one both sides know, and lets tests send any bytes they like.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::codec::{self, DecodeError, EncodeError};
+use crate::frame::{self, FrameBuffer, FrameError};
+use crate::messages::{ApiVersionsRequest, ApiVersionsResponse, KafkaRequest, RequestResponsePair, StrBytes};
+
+/// Kafka's error code for a version the broker does not know.
+const UNSUPPORTED_VERSION: i16 = 35;
+
+/// The version of ApiVersions asked first; a broker that does not know it answers with version 0.
+const FIRST_API_VERSIONS: i16 = 4;
+
+/// How to connect.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// The client's name for itself.
+    pub client_id: String,
+    /// For connecting, and for each read and write.
+    pub timeout: Duration,
+    /// Largest response accepted.
+    pub max_frame_bytes: u32,
+}
+
+impl Default for ClientOptions {
+    fn default() -> ClientOptions {
+        ClientOptions {
+            client_id: "levada".into(),
+            timeout: Duration::from_secs(30),
+            max_frame_bytes: frame::MAX_FRAME_BYTES,
+        }
+    }
+}
+
+/// One connection to one broker. Every call blocks until done or until the timeout.
+#[derive(Debug)]
+pub struct Client {
+    address: String,
+    client_id: String,
+    stream: TcpStream,
+    frames: FrameBuffer,
+    scratch: Vec<u8>,
+    next_correlation_id: i32,
+    versions: Vec<OfferedVersions>,
+}
+
+/// The versions of one API that a broker offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfferedVersions {
+    /// The API's key.
+    pub key: i16,
+    /// Lowest version.
+    pub min: i16,
+    /// Highest version.
+    pub max: i16,
+}
+
+impl Client {
+    /// Connects to `address` (`host:port`) and asks for the broker's versions.
+    ///
+    /// # Errors
+    /// The address does not resolve, nobody answers there, or the answer is not Kafka's.
+    pub fn connect(address: &str, options: &ClientOptions) -> Result<Client, ClientError> {
+        let mut client = Client::connect_unnegotiated(address, options)?;
+        client.negotiate()?;
+        Ok(client)
+    }
+
+    /// Connects without sending anything. [`request`](Client::request) needs versions, so only
+    /// [`request_at`](Client::request_at) and raw frames work until [`negotiate`](Client::negotiate).
+    ///
+    /// # Errors
+    /// The address does not resolve or nobody answers there.
+    pub fn connect_unnegotiated(address: &str, options: &ClientOptions) -> Result<Client, ClientError> {
+        let stream = open(address, options.timeout)
+            .map_err(|source| ClientError::Connect { address: address.into(), source })?;
+        Ok(Client {
+            address: address.into(),
+            client_id: options.client_id.clone(),
+            stream,
+            frames: FrameBuffer::new(options.max_frame_bytes),
+            scratch: vec![0; 64 * 1024],
+            next_correlation_id: 1,
+            versions: Vec::new(),
+        })
+    }
+
+    /// Asks for the broker's versions and remembers them.
+    ///
+    /// # Errors
+    /// The connection fails, or the broker refuses.
+    pub fn negotiate(&mut self) -> Result<ApiVersionsResponse, ClientError> {
+        let mut request = ApiVersionsRequest::default();
+        request.client_software_name = StrBytes::from("levada");
+        request.client_software_version = StrBytes::from(env!("CARGO_PKG_VERSION"));
+        let mut version = FIRST_API_VERSIONS;
+        self.send_request(version, &request)?;
+        let mut frame = self.receive()?;
+        if frame.get(4..6) == Some(&UNSUPPORTED_VERSION.to_be_bytes()[..]) {
+            version = 0;
+            self.send_request(version, &ApiVersionsRequest::default())?;
+            frame = self.receive()?;
+        }
+        let (_, response) = codec::decode_response::<ApiVersionsResponse>(frame, version)?;
+        if response.error_code != 0 {
+            return Err(ClientError::Refused { error_code: response.error_code });
+        }
+        let offered = response.api_keys.iter();
+        self.versions = offered
+            .map(|api| OfferedVersions { key: api.api_key, min: api.min_version, max: api.max_version })
+            .collect();
+        Ok(response)
+    }
+
+    /// What the broker offers; empty before [`negotiate`](Client::negotiate).
+    pub fn versions(&self) -> &[OfferedVersions] {
+        &self.versions
+    }
+
+    /// The best version of `R` that the broker and this crate know.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn best_version<R: KafkaRequest>(&self) -> Result<i16, ClientError> {
+        let key = R::API_KEY.value();
+        let ours = R::SUPPORTED_VERSIONS;
+        let newest = R::API_DESCRIPTOR.latest_stable_version().unwrap_or(ours.max()).value();
+        let offered = self.versions.iter().find(|offered| offered.key == key);
+        let best = offered.map(|offered| newest.min(offered.max));
+        match (best, offered) {
+            (Some(best), Some(offered)) if best >= offered.min.max(ours.min().value()) => Ok(best),
+            _ => Err(ClientError::NoCommonVersion { request: R::NAME, offered: offered.copied() }),
+        }
+    }
+
+    /// Sends `request` in the best common version and waits for its response.
+    ///
+    /// # Errors
+    /// No common version, a failed connection, or bytes that are not a response.
+    pub fn request<R: RequestResponsePair>(&mut self, request: &R) -> Result<R::Response, ClientError> {
+        self.request_at(self.best_version::<R>()?, request)
+    }
+
+    /// Sends `request` in `version`, whatever the broker offers, and waits for its response.
+    ///
+    /// # Errors
+    /// A failed connection, or bytes that are not a response.
+    pub fn request_at<R: RequestResponsePair>(
+        &mut self,
+        version: i16,
+        request: &R,
+    ) -> Result<R::Response, ClientError> {
+        let sent = self.send_request(version, request)?;
+        let (received, response) = self.receive_response::<R>(version)?;
+        if received != sent {
+            return Err(ClientError::WrongCorrelation { sent, received });
+        }
+        Ok(response)
+    }
+
+    /// Sends `request` and does not wait: for pipelining, and for requests without response. Returns the
+    /// correlation id.
+    ///
+    /// # Errors
+    /// The request is not expressible in `version`, or the connection fails.
+    pub fn send_request<R: KafkaRequest>(&mut self, version: i16, request: &R) -> Result<i32, ClientError> {
+        let correlation_id = self.next_correlation_id;
+        self.next_correlation_id = correlation_id.wrapping_add(1);
+        let frame = codec::encode_request(correlation_id, Some(&self.client_id), version, request)?;
+        self.send(&frame)?;
+        Ok(correlation_id)
+    }
+
+    /// Waits for the next response, which must be one to an `R` of `version`. Returns its correlation id too.
+    ///
+    /// # Errors
+    /// A failed connection, or bytes that are not such a response.
+    pub fn receive_response<R: RequestResponsePair>(
+        &mut self,
+        version: i16,
+    ) -> Result<(i32, R::Response), ClientError> {
+        let frame = self.receive()?;
+        Ok(codec::decode_response(frame, version)?)
+    }
+
+    /// Sends bytes as they are; the caller has made the frame, its size included.
+    ///
+    /// # Errors
+    /// The connection fails.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        self.stream.write_all(bytes).map_err(|source| self.lost(source))
+    }
+
+    /// Waits for the next frame and returns it without its size.
+    ///
+    /// # Errors
+    /// The connection fails or ends, or the frame is too large.
+    pub fn receive(&mut self) -> Result<Bytes, ClientError> {
+        loop {
+            if let Some(frame) = self.frames.next_frame()? {
+                return Ok(frame.freeze());
+            }
+            let count = match self.stream.read(&mut self.scratch) {
+                Ok(0) => return Err(ClientError::Closed { address: self.address.clone() }),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.lost(error)),
+            };
+            self.frames.spare().extend_from_slice(&self.scratch[..count]);
+        }
+    }
+
+    /// The socket, for what tests do to sockets.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    fn lost(&self, source: io::Error) -> ClientError {
+        ClientError::Lost { address: self.address.clone(), source }
+    }
+}
+
+fn open(address: &str, timeout: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for candidate in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&candidate, timeout) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Why a request got no response.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody could be reached at the address.
+    #[error("cannot connect to {address}: {source}")]
+    Connect {
+        /// Where to.
+        address: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The connection broke, or the broker did not answer in time.
+    #[error("connection to {address} lost: {source}")]
+    Lost {
+        /// Where to.
+        address: String,
+        /// How.
+        source: io::Error,
+    },
+    /// The broker closed the connection, as Kafka does with requests it cannot read.
+    #[error("{address} closed the connection")]
+    Closed {
+        /// Where to.
+        address: String,
+    },
+    /// The broker refused to name its versions.
+    #[error("the broker refuses to name its API versions (error code {error_code})")]
+    Refused {
+        /// Kafka's error code.
+        error_code: i16,
+    },
+    /// The broker does not offer a version of the request that this crate knows.
+    #[error("no common version of {request} (the broker offers {offered:?})")]
+    NoCommonVersion {
+        /// The request.
+        request: &'static str,
+        /// The broker's versions; `None` if it does not offer the API at all.
+        offered: Option<OfferedVersions>,
+    },
+    /// The response belongs to another request.
+    #[error("response to request {received} instead of {sent}")]
+    WrongCorrelation {
+        /// Correlation id sent.
+        sent: i32,
+        /// Correlation id received.
+        received: i32,
+    },
+    /// The broker sent an impossible length.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The broker sent bytes that are no such response.
+    #[error(transparent)]
+    Response(#[from] DecodeError),
+    /// The request cannot be expressed in the version.
+    #[error(transparent)]
+    Request(#[from] EncodeError),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! One message in, one message out: bodies decoded within the bounds of their frame, and whole frames
+//! encoded with size prefix and the header version Kafka prescribes.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use kafka_wire::{KafkaMessage, KafkaRequest, KafkaResponse, response_header_version};
+use kafka_wire_core::{ApiVersion, DecodeLimits, KafkaEncode};
+
+use crate::api::ApiKey;
+use crate::messages::{StrBytes, TaggedFields};
+
+/// Most elements one array of a decoded message may have. Arrays never reserve from their claimed count, but
+/// a struct in memory is larger than its shortest encoding; this caps the product.
+const MAX_ARRAY_ELEMENTS: usize = 1 << 18;
+
+/// Most tagged fields of one struct that this build does not know.
+const MAX_UNKNOWN_TAGS: usize = 64;
+
+/// Decodes the body that follows the header. `body` must hold nothing else.
+///
+/// Strings and byte fields of the result share `body`'s memory. Nothing is allocated from a claimed count or
+/// length; memory grows only with elements really present.
+///
+/// # Errors
+/// The peer sent a version or bytes that the schema does not allow.
+pub fn decode<R: KafkaMessage>(body: Bytes, version: i16) -> Result<R, DecodeError> {
+    let limits = limits(body.len());
+    R::decode_from_bytes(body, ApiVersion::new(version), limits).map_err(DecodeError::Malformed)
+}
+
+/// Encodes a whole response frame: size, header (of the version that `R` and `version` call for), body.
+///
+/// # Errors
+/// The message holds something that `version` cannot express; ours to fix, never the peer's fault.
+pub fn encode_response<R: KafkaResponse>(
+    correlation_id: i32,
+    version: i16,
+    body: &R,
+) -> Result<Bytes, EncodeError> {
+    let mut frame = BytesMut::new();
+    frame.put_i32(0);
+    frame.put_i32(correlation_id);
+    if response_header_version(R::API_KEY, ApiVersion::new(version), is_flexible::<R>(version)) == 1 {
+        frame.put_u8(0);
+    }
+    body.encode_into(&mut frame, ApiVersion::new(version)).map_err(EncodeError::Body)?;
+    finish_frame(frame)
+}
+
+/// Encodes a whole request frame: size, header, body.
+///
+/// # Errors
+/// The message holds something that `version` cannot express.
+pub fn encode_request<R: KafkaRequest>(
+    correlation_id: i32,
+    client_id: Option<&str>,
+    version: i16,
+    body: &R,
+) -> Result<Bytes, EncodeError> {
+    let mut frame = BytesMut::new();
+    frame.put_i32(0);
+    let flexible = is_flexible::<R>(version);
+    let mut header = kafka_wire::RequestHeader::default();
+    header.request_api_key = R::API_KEY.value();
+    header.request_api_version = version;
+    header.correlation_id = correlation_id;
+    header.client_id = client_id.map(StrBytes::from);
+    header.unknown_tagged_fields = TaggedFields::default();
+    header
+        .encode_into(&mut frame, ApiVersion::new(if flexible { 2 } else { 1 }))
+        .map_err(EncodeError::Body)?;
+    body.encode_into(&mut frame, ApiVersion::new(version)).map_err(EncodeError::Body)?;
+    finish_frame(frame)
+}
+
+/// Decodes a response frame (without its size): the correlation id and the body.
+///
+/// # Errors
+/// The peer sent bytes that the schema does not allow.
+pub fn decode_response<R: KafkaResponse>(frame: Bytes, version: i16) -> Result<(i32, R), DecodeError> {
+    let mut decoder = kafka_wire_core::Decoder::new(frame.clone(), limits(frame.len()))?;
+    let correlation_id = decoder.read_i32()?;
+    if response_header_version(R::API_KEY, ApiVersion::new(version), is_flexible::<R>(version)) == 1 {
+        decoder.read_tagged_fields()?;
+    }
+    let body = frame.slice(decoder.offset()..);
+    Ok((correlation_id, decode(body, version)?))
+}
+
+fn is_flexible<R: KafkaMessage>(version: i16) -> bool {
+    R::is_flexible(ApiVersion::new(version))
+}
+
+/// Writes the size of everything after the first four bytes into them.
+pub(crate) fn finish_frame(mut frame: BytesMut) -> Result<Bytes, EncodeError> {
+    let body_bytes = frame.len() - 4;
+    let size = i32::try_from(body_bytes).map_err(|_| EncodeError::TooLarge { bytes: body_bytes as u64 })?;
+    frame[..4].copy_from_slice(&size.to_be_bytes());
+    Ok(frame.freeze())
+}
+
+pub(crate) fn limits(frame_bytes: usize) -> DecodeLimits {
+    let mut limits = DecodeLimits::default();
+    limits.max_frame_bytes = frame_bytes;
+    limits.max_string_bytes = frame_bytes;
+    limits.max_bytes_bytes = frame_bytes;
+    limits.max_array_elements = frame_bytes.min(MAX_ARRAY_ELEMENTS);
+    limits.max_tagged_fields = MAX_UNKNOWN_TAGS;
+    limits.max_tag_bytes = frame_bytes;
+    limits.max_total_tag_bytes = frame_bytes;
+    limits
+}
+
+/// Bytes that are no valid message. The peer is at fault; Kafka closes the connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// No API with this key is offered to clients.
+    #[error("unknown API key {key} (version {version})")]
+    UnknownApi {
+        /// The key received.
+        key: i16,
+        /// The version received.
+        version: i16,
+    },
+    /// The API is known, the version is not served.
+    #[error("{api} version {version} is not supported")]
+    UnsupportedVersion {
+        /// The API asked for.
+        api: ApiKey,
+        /// The version received.
+        version: i16,
+    },
+    /// The bytes do not follow the schema; offsets count from the start of the header or the body.
+    #[error(transparent)]
+    Malformed(#[from] kafka_wire_core::DecodeError),
+}
+
+/// A message of ours that cannot be put on the wire as built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// A field is not expressible in this version.
+    #[error(transparent)]
+    Body(#[from] kafka_wire_core::EncodeError),
+    /// A length does not fit its prefix.
+    #[error("{bytes} bytes do not fit into a length prefix")]
+    TooLarge {
+        /// The length.
+        bytes: u64,
+    },
+}
+
+#[cfg(test)]
+mod tests;

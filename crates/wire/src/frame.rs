@@ -1,0 +1,126 @@
+//! Cutting a byte stream into frames. A length is checked before anything is done with it, and memory follows
+//! the bytes that have arrived (or that this connection has sent in one frame before), never a claim.
+
+use bytes::{Buf, BytesMut};
+
+/// Largest frame of a connection by default (Kafka's `socket.request.max.bytes`).
+pub const MAX_FRAME_BYTES: u32 = 100 * 1024 * 1024;
+
+/// Largest frame of a connection that has yet to authenticate.
+pub const MAX_FRAME_BYTES_BEFORE_AUTHENTICATION: u32 = 512 * 1024;
+
+/// Room for reading that an idle or unknown connection gets.
+const FIRST_READ_BYTES: usize = 4 * 1024;
+
+/// Collects what a socket yields and hands out whole frames, one connection each.
+///
+/// Read into [`spare`](FrameBuffer::spare), then call [`next_frame`](FrameBuffer::next_frame) until it
+/// returns `None`.
+#[derive(Debug)]
+pub struct FrameBuffer {
+    bytes: BytesMut,
+    limit_bytes: u32,
+    largest_bytes: usize,
+}
+
+impl FrameBuffer {
+    /// An empty buffer that refuses frames above `limit_bytes`. Allocates nothing.
+    pub fn new(limit_bytes: u32) -> FrameBuffer {
+        FrameBuffer { bytes: BytesMut::new(), limit_bytes, largest_bytes: 0 }
+    }
+
+    /// Changes the limit, for frames whose length has not been looked at yet (after authentication).
+    pub fn set_limit(&mut self, limit_bytes: u32) {
+        self.limit_bytes = limit_bytes;
+    }
+
+    /// Bytes received and not yet handed out.
+    pub fn pending(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The buffer to append the next read to, with spare capacity to read into (`capacity() - len() > 0`).
+    ///
+    /// The spare room is at most what the frame in progress still lacks, and beyond 4 KiB at most as much as
+    /// has already arrived of it or as the largest frame this connection has completed.
+    pub fn spare(&mut self) -> &mut BytesMut {
+        let received = self.bytes.len();
+        let missing = match self.claimed() {
+            Some(claimed) => (claimed as usize + 4).saturating_sub(received).max(1),
+            None => FIRST_READ_BYTES,
+        };
+        let earned = FIRST_READ_BYTES.max(received).max(self.largest_bytes.saturating_sub(received));
+        let wanted = missing.min(earned);
+        if self.bytes.capacity() - received < wanted.min(FIRST_READ_BYTES) || wanted > FIRST_READ_BYTES {
+            self.bytes.reserve(wanted);
+        }
+        &mut self.bytes
+    }
+
+    /// Cuts off the next whole frame, without its size. `None` if more bytes are needed.
+    ///
+    /// # Errors
+    /// The length is impossible or above the limit. The stream cannot be resynchronised: close it.
+    pub fn next_frame(&mut self) -> Result<Option<BytesMut>, FrameError> {
+        let Some(claimed) = self.bytes.first_chunk::<4>().copied().map(i32::from_be_bytes) else {
+            return Ok(None);
+        };
+        let length = u32::try_from(claimed).map_err(|_| FrameError::Negative { claimed })?;
+        if length == 0 {
+            return Err(FrameError::Empty);
+        }
+        if length > self.limit_bytes {
+            let limit_bytes = self.limit_bytes;
+            return Err(FrameError::TooLarge { claimed: length, limit_bytes, hint: hint(length) });
+        }
+        let length = length as usize;
+        if self.bytes.len() - 4 < length {
+            return Ok(None);
+        }
+        self.largest_bytes = self.largest_bytes.max(length + 4);
+        self.bytes.advance(4);
+        Ok(Some(self.bytes.split_to(length)))
+    }
+
+    /// The length of the frame in progress, if it is one that [`next_frame`](Self::next_frame) accepts.
+    fn claimed(&self) -> Option<u32> {
+        let claimed = u32::from_be_bytes(*self.bytes.first_chunk::<4>()?);
+        (claimed <= self.limit_bytes).then_some(claimed)
+    }
+}
+
+/// What the first four bytes are when someone speaks another protocol to this port.
+fn hint(claimed: u32) -> &'static str {
+    match &claimed.to_be_bytes() {
+        [0x14..=0x17, 3, _, _] => "; this looks like TLS on a plaintext port",
+        b"GET " | b"POST" | b"HEAD" | b"PUT " | b"OPTI" => "; this looks like HTTP",
+        _ => "",
+    }
+}
+
+/// A length that no frame may have. The peer is at fault, and the connection is of no more use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// Negative length.
+    #[error("frame length {claimed} is negative")]
+    Negative {
+        /// The length received.
+        claimed: i32,
+    },
+    /// Length zero: not even a header.
+    #[error("frame length is 0")]
+    Empty,
+    /// Above the limit.
+    #[error("frame length {claimed} exceeds the limit of {limit_bytes} bytes{hint}")]
+    TooLarge {
+        /// The length received.
+        claimed: u32,
+        /// The limit in force.
+        limit_bytes: u32,
+        /// A guess at what the peer really speaks, or empty.
+        hint: &'static str,
+    },
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! A response as an ordered list of bytes and holes. A hole stands for records that stay where they are (a
+//! range of a file, usually) until the transfer engine moves them.
+
+use bytes::{Bytes, BytesMut};
+
+/// Something that fills a hole with a length known before anything is sent.
+pub trait HoleLen {
+    /// Exact length in bytes.
+    fn len(&self) -> u64;
+
+    /// Whether nothing is to be sent.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl HoleLen for Bytes {
+    fn len(&self) -> u64 {
+        Bytes::len(self) as u64
+    }
+}
+
+/// One piece of a [`Gather`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part<H> {
+    /// Encoded bytes; two of these are never neighbours, and none is empty.
+    Bytes(Bytes),
+    /// Records to be sent from elsewhere; never empty.
+    Hole(H),
+}
+
+/// A frame to send: its parts in order, and their total length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gather<H> {
+    parts: Vec<Part<H>>,
+    len: u64,
+}
+
+impl<H: HoleLen> Gather<H> {
+    /// Bytes on the wire, size prefix and holes included.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The parts in order.
+    pub fn parts(&self) -> &[Part<H>] {
+        &self.parts
+    }
+
+    /// Takes the parts, in order.
+    pub fn into_parts(self) -> Vec<Part<H>> {
+        self.parts
+    }
+}
+
+impl<H> From<Bytes> for Gather<H> {
+    /// A response without holes.
+    fn from(bytes: Bytes) -> Gather<H> {
+        let len = bytes.len() as u64;
+        let parts = if bytes.is_empty() { Vec::new() } else { vec![Part::Bytes(bytes)] };
+        Gather { parts, len }
+    }
+}
+
+/// Collects holes while one buffer collects all bytes, so that a response costs one allocation for bytes
+/// however many holes interrupt it.
+pub(crate) struct Holes<H> {
+    /// Where in the buffer each hole belongs.
+    holes: Vec<(usize, H)>,
+    len: u64,
+}
+
+impl<H: HoleLen> Holes<H> {
+    pub(crate) fn new() -> Holes<H> {
+        Holes { holes: Vec::new(), len: 0 }
+    }
+
+    /// Puts `hole` behind the first `position` bytes of the buffer.
+    pub(crate) fn push(&mut self, position: usize, hole: H) {
+        if !hole.is_empty() {
+            self.len += hole.len();
+            self.holes.push((position, hole));
+        }
+    }
+
+    /// Total length of the holes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Cuts the buffer at the holes.
+    pub(crate) fn into_gather(self, mut bytes: BytesMut) -> Gather<H> {
+        let len = self.len + bytes.len() as u64;
+        let mut parts = Vec::with_capacity(2 * self.holes.len() + 1);
+        let mut cut = 0;
+        for (position, hole) in self.holes {
+            if position > cut {
+                parts.push(Part::Bytes(bytes.split_to(position - cut).freeze()));
+                cut = position;
+            }
+            parts.push(Part::Hole(hole));
+        }
+        if !bytes.is_empty() {
+            parts.push(Part::Bytes(bytes.freeze()));
+        }
+        Gather { parts, len }
+    }
+}
+
+#[cfg(test)]
+mod tests;
