@@ -1,2 +1,4 @@
-//! The broker.
+//! The broker: what it is told, and the state machines and servers behind its APIs.
+
+pub mod config;
 pub mod group;

@@ -1,0 +1,29 @@
+//! What the broker is told: one table of keys with Kafka's names, the layers that may set them (flags over
+//! environment over file over default), and the typed configuration the rest of the broker reads.
+//!
+//! `table` says everything about every key; `sources` turns layers into checked settings and remembers where each
+//! value came from; `broker` and `topic` are the typed results; `describe` is what DescribeConfigs and
+//! `levada config show` print.
+
+mod broker;
+mod describe;
+mod error;
+mod foreign;
+mod key;
+mod listener;
+mod properties;
+mod sources;
+mod table;
+mod topic;
+
+pub use broker::{BrokerConfig, GroupConfig, OffsetsConfig};
+pub use describe::{ConfigSource, Described, Synonym};
+pub use error::{ConfigError, ConfigErrors, Origin};
+pub use key::{ConfigType, Dynamic, Key, Valid};
+pub use listener::{HostPort, Listener};
+pub use sources::{Note, Settings, Sources, env_name};
+pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicKey, broker_key, topic_key};
+pub use topic::{CleanupPolicy, CompressionType, TimestampType, TopicConfig};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! The broker's typed configuration.
+
+use std::path::PathBuf;
+
+use super::{
+    ConfigError, ConfigErrors, HostPort, Listener, Settings, Sources, TopicConfig,
+    key::words,
+    listener::{self, ListenerKeys},
+    table::broker_key,
+};
+
+/// Everything the broker was told, checked.
+#[derive(Clone, Debug)]
+pub struct BrokerConfig {
+    /// `node.id`.
+    pub node_id: i32,
+    /// `broker.rack`.
+    pub rack: Option<String>,
+    /// `listeners` with their `advertised.listeners`; never empty.
+    pub listeners: Vec<Listener>,
+    /// `levada.http.listen`; `None` turns the HTTP address off.
+    pub http_listen: Option<HostPort>,
+    /// `log.dirs`, else `log.dir`; never empty.
+    pub log_dirs: Vec<PathBuf>,
+    /// `num.partitions`.
+    pub num_partitions: i32,
+    /// `default.replication.factor`.
+    pub default_replication_factor: i16,
+    /// `auto.create.topics.enable`.
+    pub auto_create_topics: bool,
+    /// `delete.topic.enable`.
+    pub delete_topics: bool,
+    /// `socket.request.max.bytes`.
+    pub socket_request_max_bytes: u32,
+    /// `fetch.max.bytes`.
+    pub fetch_max_bytes: u32,
+    /// `group.*`.
+    pub groups: GroupConfig,
+    /// `offset.*` and `offsets.*`.
+    pub offsets: OffsetsConfig,
+    /// `producer.id.expiration.ms`.
+    pub producer_id_expiration_ms: i64,
+    /// `producer.id.expiration.check.interval.ms`.
+    pub producer_id_expiration_check_interval_ms: i64,
+    /// `log.retention.check.interval.ms`.
+    pub retention_check_interval_ms: i64,
+    /// `log.flush.offset.checkpoint.interval.ms`.
+    pub recovery_point_interval_ms: i64,
+    /// `log.flush.start.offset.checkpoint.interval.ms`.
+    pub log_start_interval_ms: i64,
+    /// What a topic gets where it sets nothing itself.
+    pub topic_defaults: TopicConfig,
+    settings: Settings,
+}
+
+/// Limits and times of consumer groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupConfig {
+    /// `group.initial.rebalance.delay.ms`.
+    pub initial_rebalance_delay_ms: i32,
+    /// `group.min.session.timeout.ms`.
+    pub min_session_timeout_ms: i32,
+    /// `group.max.session.timeout.ms`.
+    pub max_session_timeout_ms: i32,
+    /// `group.max.size`.
+    pub max_size: u32,
+}
+
+/// Limits and times of committed offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetsConfig {
+    /// `offset.metadata.max.bytes`.
+    pub metadata_max_bytes: u32,
+    /// `offsets.retention.minutes`, in milliseconds.
+    pub retention_ms: i64,
+    /// `offsets.retention.check.interval.ms`.
+    pub retention_check_interval_ms: i64,
+    /// `offsets.topic.num.partitions`.
+    pub topic_partitions: i32,
+    /// `offsets.topic.segment.bytes`.
+    pub topic_segment_bytes: i32,
+}
+
+impl BrokerConfig {
+    /// Reads and checks a configuration; every mistake in it is reported.
+    pub fn load(sources: &Sources) -> Result<Self, ConfigErrors> {
+        Self::from_settings(sources.settings()?)
+    }
+
+    /// The settings behind this configuration: origins and notes.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn from_settings(settings: Settings) -> Result<Self, ConfigErrors> {
+        let read = Reader(&settings);
+        let mut errors = Vec::new();
+        let listeners = read.listeners().unwrap_or_else(|error| {
+            errors.push(error);
+            Vec::new()
+        });
+        let http_listen = read.http_listen().unwrap_or_else(|error| {
+            errors.push(error);
+            None
+        });
+        errors.extend(read.role().err());
+        errors.extend(read.log_dirs().err());
+        errors.extend(read.session_limits().err());
+        let topic_defaults = TopicConfig::defaults(&settings);
+        errors.extend(topic_defaults.check(|name| settings.topic_origin(name)).err());
+        if !errors.is_empty() {
+            return Err(ConfigErrors(errors));
+        }
+        let log_dirs = read.log_dirs()?;
+        Ok(Self {
+            node_id: read.int("node.id"),
+            rack: settings.text("broker.rack").map(str::to_owned),
+            listeners,
+            http_listen,
+            log_dirs,
+            num_partitions: read.int("num.partitions"),
+            default_replication_factor: i16::try_from(read.long("default.replication.factor"))
+                .unwrap_or(i16::MAX),
+            auto_create_topics: read.is_true("auto.create.topics.enable"),
+            delete_topics: read.is_true("delete.topic.enable"),
+            socket_request_max_bytes: read.size("socket.request.max.bytes"),
+            fetch_max_bytes: read.size("fetch.max.bytes"),
+            groups: read.groups(),
+            offsets: read.offsets(),
+            producer_id_expiration_ms: read.long("producer.id.expiration.ms"),
+            producer_id_expiration_check_interval_ms: read.long("producer.id.expiration.check.interval.ms"),
+            retention_check_interval_ms: read.long("log.retention.check.interval.ms"),
+            recovery_point_interval_ms: read.long("log.flush.offset.checkpoint.interval.ms"),
+            log_start_interval_ms: read.long("log.flush.start.offset.checkpoint.interval.ms"),
+            topic_defaults,
+            settings,
+        })
+    }
+}
+
+impl Default for BrokerConfig {
+    /// The table's defaults, untouched by file and environment.
+    fn default() -> Self {
+        Self::from_settings(Settings::default()).expect("the table's defaults are allowed values")
+    }
+}
+
+/// Typed reads of checked settings.
+struct Reader<'a>(&'a Settings);
+
+impl Reader<'_> {
+    fn text(&self, name: &str) -> &str {
+        self.0.text(name).unwrap_or_default()
+    }
+
+    fn long(&self, name: &str) -> i64 {
+        self.text(name).parse().expect("the table has an integer default and settings are checked")
+    }
+
+    fn int(&self, name: &str) -> i32 {
+        i32::try_from(self.long(name)).expect("the table keeps INT keys to 32 bits")
+    }
+
+    fn size(&self, name: &str) -> u32 {
+        u32::try_from(self.long(name)).expect("the table keeps sizes from 0 to 2^31-1")
+    }
+
+    fn is_true(&self, name: &str) -> bool {
+        self.text(name) == "true"
+    }
+
+    fn groups(&self) -> GroupConfig {
+        GroupConfig {
+            initial_rebalance_delay_ms: self.int("group.initial.rebalance.delay.ms"),
+            min_session_timeout_ms: self.int("group.min.session.timeout.ms"),
+            max_session_timeout_ms: self.int("group.max.session.timeout.ms"),
+            max_size: self.size("group.max.size"),
+        }
+    }
+
+    fn offsets(&self) -> OffsetsConfig {
+        OffsetsConfig {
+            metadata_max_bytes: self.size("offset.metadata.max.bytes"),
+            retention_ms: self.long("offsets.retention.minutes") * 60_000,
+            retention_check_interval_ms: self.long("offsets.retention.check.interval.ms"),
+            topic_partitions: self.int("offsets.topic.num.partitions"),
+            topic_segment_bytes: self.int("offsets.topic.segment.bytes"),
+        }
+    }
+
+    fn listeners(&self) -> Result<Vec<Listener>, ConfigError> {
+        let keys = ListenerKeys {
+            listeners: self.text("listeners"),
+            advertised: self.text("advertised.listeners"),
+            protocols: self.text("listener.security.protocol.map"),
+            controllers: self.text("controller.listener.names"),
+        };
+        listener::resolve(&keys).map_err(|problem| self.invalid(problem.key, problem.must_be))
+    }
+
+    fn http_listen(&self) -> Result<Option<HostPort>, ConfigError> {
+        const KEY: &str = "levada.http.listen";
+        match self.text(KEY) {
+            "" => Ok(None),
+            text => match HostPort::parse(text) {
+                Some(address) => Ok(Some(address)),
+                None => Err(self.invalid(KEY, "host:port, or empty to turn it off".to_owned())),
+            },
+        }
+    }
+
+    fn role(&self) -> Result<(), ConfigError> {
+        match words(self.text("process.roles")).any(|role| role == "broker") {
+            true => Ok(()),
+            false => Err(self.invalid(
+                "process.roles",
+                "a list with broker in it: there is no bare controller".to_owned(),
+            )),
+        }
+    }
+
+    fn log_dirs(&self) -> Result<Vec<PathBuf>, ConfigError> {
+        let key = if self.text("log.dirs").is_empty() { "log.dir" } else { "log.dirs" };
+        let dirs: Vec<PathBuf> = words(self.text(key)).map(PathBuf::from).collect();
+        let twice = dirs.iter().enumerate().any(|(at, dir)| dirs[..at].contains(dir));
+        match dirs.is_empty() || twice {
+            true => Err(self.invalid(key, "a list of directories, each once".to_owned())),
+            false => Ok(dirs),
+        }
+    }
+
+    fn session_limits(&self) -> Result<(), ConfigError> {
+        let (least, most) = ("group.min.session.timeout.ms", "group.max.session.timeout.ms");
+        match self.long(least) <= self.long(most) {
+            true => Ok(()),
+            false => Err(self.invalid(least, format!("no more than {most} ({})", self.long(most)))),
+        }
+    }
+
+    fn invalid(&self, key: &str, allowed: String) -> ConfigError {
+        debug_assert!(broker_key(key).is_some(), "{key} is in the table");
+        ConfigError::Invalid {
+            key: key.to_owned(),
+            value: self.text(key).to_owned(),
+            origin: self.0.origin(key).clone(),
+            allowed,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What can be wrong with a configuration, and where the wrong value came from.
+
+use std::{fmt, io, path::PathBuf};
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// `-o key=value` on the command line.
+    Flag,
+    /// This environment variable.
+    Environment(String),
+    /// This line of a file.
+    File {
+        /// The file as it was named.
+        path: PathBuf,
+        /// The line the entry starts on, from 1.
+        line: usize,
+    },
+    /// A setting of one topic.
+    Topic,
+    /// The table of keys.
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag -o"),
+            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Topic => f.write_str("topic"),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// One thing that is wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The configuration file cannot be read.
+    #[error("cannot read the configuration file {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The configuration file is not in `.properties` syntax.
+    #[error("{origin}: {reason}")]
+    Syntax {
+        /// Where.
+        origin: Origin,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A flag without `=`.
+    #[error("flag -o {text:?}: expected key=value")]
+    NotAPair {
+        /// The flag's value.
+        text: String,
+    },
+    /// No such key.
+    #[error("unknown key {key} ({origin}){}", nearest.map(|near| format!(": did you mean {near}?")).unwrap_or_default())]
+    Unknown {
+        /// The key as given.
+        key: String,
+        /// Where it was set.
+        origin: Origin,
+        /// The known key with the smallest edit distance, if any is near.
+        nearest: Option<&'static str>,
+    },
+    /// A value that the key does not allow.
+    #[error("{key}={value} ({origin}): must be {allowed}")]
+    Invalid {
+        /// The key.
+        key: String,
+        /// The value as given.
+        value: String,
+        /// Where it was set.
+        origin: Origin,
+        /// The allowed values, in words.
+        allowed: String,
+    },
+    /// A key of Kafka's that Levada does not serve and cannot ignore without breaking a promise.
+    #[error("{key}={value} ({origin}): {reason}")]
+    Refused {
+        /// The key.
+        key: String,
+        /// The value as given.
+        value: String,
+        /// Where it was set.
+        origin: Origin,
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+/// Everything that is wrong with a configuration; never empty.
+#[derive(Debug)]
+pub struct ConfigErrors(pub Vec<ConfigError>);
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+impl From<ConfigError> for ConfigErrors {
+    fn from(error: ConfigError) -> Self {
+        Self(vec![error])
+    }
+}

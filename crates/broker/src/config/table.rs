@@ -1,0 +1,153 @@
+//! The table of keys that have an effect: Kafka's names, types, defaults and ranges as of 4.3.1, each with a sentence
+//! of documentation. A catalogue: every row is alike. Keys of Kafka's that have no effect here are in `foreign`.
+
+use super::key::{Key, Valid, boolean, double, int, list, long, string};
+
+/// A key that a topic may set, and the broker's keys that give its default.
+#[derive(Clone, Copy, Debug)]
+pub struct TopicKey {
+    /// The key.
+    pub key: Key,
+    /// Broker keys in order of precedence; the first that is set gives the topic's default. Names ending in
+    /// `.hours` and `.minutes` are in that unit, the topic's key is in milliseconds.
+    pub broker: &'static [&'static str],
+}
+
+/// The broker key of this name.
+pub fn broker_key(name: &str) -> Option<&'static Key> {
+    BROKER_KEYS.iter().find(|key| key.name == name)
+}
+
+/// The topic key of this name.
+pub fn topic_key(name: &str) -> Option<&'static TopicKey> {
+    TOPIC_KEYS.iter().find(|topic| topic.key.name == name)
+}
+
+const CLEANUP: Valid = Valid::SomeOf(&["delete", "compact"]);
+const CODECS: Valid = Valid::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]);
+const CLOCKS: Valid = Valid::OneOf(&["CreateTime", "LogAppendTime"]);
+const FOREVER: &str = "9223372036854775807";
+
+/// Keys of the broker.
+pub const BROKER_KEYS: &[Key] = &[
+    // Who and where.
+    int("node.id", "Number of this broker in its cluster.").default("1").at_least(0),
+    string("broker.rack", "Rack of this broker, told to clients that prefer near replicas."),
+    list("listeners", "Addresses on which Kafka clients are served, as NAME://host:port; an empty host means every interface, port 0 any free one.")
+        .default("PLAINTEXT://127.0.0.1:9092"),
+    list("advertised.listeners", "Addresses that clients are told to connect to; unset, those that were bound."),
+    string("listener.security.protocol.map", "Protocol of each listener name. PLAINTEXT is the only protocol served so far.")
+        .default("PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"),
+    list("controller.listener.names", "Listeners for a Kafka controller; they are not opened, since the broker is its own controller."),
+    list("process.roles", "Roles of this process in Kafka's terms; must contain broker.")
+        .default("broker,controller")
+        .valid(Valid::SomeOf(&["broker", "controller"])),
+    string("levada.http.listen", "Address of /healthz and /metrics as host:port; empty turns it off.").default("127.0.0.1:9644"),
+    // Where data lies.
+    list("log.dirs", "Data directories; unset, log.dir is used."),
+    list("log.dir", "Data directory, if log.dirs is unset.").default("./levada-data"),
+    // Topics.
+    int("num.partitions", "Partitions of a topic that is created without a number.").default("1").at_least(1),
+    int("default.replication.factor", "Replicas of a topic that is created without a number.").default("1").valid(Valid::Range(1, 32767)),
+    boolean("auto.create.topics.enable", "Whether a topic is created when a client first asks for it.").default("true"),
+    boolean("delete.topic.enable", "Whether topics may be deleted.").default("true"),
+    // Limits of requests.
+    int("socket.request.max.bytes", "Largest request accepted; a longer one closes the connection.").default("104857600").at_least(1),
+    int("fetch.max.bytes", "Most record bytes in one answer to a fetch.").default("57671680").at_least(1024),
+    // Groups.
+    int("group.initial.rebalance.delay.ms", "How long the first rebalance of an empty group waits for more members. Kafka's default is 3000; here a first consumer starts at once.")
+        .default("0")
+        .at_least(0),
+    int("group.min.session.timeout.ms", "Shortest session timeout a member may ask for.").default("6000").at_least(0),
+    int("group.max.session.timeout.ms", "Longest session timeout a member may ask for.").default("1800000").at_least(0),
+    int("group.max.size", "Most members of one group.").default("2147483647").at_least(1),
+    // Committed offsets.
+    int("offset.metadata.max.bytes", "Longest metadata text of a committed offset.").default("4096").at_least(0),
+    int("offsets.retention.minutes", "How long offsets are kept after their group has become empty.").default("10080").at_least(1),
+    long("offsets.retention.check.interval.ms", "How often expired offsets are looked for.").default("600000").at_least(1),
+    int("offsets.topic.num.partitions", "Partitions of __consumer_offsets; fixed once it exists.").default("50").at_least(1),
+    int("offsets.topic.segment.bytes", "Segment size of __consumer_offsets.").default("104857600").at_least(1),
+    // Producers.
+    int("producer.id.expiration.ms", "How long the state of an idle idempotent producer is kept.").default("86400000").at_least(1).cluster_wide(),
+    int("producer.id.expiration.check.interval.ms", "How often expired producer state is looked for.").default("600000").at_least(1),
+    // Housekeeping of logs.
+    long("log.retention.check.interval.ms", "How often segments past their retention are looked for.").default("300000").at_least(1),
+    int("log.flush.offset.checkpoint.interval.ms", "How often recovery points are written down.").default("60000").at_least(0),
+    int("log.flush.start.offset.checkpoint.interval.ms", "How often log start offsets are written down.").default("60000").at_least(0),
+    // Defaults of topics; see TOPIC_KEYS for their meaning.
+    list("log.cleanup.policy", "Default of cleanup.policy.").default("delete").valid(CLEANUP).cluster_wide(),
+    int("compression.gzip.level", "Default of the topic key of this name.").default("-1").valid(Valid::UnsetOr(1, 9)).cluster_wide(),
+    int("compression.lz4.level", "Default of the topic key of this name.").default("9").valid(Valid::Range(1, 17)).cluster_wide(),
+    string("compression.type", "Default of the topic key of this name.").default("producer").valid(CODECS).cluster_wide(),
+    int("compression.zstd.level", "Default of the topic key of this name.").default("3").valid(Valid::Range(-131072, 22)).cluster_wide(),
+    long("log.cleaner.delete.retention.ms", "Default of delete.retention.ms.").default("86400000").at_least(0).cluster_wide(),
+    long("log.cleaner.max.compaction.lag.ms", "Default of max.compaction.lag.ms.").default(FOREVER).at_least(1).cluster_wide(),
+    double("log.cleaner.min.cleanable.ratio", "Default of min.cleanable.dirty.ratio.").default("0.5").valid(Valid::Ratio(0.0, 1.0)).cluster_wide(),
+    long("log.cleaner.min.compaction.lag.ms", "Default of min.compaction.lag.ms.").default("0").at_least(0).cluster_wide(),
+    long("log.flush.interval.messages", "Default of flush.messages.").default(FOREVER).at_least(1).cluster_wide(),
+    long("log.flush.interval.ms", "Default of flush.ms.").at_least(0).cluster_wide(),
+    long("log.flush.scheduler.interval.ms", "Default of flush.ms where log.flush.interval.ms is unset.").default(FOREVER).at_least(0),
+    int("log.index.interval.bytes", "Default of index.interval.bytes.").default("4096").at_least(0).cluster_wide(),
+    int("log.index.size.max.bytes", "Default of segment.index.bytes.").default("10485760").at_least(4).cluster_wide(),
+    long("log.local.retention.bytes", "Default of local.retention.bytes.").default("-2").at_least(-2).cluster_wide(),
+    long("log.local.retention.ms", "Default of local.retention.ms.").default("-2").at_least(-2).cluster_wide(),
+    long("log.message.timestamp.after.max.ms", "Default of message.timestamp.after.max.ms.").default("3600000").at_least(0).cluster_wide(),
+    long("log.message.timestamp.before.max.ms", "Default of message.timestamp.before.max.ms.").default(FOREVER).at_least(0).cluster_wide(),
+    string("log.message.timestamp.type", "Default of message.timestamp.type.").default("CreateTime").valid(CLOCKS).cluster_wide(),
+    boolean("log.preallocate", "Default of preallocate.").default("false").cluster_wide(),
+    long("log.retention.bytes", "Default of retention.bytes.").default("-1").at_least(-1).cluster_wide(),
+    long("log.retention.ms", "Default of retention.ms.").at_least(-1).cluster_wide(),
+    int("log.retention.minutes", "Default of retention.ms in minutes, where log.retention.ms is unset.").at_least(-1),
+    int("log.retention.hours", "Default of retention.ms in hours, where the finer units are unset.").default("168").at_least(-1),
+    long("log.roll.ms", "Default of segment.ms.").at_least(1).cluster_wide(),
+    int("log.roll.hours", "Default of segment.ms in hours, where log.roll.ms is unset.").default("168").at_least(1),
+    long("log.roll.jitter.ms", "Default of segment.jitter.ms.").at_least(0).cluster_wide(),
+    int("log.roll.jitter.hours", "Default of segment.jitter.ms in hours, where log.roll.jitter.ms is unset.").default("0").at_least(0),
+    int("log.segment.bytes", "Default of segment.bytes.").default("1073741824").at_least(1_048_576).cluster_wide(),
+    long("log.segment.delete.delay.ms", "Default of file.delete.delay.ms.").default("60000").at_least(0).cluster_wide(),
+    int("message.max.bytes", "Default of max.message.bytes.").default("1048588").at_least(0).cluster_wide(),
+    int("min.insync.replicas", "Default of the topic key of this name.").default("1").at_least(1).cluster_wide(),
+    boolean("unclean.leader.election.enable", "Default of the topic key of this name.").default("false").cluster_wide(),
+];
+
+/// Keys of a topic.
+pub const TOPIC_KEYS: &[TopicKey] = &[
+    topic(list("cleanup.policy", "What happens to old records: delete drops old segments, compact keeps the last record of each key.").valid(CLEANUP), &["log.cleanup.policy"]),
+    topic(int("compression.gzip.level", "Level used where compression.type is gzip.").valid(Valid::UnsetOr(1, 9)), &["compression.gzip.level"]),
+    topic(int("compression.lz4.level", "Level used where compression.type is lz4.").valid(Valid::Range(1, 17)), &["compression.lz4.level"]),
+    topic(string("compression.type", "Compression of stored batches; producer keeps what the producer chose.").valid(CODECS), &["compression.type"]),
+    topic(int("compression.zstd.level", "Level used where compression.type is zstd.").valid(Valid::Range(-131072, 22)), &["compression.zstd.level"]),
+    topic(long("delete.retention.ms", "How long tombstones stay in a compacted topic.").at_least(0), &["log.cleaner.delete.retention.ms"]),
+    topic(long("file.delete.delay.ms", "How long the files of a deleted segment stay before they are removed.").at_least(0), &["log.segment.delete.delay.ms"]),
+    topic(long("flush.messages", "Records after which the log is forced to disk.").at_least(1), &["log.flush.interval.messages"]),
+    topic(long("flush.ms", "Time after which the log is forced to disk.").at_least(0), &["log.flush.interval.ms", "log.flush.scheduler.interval.ms"]),
+    topic(list("follower.replication.throttled.replicas", "Replicas throttled on the follower's side.").default(""), &[]),
+    topic(int("index.interval.bytes", "Bytes of log between two entries of the offset index.").at_least(0), &["log.index.interval.bytes"]),
+    topic(list("leader.replication.throttled.replicas", "Replicas throttled on the leader's side.").default(""), &[]),
+    topic(long("local.retention.bytes", "Bytes kept locally by a tiered topic; -2 means retention.bytes.").at_least(-2), &["log.local.retention.bytes"]),
+    topic(long("local.retention.ms", "Time kept locally by a tiered topic; -2 means retention.ms.").at_least(-2), &["log.local.retention.ms"]),
+    topic(long("max.compaction.lag.ms", "Longest time a record stays out of compaction.").at_least(1), &["log.cleaner.max.compaction.lag.ms"]),
+    topic(int("max.message.bytes", "Largest batch accepted, as sent.").at_least(0), &["message.max.bytes"]),
+    topic(long("message.timestamp.after.max.ms", "How far a record's timestamp may lie ahead of the broker's clock.").at_least(0), &["log.message.timestamp.after.max.ms"]),
+    topic(long("message.timestamp.before.max.ms", "How far a record's timestamp may lie behind the broker's clock.").at_least(0), &["log.message.timestamp.before.max.ms"]),
+    topic(string("message.timestamp.type", "Whether a record carries the producer's time or the time of its append.").valid(CLOCKS), &["log.message.timestamp.type"]),
+    topic(double("min.cleanable.dirty.ratio", "Share of uncompacted bytes at which compaction starts.").valid(Valid::Ratio(0.0, 1.0)), &["log.cleaner.min.cleanable.ratio"]),
+    topic(long("min.compaction.lag.ms", "Shortest time a record stays out of compaction.").at_least(0), &["log.cleaner.min.compaction.lag.ms"]),
+    topic(int("min.insync.replicas", "Replicas that must have a record before acks=all is answered.").at_least(1), &["min.insync.replicas"]),
+    topic(boolean("preallocate", "Whether a new segment's file is allocated in full."), &["log.preallocate"]),
+    topic(boolean("remote.log.copy.disable", "Whether a tiered topic stops copying to remote storage.").default("false"), &[]),
+    topic(boolean("remote.log.delete.on.disable", "Whether remote data goes when tiering is turned off.").default("false"), &[]),
+    topic(boolean("remote.storage.enable", "Whether the topic is tiered. Not served so far: must be false.").default("false"), &[]),
+    topic(long("retention.bytes", "Bytes of a partition after which its oldest segments go; -1 for no limit.").at_least(-1), &["log.retention.bytes"]),
+    topic(long("retention.ms", "Age after which segments go; -1 for no limit.").at_least(-1), &["log.retention.ms", "log.retention.minutes", "log.retention.hours"]),
+    topic(int("segment.bytes", "Size at which a new segment is begun.").at_least(1_048_576), &["log.segment.bytes"]),
+    topic(int("segment.index.bytes", "Size to which an offset index is preallocated.").at_least(4), &["log.index.size.max.bytes"]),
+    topic(long("segment.jitter.ms", "Most that is randomly taken off segment.ms.").at_least(0), &["log.roll.jitter.ms", "log.roll.jitter.hours"]),
+    topic(long("segment.ms", "Age at which a new segment is begun.").at_least(1), &["log.roll.ms", "log.roll.hours"]),
+    topic(boolean("unclean.leader.election.enable", "Whether a replica that lags may become leader."), &["unclean.leader.election.enable"]),
+];
+
+/// Topic keys can always be changed while the broker runs.
+const fn topic(key: Key, broker: &'static [&'static str]) -> TopicKey {
+    TopicKey { key: key.cluster_wide(), broker }
+}

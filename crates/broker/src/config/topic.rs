@@ -1,0 +1,270 @@
+//! A topic's typed configuration: its own settings over the broker's defaults.
+
+use std::collections::BTreeMap;
+
+use super::{
+    BrokerConfig, ConfigError, Origin, Settings,
+    key::words,
+    sources::nearest,
+    table::{TOPIC_KEYS, TopicKey, topic_key},
+};
+
+/// What a topic's logs are told, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopicConfig {
+    /// `cleanup.policy`.
+    pub cleanup_policy: CleanupPolicy,
+    /// `compression.type`.
+    pub compression_type: CompressionType,
+    /// `compression.gzip.level`; -1 is the codec's default.
+    pub gzip_level: i32,
+    /// `compression.lz4.level`.
+    pub lz4_level: i32,
+    /// `compression.zstd.level`.
+    pub zstd_level: i32,
+    /// `delete.retention.ms`.
+    pub delete_retention_ms: i64,
+    /// `file.delete.delay.ms`.
+    pub file_delete_delay_ms: i64,
+    /// `flush.messages`.
+    pub flush_messages: i64,
+    /// `flush.ms`.
+    pub flush_ms: i64,
+    /// `index.interval.bytes`.
+    pub index_interval_bytes: u32,
+    /// `max.compaction.lag.ms`.
+    pub max_compaction_lag_ms: i64,
+    /// `max.message.bytes`.
+    pub max_message_bytes: u32,
+    /// `message.timestamp.after.max.ms`.
+    pub timestamp_after_max_ms: i64,
+    /// `message.timestamp.before.max.ms`.
+    pub timestamp_before_max_ms: i64,
+    /// `message.timestamp.type`.
+    pub timestamp_type: TimestampType,
+    /// `min.cleanable.dirty.ratio`.
+    pub min_cleanable_dirty_ratio: f64,
+    /// `min.compaction.lag.ms`.
+    pub min_compaction_lag_ms: i64,
+    /// `min.insync.replicas`.
+    pub min_insync_replicas: i32,
+    /// `preallocate`.
+    pub preallocate: bool,
+    /// `retention.bytes`; -1 is no limit.
+    pub retention_bytes: i64,
+    /// `retention.ms`; -1 is no limit.
+    pub retention_ms: i64,
+    /// `segment.bytes`.
+    pub segment_bytes: u32,
+    /// `segment.index.bytes`.
+    pub segment_index_bytes: u32,
+    /// `segment.jitter.ms`.
+    pub segment_jitter_ms: i64,
+    /// `segment.ms`.
+    pub segment_ms: i64,
+    /// `unclean.leader.election.enable`.
+    pub unclean_leader_election: bool,
+}
+
+/// What happens to old records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CleanupPolicy {
+    /// Segments past their retention are deleted.
+    pub delete: bool,
+    /// Only the last record of each key is kept.
+    pub compact: bool,
+}
+
+/// `compression.type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompressionType {
+    /// As the producer sent it.
+    Producer,
+    /// None.
+    Uncompressed,
+    /// gzip.
+    Gzip,
+    /// Snappy.
+    Snappy,
+    /// LZ4.
+    Lz4,
+    /// Zstandard.
+    Zstd,
+}
+
+/// `message.timestamp.type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimestampType {
+    /// The producer's.
+    CreateTime,
+    /// The broker's.
+    LogAppendTime,
+}
+
+impl TopicConfig {
+    /// The configuration of a topic with these settings of its own.
+    pub fn resolve(broker: &BrokerConfig, own: &BTreeMap<String, String>) -> Result<Self, ConfigError> {
+        let mut checked = BTreeMap::new();
+        for (name, value) in own {
+            let topic = topic_key(name).ok_or_else(|| unknown(name))?;
+            let invalid = |allowed| ConfigError::Invalid {
+                key: name.clone(),
+                value: value.clone(),
+                origin: Origin::Topic,
+                allowed,
+            };
+            let value = topic.key.normalise(value).ok_or_else(|| invalid(topic.key.allowed()))?;
+            if name == "remote.storage.enable" && value == "true" {
+                return Err(invalid("false: tiered storage is not served yet".to_owned()));
+            }
+            checked.insert(topic.key.name, value);
+        }
+        let config = Self::read(&Reader { settings: broker.settings(), own: &checked });
+        config.check(|name| match checked.contains_key(name) {
+            true => Origin::Topic,
+            false => broker.settings().topic_origin(name),
+        })?;
+        Ok(config)
+    }
+
+    /// The configuration of a topic without settings of its own.
+    pub(super) fn defaults(settings: &Settings) -> Self {
+        Self::read(&Reader { settings, own: &BTreeMap::new() })
+    }
+
+    /// Checks between keys; `origin` tells where a topic key's value came from.
+    pub(super) fn check(&self, origin: impl Fn(&str) -> Origin) -> Result<(), ConfigError> {
+        let key = "min.compaction.lag.ms";
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms {
+            return Err(ConfigError::Invalid {
+                key: key.to_owned(),
+                value: self.min_compaction_lag_ms.to_string(),
+                origin: origin(key),
+                allowed: format!("no more than max.compaction.lag.ms ({})", self.max_compaction_lag_ms),
+            });
+        }
+        Ok(())
+    }
+
+    fn read(read: &Reader<'_>) -> Self {
+        let cleanup = read.text("cleanup.policy");
+        Self {
+            cleanup_policy: CleanupPolicy {
+                delete: words(&cleanup).any(|word| word == "delete"),
+                compact: words(&cleanup).any(|word| word == "compact"),
+            },
+            compression_type: read.compression(),
+            gzip_level: read.int("compression.gzip.level"),
+            lz4_level: read.int("compression.lz4.level"),
+            zstd_level: read.int("compression.zstd.level"),
+            delete_retention_ms: read.long("delete.retention.ms"),
+            file_delete_delay_ms: read.long("file.delete.delay.ms"),
+            flush_messages: read.long("flush.messages"),
+            flush_ms: read.long("flush.ms"),
+            index_interval_bytes: read.size("index.interval.bytes"),
+            max_compaction_lag_ms: read.long("max.compaction.lag.ms"),
+            max_message_bytes: read.size("max.message.bytes"),
+            timestamp_after_max_ms: read.long("message.timestamp.after.max.ms"),
+            timestamp_before_max_ms: read.long("message.timestamp.before.max.ms"),
+            timestamp_type: match read.text("message.timestamp.type").as_str() {
+                "LogAppendTime" => TimestampType::LogAppendTime,
+                _ => TimestampType::CreateTime,
+            },
+            min_cleanable_dirty_ratio: read.ratio("min.cleanable.dirty.ratio"),
+            min_compaction_lag_ms: read.long("min.compaction.lag.ms"),
+            min_insync_replicas: read.int("min.insync.replicas"),
+            preallocate: read.is_true("preallocate"),
+            retention_bytes: read.long("retention.bytes"),
+            retention_ms: read.long("retention.ms"),
+            segment_bytes: read.size("segment.bytes"),
+            segment_index_bytes: read.size("segment.index.bytes"),
+            segment_jitter_ms: read.long("segment.jitter.ms"),
+            segment_ms: read.long("segment.ms"),
+            unclean_leader_election: read.is_true("unclean.leader.election.enable"),
+        }
+    }
+}
+
+impl Settings {
+    /// A topic key's value where the topic sets nothing: from the first broker key that has one, in the topic's unit.
+    pub(super) fn topic_default(&self, topic: &TopicKey) -> String {
+        let from_broker = topic.broker.iter().find_map(|name| Some(in_topic_unit(name, self.text(name)?)));
+        from_broker.or_else(|| topic.key.default.map(str::to_owned)).unwrap_or_default()
+    }
+
+    /// Where a topic key's default came from.
+    pub(super) fn topic_origin(&self, name: &str) -> Origin {
+        let broker = topic_key(name).map_or(&[][..], |topic| topic.broker);
+        let source = broker.iter().find(|name| self.text(name).is_some());
+        source.map_or(Origin::Default, |name| self.origin(name).clone())
+    }
+}
+
+/// Broker keys in hours and minutes, as milliseconds; -1 stays "no limit".
+fn in_topic_unit(name: &str, value: &str) -> String {
+    let unit_ms = match name.rsplit('.').next() {
+        Some("hours") => 3_600_000,
+        Some("minutes") => 60_000,
+        _ => return value.to_owned(),
+    };
+    match value.parse::<i64>() {
+        Ok(count) if count >= 0 => (count * unit_ms).to_string(),
+        _ => value.to_owned(),
+    }
+}
+
+fn unknown(name: &str) -> ConfigError {
+    ConfigError::Unknown {
+        key: name.to_owned(),
+        origin: Origin::Topic,
+        nearest: nearest(name, TOPIC_KEYS.iter().map(|topic| topic.key.name)),
+    }
+}
+
+/// Typed reads of checked values.
+struct Reader<'a> {
+    settings: &'a Settings,
+    own: &'a BTreeMap<&'static str, String>,
+}
+
+impl Reader<'_> {
+    fn text(&self, name: &str) -> String {
+        match self.own.get(name) {
+            Some(value) => value.clone(),
+            None => {
+                self.settings.topic_default(topic_key(name).expect("the table has every key that is read"))
+            }
+        }
+    }
+
+    fn long(&self, name: &str) -> i64 {
+        self.text(name).parse().expect("the table has an integer default and settings are checked")
+    }
+
+    fn int(&self, name: &str) -> i32 {
+        i32::try_from(self.long(name)).expect("the table keeps INT keys to 32 bits")
+    }
+
+    fn size(&self, name: &str) -> u32 {
+        u32::try_from(self.long(name)).expect("the table keeps sizes from 0 to 2^31-1")
+    }
+
+    fn ratio(&self, name: &str) -> f64 {
+        self.text(name).parse().expect("the table has a number as default and settings are checked")
+    }
+
+    fn is_true(&self, name: &str) -> bool {
+        self.text(name) == "true"
+    }
+
+    fn compression(&self) -> CompressionType {
+        match self.text("compression.type").as_str() {
+            "uncompressed" => CompressionType::Uncompressed,
+            "gzip" => CompressionType::Gzip,
+            "snappy" => CompressionType::Snappy,
+            "lz4" => CompressionType::Lz4,
+            "zstd" => CompressionType::Zstd,
+            _ => CompressionType::Producer,
+        }
+    }
+}
