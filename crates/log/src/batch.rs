@@ -1,0 +1,341 @@
+//! Record batches, format 2: the 61-byte header as a view over bytes, their check, their records, and an encoder.
+//!
+//! A batch is what a producer sends, what a segment stores and what a consumer receives; the broker never
+//! takes one apart to serve it. The base offset and the leader epoch lie in front of the checksum, so that both are
+//! patched in place without computing it again.
+
+use thiserror::Error;
+
+use crate::compress::{CompressError, Compression};
+
+mod builder;
+mod records;
+#[cfg(test)]
+mod tests;
+mod varint;
+
+pub use builder::{Builder, EndMarker, Marker};
+pub use records::{Header, MAX_EXPANDED, Record, Records, records};
+
+/// Bytes in front of the first record.
+pub const HEADER_LEN: usize = 61;
+/// Bytes in front of what the length field counts: base offset and the length itself.
+pub const PREFIX_LEN: usize = 12;
+/// The only batch format in use since Kafka 4.
+pub const MAGIC: i8 = 2;
+/// Producer id of a batch that was written without idempotence.
+pub const NO_PRODUCER_ID: i64 = -1;
+/// Producer epoch that goes with [`NO_PRODUCER_ID`].
+pub const NO_PRODUCER_EPOCH: i16 = -1;
+/// Base sequence of a batch without one: no producer, or a control batch.
+pub const NO_SEQUENCE: i32 = -1;
+/// Timestamp of a batch or record that has none.
+pub const NO_TIMESTAMP: i64 = -1;
+
+const CRC_AT: usize = 17;
+const ATTRIBUTES_AT: usize = 21;
+const MAX_TIMESTAMP_AT: usize = 35;
+
+const LOG_APPEND_TIME: i16 = 1 << 3;
+const TRANSACTIONAL: i16 = 1 << 4;
+const CONTROL: i16 = 1 << 5;
+const DELETE_HORIZON: i16 = 1 << 6;
+
+/// One batch: its header's fields, read where they lie. Copies nothing and owns nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchView<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> BatchView<'a> {
+    /// The batch at the start of `bytes`; more may follow it. Looks at the lengths and the format byte alone:
+    /// neither checksum nor records ([`check`] does).
+    ///
+    /// # Errors
+    /// [`BatchError::Truncated`], [`BatchError::Length`] or [`BatchError::Magic`].
+    pub fn parse(bytes: &'a [u8]) -> Result<BatchView<'a>, BatchError> {
+        let header =
+            bytes.get(..HEADER_LEN).ok_or(BatchError::Truncated { have: bytes.len(), need: HEADER_LEN })?;
+        let view = BatchView { bytes: header };
+        if view.magic() != MAGIC {
+            return Err(BatchError::Magic(view.magic()));
+        }
+        let length = view.i32_at(8);
+        let size = usize::try_from(length).ok().map(|length| length + PREFIX_LEN);
+        let size = size.filter(|size| *size >= HEADER_LEN).ok_or(BatchError::Length(length))?;
+        let bytes = bytes.get(..size).ok_or(BatchError::Truncated { have: bytes.len(), need: size })?;
+        Ok(BatchView { bytes })
+    }
+
+    /// The header alone, for a reader that holds no more than the first 61 bytes.
+    ///
+    /// # Errors
+    /// As [`BatchView::parse`], but the records may be missing.
+    pub fn parse_header(bytes: &'a [u8; HEADER_LEN]) -> Result<BatchView<'a>, BatchError> {
+        match BatchView::parse(bytes) {
+            Err(BatchError::Truncated { .. }) => Ok(BatchView { bytes }),
+            other => other,
+        }
+    }
+
+    /// The whole batch.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Bytes of the whole batch as its length field tells.
+    pub fn size_bytes(&self) -> usize {
+        usize::try_from(self.i32_at(8)).map_or(0, |length| length + PREFIX_LEN)
+    }
+
+    /// The offset of the first record, present or compacted away.
+    pub fn base_offset(&self) -> i64 {
+        self.i64_at(0)
+    }
+
+    /// The epoch of the leader that wrote the batch.
+    pub fn leader_epoch(&self) -> i32 {
+        self.i32_at(12)
+    }
+
+    /// The format of the batch.
+    pub fn magic(&self) -> i8 {
+        self.bytes[16].cast_signed()
+    }
+
+    /// The checksum the batch carries.
+    pub fn stored_crc(&self) -> u32 {
+        self.i32_at(CRC_AT).cast_unsigned()
+    }
+
+    /// The checksum of the bytes as they are.
+    pub fn computed_crc(&self) -> u32 {
+        crc32c(&self.bytes[ATTRIBUTES_AT..])
+    }
+
+    /// All attribute bits.
+    pub fn attributes(&self) -> i16 {
+        i16::from_be_bytes([self.bytes[ATTRIBUTES_AT], self.bytes[ATTRIBUTES_AT + 1]])
+    }
+
+    /// How the records are compressed.
+    ///
+    /// # Errors
+    /// [`BatchError::Codec`] for a number that stands for none.
+    pub fn compression(&self) -> Result<Compression, BatchError> {
+        let id = (self.attributes() & 7) as u8;
+        Compression::from_id(id).ok_or(BatchError::Codec(id))
+    }
+
+    /// Whether the broker stamped the batch when it was appended.
+    pub fn is_log_append_time(&self) -> bool {
+        self.attributes() & LOG_APPEND_TIME != 0
+    }
+
+    /// Whether the batch belongs to a transaction.
+    pub fn is_transactional(&self) -> bool {
+        self.attributes() & TRANSACTIONAL != 0
+    }
+
+    /// Whether the batch holds control records, which clients never see.
+    pub fn is_control(&self) -> bool {
+        self.attributes() & CONTROL != 0
+    }
+
+    /// The time after which compaction may drop the tombstones of this batch, if one was set.
+    pub fn delete_horizon_ms(&self) -> Option<i64> {
+        (self.attributes() & DELETE_HORIZON != 0).then(|| self.base_timestamp())
+    }
+
+    /// Offset of the last record less the base offset.
+    pub fn last_offset_delta(&self) -> i32 {
+        self.i32_at(23)
+    }
+
+    /// The offset of the last record, present or compacted away.
+    pub fn last_offset(&self) -> i64 {
+        self.base_offset().wrapping_add(i64::from(self.last_offset_delta()))
+    }
+
+    /// What the records' timestamps are counted from (or the delete horizon).
+    pub fn base_timestamp(&self) -> i64 {
+        self.i64_at(27)
+    }
+
+    /// The largest timestamp in the batch, or the append time.
+    pub fn max_timestamp(&self) -> i64 {
+        self.i64_at(MAX_TIMESTAMP_AT)
+    }
+
+    /// The producer, or [`NO_PRODUCER_ID`].
+    pub fn producer_id(&self) -> i64 {
+        self.i64_at(43)
+    }
+
+    /// The producer's epoch, or [`NO_PRODUCER_EPOCH`].
+    pub fn producer_epoch(&self) -> i16 {
+        i16::from_be_bytes([self.bytes[51], self.bytes[52]])
+    }
+
+    /// The sequence number of the first record, or [`NO_SEQUENCE`].
+    pub fn base_sequence(&self) -> i32 {
+        self.i32_at(53)
+    }
+
+    /// The sequence number of the last record; the numbers wrap from the largest `i32` to 0.
+    pub fn last_sequence(&self) -> i32 {
+        match self.base_sequence() {
+            NO_SEQUENCE => NO_SEQUENCE,
+            base => base.wrapping_add(self.last_offset_delta()) & i32::MAX,
+        }
+    }
+
+    /// How many records the header says there are.
+    pub fn record_count(&self) -> i32 {
+        self.i32_at(57)
+    }
+
+    /// The records' bytes, compressed if the batch is.
+    pub fn payload(&self) -> &'a [u8] {
+        &self.bytes[HEADER_LEN..]
+    }
+
+    fn i32_at(&self, at: usize) -> i32 {
+        i32::from_be_bytes(self.bytes[at..at + 4].try_into().expect("four bytes of a whole header"))
+    }
+
+    fn i64_at(&self, at: usize) -> i64 {
+        i64::from_be_bytes(self.bytes[at..at + 8].try_into().expect("eight bytes of a whole header"))
+    }
+}
+
+/// What is wrong with a batch. The sender of the bytes is at fault, or the disk they lay on.
+#[derive(Debug, Error)]
+pub enum BatchError {
+    /// Fewer bytes than the header or its length field ask for.
+    #[error("batch is cut short: {have} of {need} bytes")]
+    Truncated {
+        /// Bytes there are.
+        have: usize,
+        /// Bytes there should be.
+        need: usize,
+    },
+    /// Bytes follow the batch where exactly one was allowed.
+    #[error("{0} bytes follow the batch")]
+    Trailing(usize),
+    /// A format other than 2.
+    #[error("batch format {0} is not supported")]
+    Magic(i8),
+    /// The length field is impossible.
+    #[error("batch length {0} is impossible")]
+    Length(i32),
+    /// The checksum does not match.
+    #[error("batch checksum is {computed:#010x}, the header says {stored:#010x}")]
+    Crc {
+        /// In the header.
+        stored: u32,
+        /// Of the bytes.
+        computed: u32,
+    },
+    /// Record count and last offset delta contradict each other or the records.
+    #[error("batch counts disagree: header {count}, last offset delta {last_offset_delta}, found {found:?}")]
+    Count {
+        /// The header's record count.
+        count: i32,
+        /// The header's last offset delta.
+        last_offset_delta: i32,
+        /// Records really found, once counted.
+        found: Option<i32>,
+    },
+    /// Producer id, epoch and sequence do not go together.
+    #[error("producer {producer_id}, epoch {epoch}, sequence {sequence} do not go together")]
+    Producer {
+        /// Producer id.
+        producer_id: i64,
+        /// Producer epoch.
+        epoch: i16,
+        /// Base sequence.
+        sequence: i32,
+    },
+    /// A compression number that stands for no codec.
+    #[error("compression {0} is unknown")]
+    Codec(u8),
+    /// The records do not expand.
+    #[error(transparent)]
+    Compression(#[from] CompressError),
+    /// A record is malformed.
+    #[error("record {index} is malformed: {what}")]
+    Record {
+        /// Which record, from 0.
+        index: i32,
+        /// Which part.
+        what: &'static str,
+    },
+}
+
+/// Checks one batch as a producer sends it: exactly one, format 2, checksum, counts that agree with the records
+/// really there, a sensible producer and sequence. Expands compressed records into a buffer of this thread (bounded by
+/// [`MAX_EXPANDED`]) and walks every record. Allocates nothing from a claimed length.
+///
+/// # Errors
+/// The first thing found wrong.
+pub fn check(bytes: &[u8]) -> Result<BatchView<'_>, BatchError> {
+    let view = check_stored(bytes)?;
+    if view.bytes.len() < bytes.len() {
+        return Err(BatchError::Trailing(bytes.len() - view.bytes.len()));
+    }
+    let (count, last_offset_delta) = (view.record_count(), view.last_offset_delta());
+    if count < 1 || count.checked_sub(1) != Some(last_offset_delta) {
+        return Err(BatchError::Count { count, last_offset_delta, found: None });
+    }
+    let (producer_id, epoch, sequence) = (view.producer_id(), view.producer_epoch(), view.base_sequence());
+    let plain = producer_id == NO_PRODUCER_ID && !view.is_transactional();
+    let sequenced = producer_id >= 0 && epoch >= 0 && (sequence >= 0 || view.is_control());
+    if !plain && !sequenced {
+        return Err(BatchError::Producer { producer_id, epoch, sequence });
+    }
+    records::walk(&view)?;
+    Ok(view)
+}
+
+/// Checks the batch at the start of `bytes` as a log stores it: lengths, format, checksum, a last offset not before the
+/// first. The records are under the checksum and are not walked. More may follow.
+///
+/// # Errors
+/// The first thing found wrong.
+pub fn check_stored(bytes: &[u8]) -> Result<BatchView<'_>, BatchError> {
+    let view = BatchView::parse(bytes)?;
+    let (stored, computed) = (view.stored_crc(), view.computed_crc());
+    if stored != computed {
+        return Err(BatchError::Crc { stored, computed });
+    }
+    let (count, last_offset_delta) = (view.record_count(), view.last_offset_delta());
+    // Compaction leaves holes, so the count may be smaller, but never larger.
+    if last_offset_delta < 0 || count < 0 || count - 1 > last_offset_delta {
+        return Err(BatchError::Count { count, last_offset_delta, found: None });
+    }
+    Ok(view)
+}
+
+/// Writes what the partition assigns into a batch; outside the checksum.
+pub(crate) fn assign(batch: &mut [u8], base_offset: i64, leader_epoch: i32) {
+    batch[..8].copy_from_slice(&base_offset.to_be_bytes());
+    batch[12..16].copy_from_slice(&leader_epoch.to_be_bytes());
+}
+
+/// Stamps a batch with the time it was appended; inside the checksum, which is computed again.
+pub(crate) fn stamp(batch: &mut [u8], timestamp_ms: i64) {
+    batch[ATTRIBUTES_AT + 1] |= LOG_APPEND_TIME as u8;
+    batch[MAX_TIMESTAMP_AT..MAX_TIMESTAMP_AT + 8].copy_from_slice(&timestamp_ms.to_be_bytes());
+    seal(batch);
+}
+
+fn seal(batch: &mut [u8]) {
+    let crc = crc32c(&batch[ATTRIBUTES_AT..]);
+    batch[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_be_bytes());
+}
+
+/// CRC-32C, the checksum of batches and producer snapshots.
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(bytes)
+}

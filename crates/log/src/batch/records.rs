@@ -1,0 +1,200 @@
+//! The records inside a batch: an iterator that lends them, and the walk that checks them without building any.
+
+use std::cell::RefCell;
+
+use bytes::Bytes;
+
+use super::{BatchError, BatchView, varint};
+use crate::compress::{self, Compression};
+
+/// The most that the records of one batch may expand to, bytes. A batch of the default largest size (1 MiB) that
+/// expands further is an attack or a mistake.
+pub const MAX_EXPANDED: usize = 128 * 1024 * 1024;
+
+/// One record. Keys, values and header values share the expanded batch; taking one out copies nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Offset less the batch's base offset.
+    pub offset_delta: i32,
+    /// Timestamp less the batch's base timestamp, ms.
+    pub timestamp_delta: i64,
+    /// The key; absent is not empty.
+    pub key: Option<Bytes>,
+    /// The value; absent means a tombstone.
+    pub value: Option<Bytes>,
+    /// Headers in the order they were given, duplicates included.
+    pub headers: Vec<Header>,
+}
+
+/// One header of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// UTF-8 by convention; not checked.
+    pub key: Bytes,
+    /// The value; absent is not empty.
+    pub value: Option<Bytes>,
+}
+
+/// The records of one batch. Ends after the first error.
+#[derive(Debug)]
+pub struct Records {
+    expanded: Bytes,
+    at: usize,
+    next: i32,
+    count: i32,
+}
+
+/// The records of the batch at the start of `bytes`: expanded once (bounded by [`MAX_EXPANDED`]), then lent.
+///
+/// # Errors
+/// A malformed header, or records that do not expand. Later errors come from the iterator.
+pub fn records(bytes: &[u8]) -> Result<Records, BatchError> {
+    let view = BatchView::parse(bytes)?;
+    let mut expanded = Vec::new();
+    compress::decompress(view.compression()?, view.payload(), &mut expanded, MAX_EXPANDED)?;
+    Ok(Records { expanded: expanded.into(), at: 0, next: 0, count: view.record_count() })
+}
+
+impl Iterator for Records {
+    type Item = Result<Record, BatchError>;
+
+    fn next(&mut self) -> Option<Result<Record, BatchError>> {
+        let mut rest = &self.expanded[self.at..];
+        if self.next >= self.count {
+            let index = self.next;
+            self.at = self.expanded.len();
+            return (!rest.is_empty())
+                .then_some(Err(BatchError::Record { index, what: "bytes after the last" }));
+        }
+        let layout = Layout::take(&mut rest);
+        let item = match layout {
+            Ok(layout) => {
+                self.at = self.expanded.len() - rest.len();
+                self.next += 1;
+                Ok(self.build(&layout))
+            }
+            Err(what) => {
+                let index = self.next;
+                self.at = self.expanded.len();
+                self.next = self.count;
+                Err(BatchError::Record { index, what })
+            }
+        };
+        Some(item)
+    }
+}
+
+impl Records {
+    fn build(&self, layout: &Layout<'_>) -> Record {
+        let share = |part: &[u8]| self.expanded.slice_ref(part);
+        let mut headers = Vec::new();
+        let mut rest = layout.headers;
+        for _ in 0..layout.header_count {
+            // The layout has walked these headers already.
+            let Ok((key, value)) = take_header(&mut rest) else { break };
+            headers.push(Header { key: share(key), value: value.map(share) });
+        }
+        Record {
+            offset_delta: layout.offset_delta,
+            timestamp_delta: layout.timestamp_delta,
+            key: layout.key.map(share),
+            value: layout.value.map(share),
+            headers,
+        }
+    }
+}
+
+/// Walks every record of a batch and refuses a count, an offset or a length that lies.
+pub(super) fn walk(view: &BatchView<'_>) -> Result<(), BatchError> {
+    expanded(view, |payload| walk_payload(payload, view.record_count(), view.last_offset_delta()))?
+}
+
+fn walk_payload(mut rest: &[u8], count: i32, last_offset_delta: i32) -> Result<(), BatchError> {
+    let mut found = 0;
+    while found < count && !rest.is_empty() {
+        let layout = Layout::take(&mut rest).map_err(|what| BatchError::Record { index: found, what })?;
+        if layout.offset_delta != found {
+            return Err(BatchError::Record { index: found, what: "offset delta" });
+        }
+        found += 1;
+    }
+    if found < count {
+        return Err(BatchError::Count { count, last_offset_delta, found: Some(found) });
+    }
+    if !rest.is_empty() {
+        return Err(BatchError::Record { index: count, what: "bytes after the last" });
+    }
+    Ok(())
+}
+
+thread_local! {
+    static EXPANDED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Above this a thread gives its buffer back, lest one large batch keep memory for ever.
+const KEEP: usize = 4 * 1024 * 1024;
+
+fn expanded<T>(view: &BatchView<'_>, with: impl FnOnce(&[u8]) -> T) -> Result<T, BatchError> {
+    let codec = view.compression()?;
+    if codec == Compression::None {
+        return Ok(with(view.payload()));
+    }
+    EXPANDED.with_borrow_mut(|buffer| {
+        let outcome = compress::decompress(codec, view.payload(), buffer, MAX_EXPANDED);
+        let outcome = outcome.map(|()| with(buffer)).map_err(BatchError::from);
+        if buffer.capacity() > KEEP {
+            *buffer = Vec::new();
+        }
+        outcome
+    })
+}
+
+/// Where the parts of one record lie.
+struct Layout<'a> {
+    offset_delta: i32,
+    timestamp_delta: i64,
+    key: Option<&'a [u8]>,
+    value: Option<&'a [u8]>,
+    header_count: i32,
+    headers: &'a [u8],
+}
+
+impl<'a> Layout<'a> {
+    fn take(rest: &mut &'a [u8]) -> Result<Layout<'a>, &'static str> {
+        let length = varint::take_i32(rest).ok_or("length")?;
+        let length = usize::try_from(length).map_err(|_| "length")?;
+        let (mut body, tail) = rest.split_at_checked(length).ok_or("length")?;
+        *rest = tail;
+        let (_attributes, after) = body.split_first().ok_or("attributes")?;
+        body = after;
+        let timestamp_delta = varint::take_i64(&mut body).ok_or("timestamp")?;
+        let offset_delta = varint::take_i32(&mut body).ok_or("offset delta")?;
+        let key = take_bytes(&mut body).ok_or("key")?;
+        let value = take_bytes(&mut body).ok_or("value")?;
+        let header_count = varint::take_i32(&mut body).filter(|count| *count >= 0).ok_or("header count")?;
+        let headers = body;
+        for _ in 0..header_count {
+            take_header(&mut body)?;
+        }
+        if !body.is_empty() {
+            return Err("bytes after the headers");
+        }
+        Ok(Layout { offset_delta, timestamp_delta, key, value, header_count, headers })
+    }
+}
+
+fn take_header<'a>(rest: &mut &'a [u8]) -> Result<(&'a [u8], Option<&'a [u8]>), &'static str> {
+    let key = take_bytes(rest).flatten().ok_or("header key")?;
+    let value = take_bytes(rest).ok_or("header value")?;
+    Ok((key, value))
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let length = varint::take_i32(rest)?;
+    if length < 0 {
+        return (length == -1).then_some(None);
+    }
+    let (part, tail) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    *rest = tail;
+    Some(Some(part))
+}

@@ -1,0 +1,206 @@
+//! The four codecs a record batch may be compressed with, bounded on the way out: a few bytes from the
+//! network must not become gigabytes of memory. Knows nothing of batches; works on plain slices.
+
+use std::cell::RefCell;
+use std::io::{self, Read, Write};
+
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
+use thiserror::Error;
+use zstd::stream::raw::{Decoder as ZstdDecoder, InBuffer, Operation, OutBuffer};
+
+mod snappy;
+#[cfg(test)]
+mod tests;
+
+/// How the records of a batch are compressed: the low three bits of its attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Compression {
+    /// Records lie in the batch as they are.
+    #[default]
+    None,
+    /// RFC 1952.
+    Gzip,
+    /// Snappy blocks, alone or in the framing of the xerial library that Java clients use.
+    Snappy,
+    /// The LZ4 frame format.
+    Lz4,
+    /// RFC 8878.
+    Zstd,
+}
+
+impl Compression {
+    /// The codec with this number in a batch's attributes, if there is one.
+    pub fn from_id(id: u8) -> Option<Compression> {
+        Some(match id {
+            0 => Compression::None,
+            1 => Compression::Gzip,
+            2 => Compression::Snappy,
+            3 => Compression::Lz4,
+            4 => Compression::Zstd,
+            _ => return None,
+        })
+    }
+
+    /// The number of this codec in a batch's attributes.
+    pub fn id(self) -> u8 {
+        match self {
+            Compression::None => 0,
+            Compression::Gzip => 1,
+            Compression::Snappy => 2,
+            Compression::Lz4 => 3,
+            Compression::Zstd => 4,
+        }
+    }
+
+    /// The name used in configuration (`compression.type`).
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Snappy => "snappy",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        }
+    }
+}
+
+/// Why compressed bytes could not be expanded.
+#[derive(Debug, Error)]
+pub enum CompressError {
+    /// The codec refused the input.
+    #[error("{codec} data is damaged: {detail}", codec = codec.name())]
+    Damaged {
+        /// The codec that refused.
+        codec: Compression,
+        /// What it said.
+        detail: String,
+    },
+    /// The output would be larger than the caller allows.
+    #[error("{codec} data expands to more than {limit} bytes", codec = codec.name())]
+    TooLarge {
+        /// The codec in use.
+        codec: Compression,
+        /// The caller's limit, bytes.
+        limit: usize,
+    },
+}
+
+/// Expands `input` into `output`, which is cleared first and grows only by bytes really produced; it never
+/// holds more than `limit` bytes. Copies once.
+pub fn decompress(
+    codec: Compression,
+    input: &[u8],
+    output: &mut Vec<u8>,
+    limit: usize,
+) -> Result<(), CompressError> {
+    output.clear();
+    match codec {
+        Compression::None if input.len() > limit => Err(CompressError::TooLarge { codec, limit }),
+        Compression::None => {
+            output.extend_from_slice(input);
+            Ok(())
+        }
+        Compression::Gzip => drain(codec, MultiGzDecoder::new(input), output, limit),
+        Compression::Snappy => snappy::decompress(input, output, limit),
+        Compression::Lz4 => drain(codec, FrameDecoder::new(input), output, limit),
+        Compression::Zstd => unzstd(input, output, limit),
+    }
+}
+
+/// Compresses `input` and appends the result to `output`, in the form that Java clients write and every
+/// client reads (snappy in xerial framing, LZ4 in 64 KiB independent blocks).
+pub fn compress(codec: Compression, input: &[u8], output: &mut Vec<u8>) -> io::Result<()> {
+    match codec {
+        Compression::None => output.extend_from_slice(input),
+        Compression::Gzip => {
+            let mut encoder = GzEncoder::new(output, flate2::Compression::default());
+            encoder.write_all(input)?;
+            encoder.finish()?;
+        }
+        Compression::Snappy => snappy::compress(input, output)?,
+        Compression::Lz4 => {
+            let frame = FrameInfo::new().block_size(BlockSize::Max64KB).block_mode(BlockMode::Independent);
+            let mut encoder = FrameEncoder::with_frame_info(frame, output);
+            encoder.write_all(input)?;
+            encoder.finish().map_err(io::Error::other)?;
+        }
+        Compression::Zstd => zstd::stream::copy_encode(input, output, zstd::DEFAULT_COMPRESSION_LEVEL)?,
+    }
+    Ok(())
+}
+
+const STEP: usize = 16 * 1024;
+
+fn drain(
+    codec: Compression,
+    mut reader: impl Read,
+    output: &mut Vec<u8>,
+    limit: usize,
+) -> Result<(), CompressError> {
+    loop {
+        let filled = output.len();
+        output.resize(filled + STEP.max(filled.min(1 << 20)), 0);
+        let read = reader.read(&mut output[filled..]);
+        output.truncate(filled + read.as_ref().copied().unwrap_or(0));
+        match read {
+            Ok(0) => return Ok(()),
+            Ok(_) if output.len() > limit => return Err(CompressError::TooLarge { codec, limit }),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(CompressError::Damaged { codec, detail: error.to_string() }),
+        }
+    }
+}
+
+thread_local! {
+    // A zstd context is some hundred kilobytes: one a thread, not one a batch.
+    static ZSTD: RefCell<Option<ZstdDecoder<'static>>> = const { RefCell::new(None) };
+}
+
+fn unzstd(input: &[u8], output: &mut Vec<u8>, limit: usize) -> Result<(), CompressError> {
+    let codec = Compression::Zstd;
+    let damaged = |error: io::Error| CompressError::Damaged { codec, detail: error.to_string() };
+    ZSTD.with_borrow_mut(|slot| {
+        let decoder = match slot {
+            Some(decoder) => {
+                decoder.reinit().map_err(damaged)?;
+                decoder
+            }
+            None => slot.insert(ZstdDecoder::new().map_err(damaged)?),
+        };
+        let mut source = InBuffer::around(input);
+        let mut frame_open = false;
+        loop {
+            let filled = output.len();
+            output.resize(filled + STEP.max(filled.min(1 << 20)), 0);
+            let mut space = OutBuffer::around_pos(output.as_mut_slice(), filled);
+            let hint = decoder.run(&mut source, &mut space);
+            let end = space.pos();
+            let full = end == output.len();
+            output.truncate(end);
+            let hint = hint.map_err(damaged)?;
+            if output.len() > limit {
+                return Err(CompressError::TooLarge { codec, limit });
+            }
+            if hint == 0 {
+                frame_open = false;
+                if source.pos() == input.len() {
+                    return Ok(());
+                }
+                decoder.reinit().map_err(damaged)?;
+                continue;
+            }
+            if source.pos() == input.len() && !full {
+                // An empty input is no frame at all and expands to nothing; anything else was cut short.
+                return if input.is_empty() && !frame_open {
+                    Ok(())
+                } else {
+                    Err(CompressError::Damaged { codec, detail: "frame is cut short".to_owned() })
+                };
+            }
+            frame_open = true;
+        }
+    })
+}

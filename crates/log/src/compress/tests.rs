@@ -1,0 +1,86 @@
+//! Every codec returns what it was given, refuses damage and stops at its limit.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const ALL: [Compression; 5] =
+    [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
+
+fn expand(codec: Compression, input: &[u8], limit: usize) -> Result<Vec<u8>, CompressError> {
+    let mut output = vec![1, 2, 3];
+    decompress(codec, input, &mut output, limit).map(|()| output)
+}
+
+fn packed(codec: Compression, data: &[u8]) -> Vec<u8> {
+    let mut output = Vec::new();
+    compress(codec, data, &mut output).unwrap();
+    output
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn returns_what_it_was_given(data in prop::collection::vec(0_u8..8, 0..200_000)) {
+        for codec in ALL {
+            prop_assert_eq!(&expand(codec, &packed(codec, &data), data.len()).unwrap(), &data);
+        }
+    }
+
+    #[test]
+    fn survives_any_damage(data in prop::collection::vec(any::<u8>(), 1..2_000), at in any::<prop::sample::Index>(), bit in 0_u32..8) {
+        for codec in ALL {
+            let mut bytes = packed(codec, &data);
+            let cut = at.index(bytes.len());
+            let _ = expand(codec, &bytes[..cut], 1 << 20);
+            bytes[cut] ^= 1_u8 << bit;
+            let _ = expand(codec, &bytes, 1 << 20);
+            let _ = expand(codec, &data, 1 << 20);
+        }
+    }
+}
+
+#[test]
+fn stops_at_the_limit() {
+    let zeros = vec![0; 10_000_000];
+    for codec in ALL {
+        let bytes = packed(codec, &zeros);
+        assert!(matches!(expand(codec, &bytes, 65_536), Err(CompressError::TooLarge { .. })), "{codec:?}");
+        let mut output = Vec::new();
+        assert!(decompress(codec, &bytes, &mut output, 65_536).is_err());
+        assert!(output.capacity() < 1_000_000, "{codec:?} held {}", output.capacity());
+    }
+}
+
+#[test]
+fn refuses_a_cut_input() {
+    let data: Vec<u8> = (0..50_000_u32).flat_map(|n| (n % 977).to_be_bytes()).collect();
+    for codec in [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd] {
+        let bytes = packed(codec, &data);
+        let cut = expand(codec, &bytes[..bytes.len() / 2], 1 << 20);
+        assert!(matches!(cut, Err(CompressError::Damaged { .. })), "{codec:?}");
+    }
+}
+
+#[test]
+fn raw_snappy_without_framing_is_read() {
+    let data = b"levada levada levada levada".repeat(100);
+    let raw = snap::raw::Encoder::new().compress_vec(&data).unwrap();
+    assert_eq!(expand(Compression::Snappy, &raw, 1 << 20).unwrap(), data);
+}
+
+#[test]
+fn a_snappy_claim_is_not_allocated_for() {
+    // A preamble that claims 64 MiB in front of two bytes of data.
+    let lie = [0x80, 0x80, 0x80, 0x20, 0x00, 0x41];
+    assert!(matches!(expand(Compression::Snappy, &lie, 1 << 30), Err(CompressError::Damaged { .. })));
+}
+
+#[test]
+fn numbers_and_names_agree() {
+    for codec in ALL {
+        assert_eq!(Compression::from_id(codec.id()), Some(codec));
+    }
+    assert_eq!(Compression::from_id(5), None);
+    assert_eq!(Compression::Zstd.name(), "zstd");
+}

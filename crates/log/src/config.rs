@@ -1,0 +1,53 @@
+//! What of a topic's configuration a log needs: Kafka's keys, with Kafka's meaning and defaults.
+
+use std::time::Duration;
+
+/// Whose clock the timestamps of a partition are from: `message.timestamp.type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TimestampType {
+    /// The producer's.
+    #[default]
+    CreateTime,
+    /// The broker's, at the append.
+    LogAppendTime,
+}
+
+/// A partition's configuration. Taken by value; hand a changed one to [`crate::Writer::set_config`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// `segment.bytes`: a segment that would grow beyond is rolled first.
+    pub segment_bytes: u32,
+    /// `segment.ms`: a segment whose first batch is older than this, measured by timestamps, is rolled.
+    pub segment_ms: i64,
+    /// `index.interval.bytes`: about one index entry for so many bytes of log.
+    pub index_interval_bytes: u32,
+    /// `segment.index.bytes`: the size of an index at most; a full one rolls the segment.
+    pub segment_index_bytes: u32,
+    /// `max.message.bytes`: the largest batch.
+    pub max_message_bytes: u32,
+    /// `message.timestamp.type`.
+    pub timestamp_type: TimestampType,
+    /// `retention.bytes`: -1 for no limit.
+    pub retention_bytes: i64,
+    /// `retention.ms`: -1 for no limit.
+    pub retention_ms: i64,
+    /// `producer.id.expiration.ms`: a producer that has not written for so long is forgotten.
+    pub producer_id_expiration_ms: i64,
+}
+
+impl Default for LogConfig {
+    fn default() -> LogConfig {
+        let days = |days: u64| Duration::from_secs(days * 86_400).as_millis() as i64;
+        LogConfig {
+            segment_bytes: 1 << 30,
+            segment_ms: days(7),
+            index_interval_bytes: 4096,
+            segment_index_bytes: 10 << 20,
+            max_message_bytes: 1_048_588,
+            timestamp_type: TimestampType::CreateTime,
+            retention_bytes: -1,
+            retention_ms: days(7),
+            producer_id_expiration_ms: days(1),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What can go wrong with a log, by who is at fault.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::batch::BatchError;
+
+/// The disk failed, or what lies on it is not a log. Carries the path.
+#[derive(Clone, Debug, Error)]
+pub enum LogError {
+    /// An operation on a file failed.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        operation: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: Arc<io::Error>,
+    },
+    /// A file holds what it must not.
+    #[error("{} is damaged: {detail}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// An earlier failure left the partition in doubt: nothing more is written until it is opened again.
+    #[error("partition {} is offline after a failure of its storage", dir.display())]
+    Offline {
+        /// The partition's directory.
+        dir: PathBuf,
+    },
+    /// An offset that the operation cannot be given.
+    #[error("offset {offset} lies outside {log_start}..={log_end}")]
+    OutOfRange {
+        /// The offset asked for.
+        offset: i64,
+        /// The first offset of the log.
+        log_start: i64,
+        /// The offset after the last.
+        log_end: i64,
+    },
+}
+
+impl LogError {
+    pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> LogError {
+        LogError::Io { operation, path: path.to_owned(), source: Arc::new(source) }
+    }
+
+    pub(crate) fn corrupt(path: &Path, detail: impl Into<String>) -> LogError {
+        LogError::Corrupt { path: path.to_owned(), detail: detail.into() }
+    }
+}
+
+/// Why a read returned nothing.
+#[derive(Clone, Debug, Error)]
+pub enum ReadError {
+    /// The reader asked for what was never written or is gone.
+    #[error("offset {offset} lies outside {log_start}..={log_end}")]
+    OutOfRange {
+        /// The offset asked for.
+        offset: i64,
+        /// The first offset of the log.
+        log_start: i64,
+        /// The offset after the last.
+        log_end: i64,
+    },
+    /// The disk failed.
+    #[error(transparent)]
+    Storage(#[from] LogError),
+    /// What lies at this place is no batch.
+    #[error("{} holds no batch at {position} (looking for offset {offset})", path.display())]
+    Corrupt {
+        /// The segment.
+        path: PathBuf,
+        /// Where in it, bytes.
+        position: u64,
+        /// The offset being looked for.
+        offset: i64,
+    },
+}
+
+/// Why a batch was not appended. Nothing of it is in the log.
+#[derive(Debug, Error)]
+pub enum AppendError {
+    /// The batch is not one.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// Larger than `max.message.bytes`.
+    #[error("batch of {size_bytes} bytes is larger than max.message.bytes ({limit_bytes})")]
+    TooLarge {
+        /// The batch.
+        size_bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// Larger than `segment.bytes`.
+    #[error("batch of {size_bytes} bytes is larger than segment.bytes ({limit_bytes})")]
+    LargerThanSegment {
+        /// The batch.
+        size_bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// The producer has been replaced by one with a later epoch.
+    #[error("producer {producer_id} has epoch {current}, the batch says {epoch}")]
+    ProducerEpoch {
+        /// The producer.
+        producer_id: i64,
+        /// The batch's epoch.
+        epoch: i16,
+        /// The epoch the log knows.
+        current: i16,
+    },
+    /// The sequence number does not follow the producer's last.
+    #[error("producer {producer_id} sent sequence {sequence} where {expected} was due")]
+    OutOfOrderSequence {
+        /// The producer.
+        producer_id: i64,
+        /// The batch's first sequence.
+        sequence: i32,
+        /// What should have come.
+        expected: i32,
+    },
+    /// Data outside a transaction while the producer has one open, or a client's control batch.
+    #[error("producer {producer_id} may not write this now: {what}")]
+    TransactionState {
+        /// The producer.
+        producer_id: i64,
+        /// What is not allowed.
+        what: &'static str,
+    },
+    /// A marker from a coordinator that has been replaced.
+    #[error("coordinator epoch {epoch} is older than {current}")]
+    CoordinatorEpoch {
+        /// The marker's.
+        epoch: i32,
+        /// The one the log knows.
+        current: i32,
+    },
+    /// The disk failed; the log is as it was before, or offline.
+    #[error(transparent)]
+    Storage(#[from] LogError),
+}
