@@ -19,16 +19,16 @@ pub struct Coordinator {
 }
 
 /// A record of the partition's log, for [`Coordinator::replay`].
-#[derive(Clone, Copy, Debug)]
-pub struct Replayed<'a> {
+#[derive(Clone, Debug)]
+pub struct Replayed {
     /// Offset of the record.
     pub offset: i64,
     /// Producer id of the record's batch if the batch is transactional.
     pub transaction: Option<i64>,
     /// The key.
-    pub key: &'a [u8],
+    pub key: Bytes,
     /// The value; none for a tombstone.
-    pub value: Option<&'a [u8]>,
+    pub value: Option<Bytes>,
 }
 
 /// Which groups to list; empty filters let everything through.
@@ -99,7 +99,7 @@ impl Coordinator {
     /// # Errors
     /// If the record cannot be read. It has then changed nothing; the driver may report it and go on. A
     /// record of a kind that this broker has no use for is no error.
-    pub fn replay(&mut self, record: Replayed<'_>) -> Result<(), RecordError> {
+    pub fn replay(&mut self, record: Replayed) -> Result<(), RecordError> {
         let _ = record;
         Ok(())
     }
