@@ -4,4 +4,6 @@
 //! its preconditions and who upholds them.
 #![allow(unsafe_code)]
 
+pub(crate) mod calls;
 pub(crate) mod mapping;
+pub(crate) mod sigpipe;

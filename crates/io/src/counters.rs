@@ -1,0 +1,170 @@
+//! What was moved, by which path, at what cost: plain relaxed atomics that any thread may read while others count.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::path::Path;
+
+/// Counters of one or more engines, from 0 upwards.
+#[derive(Debug, Default)]
+pub struct Counters {
+    bytes: [AtomicU64; Path::ALL.len()],
+    calls: [AtomicU64; Path::ALL.len()],
+    stalls: [AtomicU64; Path::ALL.len()],
+    fallbacks: [AtomicU64; Fallback::ALL.len()],
+    copied: AtomicU64,
+}
+
+/// A system call that took longer than this held its thread up.
+pub const STALL: Duration = Duration::from_millis(1);
+
+/// Why bytes left by another way than planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fallback {
+    /// The engine has as many pipes as it may, all of them kept by blocked transfers.
+    PipesInUse,
+    /// The kernel gave no pipe: out of descriptors or memory.
+    NoPipe,
+    /// The kernel gave a pipe too small to be of use: this user has too many.
+    SmallPipe,
+    /// This file or socket cannot be spliced.
+    SpliceRefused,
+    /// This file or socket does not do `sendfile`.
+    SendfileRefused,
+    /// The pages were not in the cache; the read waited for the disk.
+    ColdRead,
+}
+
+impl Fallback {
+    /// Every cause, in the order of its index in counters.
+    pub const ALL: [Fallback; 6] = [
+        Fallback::PipesInUse,
+        Fallback::NoPipe,
+        Fallback::SmallPipe,
+        Fallback::SpliceRefused,
+        Fallback::SendfileRefused,
+        Fallback::ColdRead,
+    ];
+
+    /// The name used in metrics and tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            Fallback::PipesInUse => "pipes_in_use",
+            Fallback::NoPipe => "no_pipe",
+            Fallback::SmallPipe => "small_pipe",
+            Fallback::SpliceRefused => "splice_refused",
+            Fallback::SendfileRefused => "sendfile_refused",
+            Fallback::ColdRead => "cold_read",
+        }
+    }
+}
+
+impl Counters {
+    /// The values of this moment; each is exact, but they are not read at one instant.
+    pub fn snapshot(&self) -> Snapshot {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Snapshot {
+            bytes: self.bytes.each_ref().map(load),
+            calls: self.calls.each_ref().map(load),
+            stalls: self.stalls.each_ref().map(load),
+            fallbacks: self.fallbacks.each_ref().map(load),
+            copied: load(&self.copied),
+        }
+    }
+
+    /// Makes one system call for `path`, counted, and as a stall if it takes too long.
+    pub(crate) fn call<T>(&self, path: Path, call: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let result = call();
+        self.calls[path as usize].fetch_add(1, Ordering::Relaxed);
+        if start.elapsed() > STALL {
+            self.stalls[path as usize].fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// A socket took `count` bytes by `path`.
+    pub(crate) fn moved(&self, path: Path, count: u64) {
+        self.bytes[path as usize].fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The CPU copied `count` bytes between the kernel's memory and ours.
+    pub(crate) fn copied(&self, count: u64) {
+        self.copied.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// A planned path was not taken.
+    pub(crate) fn fell_back(&self, cause: Fallback) {
+        self.fallbacks[cause as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The counters at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    bytes: [u64; Path::ALL.len()],
+    calls: [u64; Path::ALL.len()],
+    stalls: [u64; Path::ALL.len()],
+    fallbacks: [u64; Fallback::ALL.len()],
+    copied: u64,
+}
+
+impl Snapshot {
+    /// Bytes that sockets took by `path`.
+    pub fn bytes(&self, path: Path) -> u64 {
+        self.bytes[path as usize]
+    }
+
+    /// System calls made for `path`, failed ones included.
+    pub fn calls(&self, path: Path) -> u64 {
+        self.calls[path as usize]
+    }
+
+    /// System calls for `path` that took longer than [`STALL`].
+    pub fn stalls(&self, path: Path) -> u64 {
+        self.stalls[path as usize]
+    }
+
+    /// How often a planned path was not taken for this cause.
+    pub fn fallbacks(&self, cause: Fallback) -> u64 {
+        self.fallbacks[cause as usize]
+    }
+
+    /// Bytes that the CPU copied between the kernel's memory and ours, in either direction: two for every byte by
+    /// [`Path::ReadWrite`], one by [`Path::Send`], none by the others.
+    pub fn copied(&self) -> u64 {
+        self.copied
+    }
+
+    /// Every value with its names, families together: what a metrics page lists.
+    pub fn samples(&self) -> impl Iterator<Item = Sample> {
+        let by_path = |metric, values: [u64; Path::ALL.len()]| {
+            let labelled = Path::ALL.into_iter().zip(values);
+            labelled.map(move |(path, value)| Sample { metric, label: Some(("path", path.label())), value })
+        };
+        let fallbacks = Fallback::ALL.into_iter().zip(self.fallbacks).map(|(cause, value)| Sample {
+            metric: "fallbacks",
+            label: Some(("cause", cause.label())),
+            value,
+        });
+        by_path("bytes", self.bytes)
+            .chain(by_path("calls", self.calls))
+            .chain(by_path("stalls", self.stalls))
+            .chain(fallbacks)
+            .chain([Sample { metric: "copied_bytes", label: None, value: self.copied }])
+    }
+}
+
+/// One value of a [`Snapshot`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// The family: `bytes`, `calls`, `stalls`, `fallbacks` or `copied_bytes`.
+    pub metric: &'static str,
+    /// Name and value of the label within the family, if it has any.
+    pub label: Option<(&'static str, &'static str)>,
+    /// The count since the start.
+    pub value: u64,
+}
+
+#[cfg(test)]
+mod tests;

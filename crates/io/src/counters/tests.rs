@@ -1,0 +1,41 @@
+//! Tests of the counters.
+
+use super::*;
+
+#[test]
+fn every_count_lands_under_its_own_name() {
+    let counters = Counters::default();
+    for (weight, path) in (1..).zip(Path::ALL) {
+        counters.moved(path, weight * 100);
+        for _ in 0..weight {
+            counters.call(path, || ());
+        }
+    }
+    for (weight, cause) in (1..).zip(Fallback::ALL) {
+        for _ in 0..weight {
+            counters.fell_back(cause);
+        }
+    }
+    counters.copied(77);
+    let snapshot = counters.snapshot();
+    for (weight, path) in (1..).zip(Path::ALL) {
+        assert_eq!((snapshot.bytes(path), snapshot.calls(path)), (weight * 100, weight), "{path}");
+    }
+    for (weight, cause) in (1..).zip(Fallback::ALL) {
+        assert_eq!(snapshot.fallbacks(cause), weight, "{}", cause.label());
+    }
+    let samples: Vec<Sample> = snapshot.samples().collect();
+    assert_eq!(samples.len(), 3 * Path::ALL.len() + Fallback::ALL.len() + 1);
+    assert!(samples.contains(&Sample { metric: "bytes", label: Some(("path", "splice")), value: 400 }));
+    assert!(samples.contains(&Sample { metric: "fallbacks", label: Some(("cause", "no_pipe")), value: 2 }));
+    assert_eq!(samples.last(), Some(&Sample { metric: "copied_bytes", label: None, value: 77 }));
+}
+
+#[test]
+fn a_long_call_is_a_stall() {
+    let counters = Counters::default();
+    let long = Instant::now();
+    counters.call(Path::Sendfile, || while long.elapsed() <= STALL {});
+    assert_eq!(counters.snapshot().stalls(Path::Sendfile), 1);
+    assert_eq!(counters.snapshot().stalls(Path::Splice), 0);
+}

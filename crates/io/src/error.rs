@@ -1,0 +1,57 @@
+//! What can go wrong with a transfer, typed by who is at fault.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+
+use crate::Extent;
+
+/// A transfer that cannot go on. What the peer received is a prefix of what was to be sent; the connection is useless.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// The connection broke: the peer closed or reset it, or the network lost it.
+    #[error("the connection failed with {remaining} bytes left to send: {cause}")]
+    Peer {
+        /// How much had not been taken by the kernel.
+        remaining: u64,
+        /// What the socket said.
+        cause: io::Error,
+    },
+    /// The file could not give what the extent promised.
+    #[error("cannot read {} at offset {offset}, {missing} bytes before the end of the extent: {cause}", path.display())]
+    Source {
+        /// The file, as the kernel names it now.
+        path: PathBuf,
+        /// Where in the file reading failed.
+        offset: u64,
+        /// How many bytes of the extent were still to be read there.
+        missing: u64,
+        /// What happened.
+        cause: SourceFault,
+    },
+}
+
+/// Why an extent could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceFault {
+    /// The file ends before the extent does: somebody has cut it.
+    #[error("the file was truncated")]
+    Truncated,
+    /// The device or file system reported an error.
+    #[error(transparent)]
+    Read(#[from] io::Error),
+}
+
+impl TransferError {
+    /// The fault of `extent` after its first `done` bytes.
+    pub(crate) fn source(extent: &Extent, done: u64, cause: SourceFault) -> TransferError {
+        let link = format!("/proc/self/fd/{}", extent.file.as_raw_fd());
+        let path = std::fs::read_link(&link).unwrap_or_else(|_| PathBuf::from(link));
+        TransferError::Source {
+            path,
+            offset: extent.offset.saturating_add(done),
+            missing: extent.len - done,
+            cause,
+        }
+    }
+}

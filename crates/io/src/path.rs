@@ -1,0 +1,110 @@
+//! The paths that bytes can take to a socket. One file each, with the same items in the same order.
+//!
+//! A path module has `needs` (what must hold on this machine) and `advance` (send from the front of the queue until
+//! the piece is done, the budget is spent, or the socket would block).
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+
+use crate::Extent;
+use crate::counters::Fallback;
+use crate::engine::Engine;
+use crate::error::{SourceFault, TransferError};
+use crate::probe::Caps;
+use crate::queue::Queue;
+
+pub(crate) mod read_write;
+pub(crate) mod sendfile;
+pub(crate) mod splice;
+
+/// How bytes reached the socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Path {
+    /// From memory where they already were, by `sendmsg`: the kernel copies them once.
+    Send,
+    /// From a file into a buffer by `preadv2`, from there by `sendmsg`: copied twice.
+    ReadWrite,
+    /// From the page cache by `sendfile`: by reference, in steps of 64 KiB.
+    Sendfile,
+    /// From the page cache through a pipe of ours by `splice`: by reference, in steps of the pipe's size.
+    Splice,
+}
+
+impl Path {
+    /// Every path, in the order of its index in counters.
+    pub const ALL: [Path; 4] = [Path::Send, Path::ReadWrite, Path::Sendfile, Path::Splice];
+
+    /// The name used in metrics and tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            Path::Send => "send",
+            Path::ReadWrite => "read_write",
+            Path::Sendfile => "sendfile",
+            Path::Splice => "splice",
+        }
+    }
+
+    /// Whether this machine has it.
+    pub fn works(self, caps: &Caps) -> bool {
+        match self {
+            Path::Send | Path::ReadWrite => read_write::needs(caps),
+            Path::Sendfile => sendfile::needs(caps),
+            Path::Splice => splice::needs(caps),
+        }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
+    }
+}
+
+/// One turn of one transfer: where to, and how much.
+pub(crate) struct Job<'a> {
+    pub(crate) engine: &'a mut Engine,
+    pub(crate) socket: BorrowedFd<'a>,
+    /// Bytes that this turn may still send.
+    pub(crate) budget: u64,
+}
+
+impl Job<'_> {
+    /// Notes that the socket took `count` bytes from the front of the queue.
+    pub(crate) fn sent(&mut self, queue: &mut Queue, count: u64) {
+        self.budget = self.budget.saturating_sub(count);
+        queue.sent(count);
+    }
+
+    /// Whether this turn will go on after the next `offered` bytes, so that the kernel had better wait for a full segment.
+    pub(crate) fn more_after(&self, queue: &Queue, offered: u64) -> bool {
+        offered < self.budget && offered < queue.remaining()
+    }
+
+    /// The error of a call that reads pages of `extent` and sends them: the error number alone tells whose fault it was.
+    pub(crate) fn either_failed(queue: &Queue, extent: &Extent, done: u64, errno: Errno) -> TransferError {
+        match errno {
+            Errno::IO | Errno::BADMSG | Errno::UCLEAN | Errno::NODATA | Errno::STALE => {
+                TransferError::source(extent, done, SourceFault::Read(errno.into()))
+            }
+            errno => Job::peer_failed(queue, 0, errno),
+        }
+    }
+
+    /// The error for a socket that failed after it took `sent` bytes that the queue does not know of yet.
+    pub(crate) fn peer_failed(queue: &Queue, sent: u64, errno: Errno) -> TransferError {
+        TransferError::Peer { remaining: queue.remaining() - sent, cause: errno.into() }
+    }
+}
+
+/// What a path achieved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// The piece is done or the budget is spent.
+    Moved,
+    /// The socket said that it would block.
+    Blocked,
+    /// This path cannot carry the piece; nothing is lost, another path goes on from the same byte.
+    Refused(Fallback),
+}

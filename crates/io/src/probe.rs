@@ -1,0 +1,253 @@
+//! What this kernel, this container and this file system allow, found out by trying it.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut, Read};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::fs::{MemfdFlags, Mode, OFlags};
+use rustix::io::ReadWriteFlags;
+use rustix::net::{SendFlags, sockopt};
+use rustix::pipe::{PipeFlags, SpliceFlags};
+
+use crate::sys::calls;
+
+/// The capabilities of this machine: plain data, so that a caller may switch one off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caps {
+    /// `splice` from a file through a pipe to a socket: large extents by reference, in large steps.
+    pub splice: Support,
+    /// `sendfile` from a file to a socket: large extents by reference.
+    pub sendfile: Support,
+    /// Pipes of 1 MiB for `splice`; smaller ones make more calls.
+    pub large_pipes: Support,
+    /// `preadv2` with `RWF_NOWAIT`: reads that refuse instead of waiting for the disk.
+    pub nowait_reads: Support,
+    /// `cachestat`: which pages are in the cache.
+    pub cachestat: Support,
+    /// `io_uring`: reads and zero-copy sends that complete later.
+    pub io_uring: Support,
+    /// TLS in the kernel, which keeps `splice` and `sendfile` under encryption.
+    pub kernel_tls: Support,
+    /// `SO_ZEROCOPY` with `MSG_ZEROCOPY`: memory sent by reference.
+    pub msg_zerocopy: Support,
+    /// `copy_file_range`: file to file inside the kernel.
+    pub copy_file_range: Support,
+}
+
+/// Whether a capability is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Support {
+    /// It was tried and worked.
+    Works,
+    /// It was tried and did not work.
+    Absent {
+        /// What was said to the attempt.
+        why: String,
+        /// What would bring it.
+        remedy: &'static str,
+    },
+}
+
+/// The size that [`Caps::large_pipes`] tries.
+const LARGE_PIPE_BYTES: usize = 1 << 20;
+
+/// Enough to fill several pages, so that more than one page reference travels.
+static SAMPLE: [u8; 16_384] = [0x4c; 16_384];
+
+impl Caps {
+    /// Tries everything on a temporary file in `dir`, or in memory if `dir` takes none, and on loopback sockets.
+    ///
+    /// Takes about a millisecond. Leaves nothing behind.
+    pub fn probe_in(dir: &std::path::Path) -> Caps {
+        let bench = Bench::new(dir);
+        let check = |attempt: fn(&Bench) -> io::Result<()>, remedy: &'static str| {
+            Support::of(
+                bench
+                    .as_ref()
+                    .map_err(|why| why.to_string())
+                    .and_then(|bench| attempt(bench).map_err(|why| why.to_string())),
+                remedy,
+            )
+        };
+        Caps {
+            splice: check(
+                Bench::splice,
+                "allow splice in the container's seccomp profile; sendfile is used instead",
+            ),
+            sendfile: check(
+                Bench::sendfile,
+                "allow sendfile in the container's seccomp profile; bytes are copied instead",
+            ),
+            large_pipes: check(
+                Bench::large_pipe,
+                "raise fs.pipe-max-size to 1048576 and fs.pipe-user-pages-soft",
+            ),
+            nowait_reads: check(Bench::nowait_read, "use a file system with RWF_NOWAIT, such as ext4 or XFS"),
+            cachestat: check(
+                Bench::cachestat,
+                "use Linux 6.5 or later; an older seccomp profile may not know the call",
+            ),
+            io_uring: check(
+                Bench::io_uring,
+                "set kernel.io_uring_disabled to 0 and allow io_uring in the seccomp profile",
+            ),
+            kernel_tls: check(
+                Bench::kernel_tls,
+                "load the tls module on the host (modprobe tls); TLS runs in user space",
+            ),
+            msg_zerocopy: check(
+                Bench::msg_zerocopy,
+                "raise net.core.optmem_max and the limit of locked memory",
+            ),
+            copy_file_range: check(
+                Bench::copy_file_range,
+                "allow copy_file_range in the container's seccomp profile",
+            ),
+        }
+    }
+
+    /// [`Caps::probe_in`] the system's directory for temporary files.
+    pub fn probe() -> Caps {
+        Caps::probe_in(&std::env::temp_dir())
+    }
+
+    /// Every capability with its name, in a fixed order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Support)> {
+        [
+            ("splice", &self.splice),
+            ("sendfile", &self.sendfile),
+            ("large pipes", &self.large_pipes),
+            ("RWF_NOWAIT reads", &self.nowait_reads),
+            ("cachestat", &self.cachestat),
+            ("io_uring", &self.io_uring),
+            ("kernel TLS", &self.kernel_tls),
+            ("MSG_ZEROCOPY", &self.msg_zerocopy),
+            ("copy_file_range", &self.copy_file_range),
+        ]
+        .into_iter()
+    }
+}
+
+impl Support {
+    /// Whether it was tried and worked.
+    pub fn works(&self) -> bool {
+        matches!(self, Support::Works)
+    }
+
+    fn of(attempt: Result<(), String>, remedy: &'static str) -> Support {
+        match attempt {
+            Ok(()) => Support::Works,
+            Err(why) => Support::Absent { why, remedy },
+        }
+    }
+}
+
+/// What the attempts are made on.
+struct Bench {
+    file: File,
+}
+
+impl Bench {
+    fn new(dir: &std::path::Path) -> io::Result<Bench> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
+            .or_else(|_| rustix::fs::memfd_create("levada-probe", MemfdFlags::CLOEXEC))?;
+        let file = File::from(file);
+        std::os::unix::fs::FileExt::write_all_at(&file, &SAMPLE, 0)?;
+        Ok(Bench { file })
+    }
+
+    /// File → pipe → AF_UNIX and TCP.
+    fn splice(&self) -> io::Result<()> {
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        let send = |socket: BorrowedFd<'_>| -> io::Result<usize> {
+            let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+            let into = rustix::pipe::splice(&self.file, Some(&mut 0), &writer, None, SAMPLE.len(), flags)?;
+            Ok(rustix::pipe::splice(&reader, None, socket, None, into, flags)?)
+        };
+        let (sender, receiver) = UnixStream::pair()?;
+        received(receiver, send(sender.as_fd())?)?;
+        let (sender, receiver) = connection()?;
+        received(receiver, send(sender.as_fd())?)
+    }
+
+    /// File → TCP.
+    fn sendfile(&self) -> io::Result<()> {
+        let (sender, receiver) = connection()?;
+        let count = rustix::fs::sendfile(&sender, &self.file, Some(&mut 0), SAMPLE.len())?;
+        received(receiver, count)
+    }
+
+    fn large_pipe(&self) -> io::Result<()> {
+        let (_reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let size = rustix::pipe::fcntl_setpipe_size(&writer, LARGE_PIPE_BYTES)?;
+        ensure(size >= LARGE_PIPE_BYTES, || format!("a pipe came out with {size} bytes"))
+    }
+
+    fn nowait_read(&self) -> io::Result<()> {
+        let mut bytes = [0; 512];
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let count = rustix::io::preadv2(&self.file, &mut slices, 0, ReadWriteFlags::NOWAIT)?;
+        ensure(count > 0 && bytes[..count] == SAMPLE[..count], || "read other bytes".to_owned())
+    }
+
+    fn cachestat(&self) -> io::Result<()> {
+        let pages = calls::cached_pages(self.file.as_fd(), 0, 0)?;
+        ensure(pages > 0, || "says that a file just written has no page in the cache".to_owned())
+    }
+
+    fn io_uring(&self) -> io::Result<()> {
+        calls::ring_allowed()
+    }
+
+    fn kernel_tls(&self) -> io::Result<()> {
+        let (sender, _receiver) = connection()?;
+        calls::enable_kernel_tls(sender.as_fd())
+    }
+
+    fn msg_zerocopy(&self) -> io::Result<()> {
+        let (sender, receiver) = connection()?;
+        calls::enable_zerocopy(sender.as_fd())?;
+        // rustix has no name for it.
+        let zerocopy = SendFlags::from_bits_retain(0x0400_0000);
+        let count = rustix::net::send(&sender, &SAMPLE, SendFlags::NOSIGNAL | zerocopy)?;
+        received(receiver, count)
+    }
+
+    fn copy_file_range(&self) -> io::Result<()> {
+        let end = SAMPLE.len() as u64;
+        let (mut from, mut to) = (0, end);
+        let file = &self.file;
+        let count = rustix::fs::copy_file_range(file, Some(&mut from), file, Some(&mut to), SAMPLE.len())?;
+        let mut copy = vec![0; count];
+        std::os::unix::fs::FileExt::read_exact_at(file, &mut copy, end)?;
+        ensure(count > 0 && copy == SAMPLE[..count], || "copied other bytes".to_owned())
+    }
+}
+
+/// A TCP connection over loopback; its ends do not wait.
+fn connection() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let sender = TcpStream::connect(listener.local_addr()?)?;
+    let (receiver, peer) = listener.accept()?;
+    ensure(peer == sender.local_addr()?, || "another process connected to the probe's port".to_owned())?;
+    sender.set_nonblocking(true)?;
+    sockopt::set_tcp_nodelay(&sender, true)?;
+    Ok((sender, receiver))
+}
+
+/// Reads what was sent and compares it.
+fn received(mut receiver: impl Read, count: usize) -> io::Result<()> {
+    let mut bytes = vec![0; count];
+    receiver.read_exact(&mut bytes)?;
+    ensure(count > 0 && bytes == SAMPLE[..count], || "other bytes arrived".to_owned())
+}
+
+fn ensure(holds: bool, text: impl FnOnce() -> String) -> io::Result<()> {
+    if holds { Ok(()) } else { Err(io::Error::other(text())) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! What a transfer still has to send: its pieces in order, and how far the first of them is.
+
+use std::collections::VecDeque;
+
+use crate::engine::Engine;
+use crate::path::Path;
+use crate::pipe::Pipe;
+use crate::plan::{Question, Source, Tls, plan};
+use crate::{Extent, Piece};
+
+/// Pieces that are not empty, the first of them partly sent.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pieces: VecDeque<Piece>,
+    /// Bytes of the first piece that the socket has taken.
+    done: u64,
+    /// Bytes of all pieces that it has not.
+    remaining: u64,
+    /// The path of the first piece once another one refused it.
+    detour: Option<Path>,
+    /// Holds the next bytes of the first piece, if a short send left some in it.
+    pipe: Option<Pipe>,
+}
+
+impl Queue {
+    pub(crate) fn new(pieces: impl IntoIterator<Item = Piece>) -> Queue {
+        let pieces: VecDeque<Piece> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
+        let remaining = pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.len()));
+        Queue { pieces, remaining, ..Queue::default() }
+    }
+
+    /// How many bytes the socket has not taken.
+    pub(crate) fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// The pieces with their paths and how much of each is sent.
+    pub(crate) fn unsent(&self, engine: &Engine) -> impl Iterator<Item = (&Piece, Path, u64)> {
+        let states = std::iter::once((self.detour, self.done)).chain(std::iter::repeat((None, 0)));
+        self.pieces.iter().zip(states).map(|(piece, (detour, done))| {
+            let path = detour.unwrap_or_else(|| planned(piece, engine));
+            (piece, path, done)
+        })
+    }
+
+    /// The path of the first piece.
+    pub(crate) fn front_path(&self, engine: &Engine) -> Option<Path> {
+        self.unsent(engine).next().map(|(_, path, _)| path)
+    }
+
+    /// The first piece, if it is a range of a file, and how much of it is sent.
+    pub(crate) fn front_extent(&self) -> Option<(&Extent, u64)> {
+        match self.pieces.front()? {
+            Piece::Bytes(_) => None,
+            Piece::Extent(extent) | Piece::Volatile(extent) => Some((extent, self.done)),
+        }
+    }
+
+    /// Sends what is left of the first piece by `path`.
+    pub(crate) fn detour(&mut self, path: Path) {
+        self.detour = Some(path);
+    }
+
+    /// Removes `count` bytes from the front: the socket took them.
+    pub(crate) fn sent(&mut self, count: u64) {
+        self.remaining -= count;
+        self.done += count;
+        while let Some(front) = self.pieces.front() {
+            if self.done < front.len() {
+                break;
+            }
+            self.done -= front.len();
+            self.detour = None;
+            self.pieces.pop_front();
+        }
+    }
+
+    /// The pipe that holds the next bytes, if any.
+    pub(crate) fn take_pipe(&mut self) -> Option<Pipe> {
+        self.pipe.take()
+    }
+
+    /// Keeps a pipe that holds the next bytes.
+    pub(crate) fn keep_pipe(&mut self, pipe: Pipe) {
+        self.pipe = Some(pipe);
+    }
+}
+
+/// What the plan says for a piece on a plain socket.
+fn planned(piece: &Piece, engine: &Engine) -> Path {
+    let source = match piece {
+        Piece::Bytes(_) => Source::Memory,
+        Piece::Extent(_) => Source::File,
+        Piece::Volatile(_) => Source::VolatileFile,
+    };
+    plan(&Question { source, len: piece.len(), tls: Tls::None, means: engine.means }, &engine.thresholds)
+}

@@ -1,0 +1,64 @@
+//! System calls that `rustix` does not wrap, used to find out what the kernel allows.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// `cachestat(2)` (6.5): how many pages of the range are in the page cache, those still being read in included.
+///
+/// A `len` of 0 means up to the end of the file.
+pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<u64> {
+    /// `struct cachestat_range`.
+    #[repr(C)]
+    struct Range {
+        offset: u64,
+        len: u64,
+    }
+    /// `struct cachestat`.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Stat {
+        cached: u64,
+        dirty: u64,
+        writeback: u64,
+        evicted: u64,
+        recently_evicted: u64,
+    }
+    const CACHESTAT: libc::c_long = 451;
+    let range = Range { offset, len };
+    let mut stat = Stat::default();
+    let flags: libc::c_uint = 0;
+    // SAFETY: `range` and `stat` have the kernel's layout and outlive the call; the number is the same on all architectures.
+    let result =
+        unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, flags) };
+    if result == 0 { Ok(stat.cached) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether `io_uring_setup(2)` is allowed, by setting up a ring of two entries and closing it.
+pub(crate) fn ring_allowed() -> io::Result<()> {
+    /// The size of `struct io_uring_params`, which the kernel fills in.
+    const PARAMS_WORDS: usize = 30;
+    let mut params = [0_u32; PARAMS_WORDS];
+    // SAFETY: `params` is zeroed, has the size and alignment of `struct io_uring_params`, and outlives the call.
+    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 2, params.as_mut_ptr()) };
+    let fd = libc::c_int::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: the kernel has just returned this descriptor, so nobody else owns it.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok(())
+}
+
+/// Asks for kernel TLS on a connected TCP socket (`TCP_ULP`).
+pub(crate) fn enable_kernel_tls(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls")
+}
+
+/// Allows `MSG_ZEROCOPY` on a socket (`SO_ZEROCOPY`).
+pub(crate) fn enable_zerocopy(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, &1_i32.to_ne_bytes())
+}
+
+fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
+    let len = libc::socklen_t::try_from(value.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: the pointer is valid for reading `len` bytes during the call.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value.as_ptr().cast(), len) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
