@@ -1,0 +1,10 @@
+//! Cluster metadata: the KRaft records, the image they add up to, the decisions that make new records,
+//! and the `__cluster_metadata-0` log that keeps them.
+//!
+//! ```text
+//! request → controller (pure: image in, records out) → store (append, flush) → image (apply) → published
+//! ```
+
+pub mod image;
+pub mod records;
+pub mod uuid;

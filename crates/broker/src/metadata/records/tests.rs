@@ -1,0 +1,1 @@
+//! Records against the bytes of a real Kafka.
