@@ -15,6 +15,8 @@ pub mod plan;
 pub mod probe;
 
 mod engine;
+#[cfg(test)]
+mod fixture;
 mod pipe;
 mod queue;
 mod sys;

@@ -125,3 +125,6 @@ impl Drop for Permit {
         self.alive.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

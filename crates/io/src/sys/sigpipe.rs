@@ -71,3 +71,6 @@ fn empty_set() -> libc::sigset_t {
     // SAFETY: `sigemptyset` initialises the whole set and cannot fail for a valid pointer.
     unsafe { set.assume_init() }
 }
+
+#[cfg(test)]
+mod tests;

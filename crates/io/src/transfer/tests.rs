@@ -1,43 +1,292 @@
 //! Tests of transfers on real sockets.
 
 use std::fs::File;
-use std::io::Read;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use rustix::fs::Advice;
 
 use super::*;
-use crate::{Caps, Counters, Extent};
+use crate::counters::Fallback;
+use crate::error::SourceFault;
+use crate::fixture::*;
+use crate::sys::calls;
+use crate::{Extent, Thresholds};
 
-fn file_of(bytes: &[u8]) -> Arc<File> {
-    let file = tempfile::tempfile().unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&file, bytes, 0).unwrap();
-    Arc::new(file)
+const FILE_LEN: usize = 2 << 20;
+
+/// One run: what is sent, how, and how the peer behaves.
+#[derive(Debug, Clone)]
+struct Case {
+    /// Kind, offset, length.
+    pieces: Vec<(u8, u64, u64)>,
+    means: (bool, bool),
+    tcp: bool,
+    thresholds: Thresholds,
+    budgets: Vec<u64>,
+    reads: Vec<usize>,
+    /// The peer goes away after so many bytes.
+    lost_after: Option<usize>,
+}
+
+impl Case {
+    fn pieces(&self, file: &Arc<File>, content: &[u8]) -> (Vec<Piece>, Vec<u8>) {
+        let mut expected = Vec::new();
+        let pieces = self.pieces.iter().map(|&(kind, offset, len)| {
+            let range = &content[usize::try_from(offset).unwrap()..][..usize::try_from(len).unwrap()];
+            expected.extend_from_slice(range);
+            match kind {
+                0 => Piece::Bytes(Bytes::copy_from_slice(range)),
+                1 => Piece::Volatile(Extent { file: Arc::clone(file), offset, len }),
+                _ => extent(file, offset, len),
+            }
+        });
+        (pieces.collect(), expected)
+    }
+
+    fn run(&self) {
+        static SHARED: LazyLock<(Vec<u8>, Arc<File>)> = LazyLock::new(|| {
+            let content = content(FILE_LEN);
+            let file = file_of(&content);
+            (content, file)
+        });
+        let (content, file) = &*SHARED;
+        let (pieces, expected) = self.pieces(file, content);
+        let mut engine = engine(&caps(self.means.0, self.means.1), self.thresholds);
+        let (sender, receiver) = sockets(self.tcp, true);
+        let mut transfer = Transfer::new(pieces);
+        assert_eq!(transfer.remaining(), expected.len() as u64);
+        let arrived = self.drive(&mut engine, &mut transfer, sender, receiver);
+        let taken = expected.len() as u64 - transfer.remaining();
+        let counted = engine.counters().snapshot();
+        assert_eq!(Path::ALL.map(|path| counted.bytes(path)).iter().sum::<u64>(), taken);
+        let copied = counted.bytes(Path::Send) + counted.bytes(Path::ReadWrite);
+        assert!(counted.copied() >= copied + counted.bytes(Path::ReadWrite));
+        assert!(expected.starts_with(&arrived), "what arrived is no prefix");
+        if self.lost_after.is_none() {
+            assert_eq!((arrived.len(), transfer.remaining()), (expected.len(), 0));
+        }
+    }
+
+    /// Steps and reads in turns; what arrived.
+    fn drive(
+        &self,
+        engine: &mut Engine,
+        transfer: &mut Transfer,
+        sender: OwnedFd,
+        receiver: File,
+    ) -> Vec<u8> {
+        let mut arrived = Vec::new();
+        let mut reads = self.reads.iter().copied().cycle();
+        let mut receiver = Some(receiver);
+        for budget in self.budgets.iter().copied().cycle() {
+            let before = transfer.remaining();
+            let turn = transfer.step(engine, sender.as_fd(), budget);
+            assert!(before - transfer.remaining() <= budget, "the budget was overdrawn");
+            match turn {
+                Ok(Turn::Done) => break,
+                Ok(Turn::Yield) => assert_eq!(before - transfer.remaining(), budget),
+                Ok(Turn::Blocked) => {
+                    let receiver = receiver.as_mut().expect("a closed socket does not block");
+                    wait(sender.as_fd(), receiver.as_fd());
+                    read_some(receiver, reads.next().unwrap(), &mut arrived);
+                }
+                Err(TransferError::Peer { remaining, .. }) => {
+                    assert!(receiver.is_none(), "the peer is still there");
+                    assert_eq!(remaining, transfer.remaining());
+                    break;
+                }
+                Err(other) => panic!("{other}"),
+            }
+            if self.lost_after.is_some_and(|after| arrived.len() >= after) {
+                receiver = None;
+            }
+        }
+        drop(sender);
+        if let Some(mut receiver) = receiver {
+            read_to_end(&mut receiver, &mut arrived);
+        }
+        arrived
+    }
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let sizes = prop_oneof![0_u64..200, 0_u64..40_000, 30_000_u64..400_000];
+    let piece = (0_u8..5, 0..(FILE_LEN as u64 - 400_000), sizes);
+    let thresholds = (
+        prop::sample::select(vec![0_u64, 100, 32 << 10]),
+        prop::sample::select(vec![1_000_usize, 4096, 128 << 10]),
+        prop::sample::select(vec![4096_usize, 64 << 10, 1 << 20]),
+        0_usize..3,
+    );
+    let thresholds = thresholds.prop_map(|(small_extent_bytes, copy_bytes, pipe_bytes, pipes)| Thresholds {
+        small_extent_bytes,
+        copy_bytes,
+        pipe_bytes,
+        pipe_floor_bytes: 0,
+        pipes,
+    });
+    let budget = prop_oneof![1_u64..300, 1_000_u64..100_000, Just(1 << 20)];
+    let read = prop_oneof![1_usize..3_000, 3_000_usize..200_000];
+    (
+        prop::collection::vec(piece, 0..12),
+        any::<(bool, bool)>(),
+        any::<bool>(),
+        thresholds,
+        prop::collection::vec(budget, 1..6),
+        prop::collection::vec(read, 1..6),
+        prop::option::weighted(0.3, 0_usize..600_000),
+    )
+        .prop_map(|(pieces, means, tcp, thresholds, mut budgets, mut reads, lost_after)| {
+            // Something in each round must be large enough to end within the test's patience.
+            budgets.push(200_000);
+            reads.push(100_000);
+            Case { pieces, means, tcp, thresholds, budgets, reads, lost_after }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn exactly_the_bytes_in_order_once(case in cases()) {
+        case.run();
+    }
+}
+
+/// Sends `pieces` by the given means; what arrived, and the counters.
+fn sent(means: (bool, bool), pieces: Vec<Piece>) -> (Vec<u8>, crate::Snapshot) {
+    let mut engine = engine(&caps(means.0, means.1), Thresholds::default());
+    let (arrived, outcome) = deliver(&mut engine, Transfer::new(pieces), sockets(true, false));
+    outcome.unwrap();
+    (arrived, engine.counters().snapshot())
 }
 
 #[test]
-fn delivers_pieces_in_order() {
-    let counters = Arc::new(Counters::default());
-    let mut engine = Engine::new(&Caps::probe(), counters);
-    let content: Vec<u8> = (0..1_000_000_u32).map(|at| at.to_le_bytes()[at as usize % 3]).collect();
+fn counters_name_the_path_that_carried_each_byte() {
+    let content = content(FILE_LEN);
     let file = file_of(&content);
-    let mut transfer = Transfer::new([
-        Piece::Bytes(bytes::Bytes::from_static(b"head")),
-        Piece::Extent(Extent { file: Arc::clone(&file), offset: 0, len: 10 }),
-        Piece::Extent(Extent { file: Arc::clone(&file), offset: 7, len: 900_000 }),
-        Piece::Bytes(bytes::Bytes::from_static(b"tail")),
-    ]);
-    let (sender, mut receiver) = UnixStream::pair().unwrap();
-    sender.set_nonblocking(true).unwrap();
-    let reader = std::thread::spawn(move || {
-        let mut all = Vec::new();
-        receiver.read_to_end(&mut all).unwrap();
-        all
-    });
-    while transfer.step(&mut engine, sender.as_fd(), 1 << 20).unwrap() != Turn::Done {
-        std::thread::yield_now();
+    let rows = [
+        ((true, true), Path::Splice, 6),
+        ((false, true), Path::Sendfile, 6),
+        ((false, false), Path::ReadWrite, 6 + (2 << 20)),
+    ];
+    for (means, path, copied) in rows {
+        let head = Piece::Bytes(Bytes::from_static(b"header"));
+        let (arrived, counted) = sent(means, vec![head, extent(&file, 3, 1 << 20)]);
+        assert!(arrived[6..] == content[3..3 + (1 << 20)], "{path}");
+        assert_eq!((counted.bytes(path), counted.bytes(Path::Send)), (1 << 20, 6), "{path}");
+        assert!(counted.copied() >= copied, "{path}");
+        if path != Path::ReadWrite {
+            assert_eq!((counted.copied(), counted.bytes(Path::ReadWrite)), (copied, 0), "{path}");
+            assert!(counted.calls(path) > 0, "{path}");
+        }
+        assert!(Fallback::ALL.iter().all(|cause| counted.fallbacks(*cause) == 0), "{path}");
     }
-    drop(sender);
-    let expected = [b"head", &content[..10], &content[7..900_007], b"tail"].concat();
-    assert!(reader.join().unwrap() == expected);
+}
+
+#[test]
+fn a_run_of_small_pieces_takes_one_send() {
+    let content = content(FILE_LEN);
+    let file = file_of(&content);
+    let mut pieces = Vec::new();
+    let mut expected = Vec::new();
+    for at in 0..20 {
+        pieces.push(Piece::Bytes(Bytes::from(vec![at; 30])));
+        expected.extend([at; 30]);
+        pieces.push(extent(&file, u64::from(at) * 1_000, 1_000));
+        expected.extend_from_slice(&content[usize::from(at) * 1_000..][..1_000]);
+    }
+    let (arrived, counted) = sent((true, true), pieces);
+    assert!(arrived == expected);
+    // Twenty reads, one send.
+    assert_eq!(counted.calls(Path::ReadWrite), 21);
+    assert_eq!((counted.bytes(Path::Send), counted.bytes(Path::ReadWrite)), (600, 20_000));
+}
+
+#[test]
+fn nothing_to_send_is_done_at_once() {
+    let mut engine = engine(&caps(true, true), Thresholds::default());
+    let (sender, _receiver) = sockets(false, false);
+    let mut transfer = Transfer::new([Piece::Bytes(Bytes::new()), extent(&file_of(b"x"), 0, 0)]);
+    assert_eq!(transfer.step(&mut engine, sender.as_fd(), 0).unwrap(), Turn::Done);
+    let mut transfer = Transfer::new([Piece::Bytes(Bytes::from_static(b"x"))]);
+    assert_eq!(transfer.step(&mut engine, sender.as_fd(), 0).unwrap(), Turn::Yield);
+}
+
+#[test]
+fn a_file_cut_underneath_is_an_error_at_the_cut() {
+    const CUT: u64 = 700_001;
+    for means in [(true, true), (false, true), (false, false)] {
+        let content = content(FILE_LEN);
+        let file = file_of(&content);
+        let mut engine = engine(&caps(means.0, means.1), Thresholds::default());
+        let (sender, mut receiver) = sockets(true, false);
+        let mut transfer = Transfer::new([extent(&file, 1, 1 << 20)]);
+        assert_eq!(transfer.step(&mut engine, sender.as_fd(), 10_000).unwrap(), Turn::Yield);
+        file.set_len(CUT).unwrap();
+        let mut arrived = Vec::new();
+        let error = loop {
+            match transfer.step(&mut engine, sender.as_fd(), 10_000) {
+                Ok(Turn::Done) => panic!("{means:?}: a short response passed for a whole one"),
+                Ok(_) => drop(read_some(&mut receiver, 1 << 20, &mut arrived)),
+                Err(error) => break error,
+            }
+        };
+        let TransferError::Source { path, offset, missing, cause: SourceFault::Truncated } = error else {
+            panic!("{means:?}: {error}");
+        };
+        assert!(path.is_absolute(), "{}", path.display());
+        assert_eq!((offset, missing), (CUT, (1 << 20) + 1 - CUT), "{means:?}");
+        drop((transfer, sender));
+        read_to_end(&mut receiver, &mut arrived);
+        assert!(content[1..].starts_with(&arrived), "{means:?}");
+    }
+}
+
+#[test]
+fn a_small_extent_beyond_the_end_is_an_error_too() {
+    let mut engine = engine(&caps(true, true), Thresholds::default());
+    let transfer = Transfer::new([extent(&file_of(&[7; 100]), 60, 41)]);
+    let (arrived, outcome) = deliver(&mut engine, transfer, sockets(false, false));
+    assert!(arrived.is_empty());
+    let text = outcome.unwrap_err().to_string();
+    assert!(text.contains("at offset 100, 1 bytes before the end"), "{text}");
+}
+
+#[test]
+fn offsets_beyond_any_file_are_errors() {
+    for len in [10, 1 << 20, u64::MAX] {
+        let mut engine = engine(&caps(true, true), Thresholds::default());
+        let transfer = Transfer::new([extent(&file_of(b"x"), u64::MAX - 5, len)]);
+        let (_, outcome) = deliver(&mut engine, transfer, sockets(false, false));
+        assert!(matches!(outcome, Err(TransferError::Source { .. })), "{outcome:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_spliced_is_copied() {
+    // procfs has no pages to share.
+    let file = Arc::new(File::open("/proc/self/maps").unwrap());
+    let mut engine = engine(&caps(true, true), Thresholds { small_extent_bytes: 0, ..Thresholds::default() });
+    let (arrived, outcome) =
+        deliver(&mut engine, Transfer::new([extent(&file, 0, 200)]), sockets(false, false));
+    outcome.unwrap();
+    assert_eq!(arrived.len(), 200);
+    let counted = engine.counters().snapshot();
+    assert_eq!(counted.bytes(Path::ReadWrite), 200);
+}
+
+#[test]
+fn cold_pages_are_counted_and_waited_for() {
+    let content = content(20_000);
+    let file = file_of(&content);
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+    let cold = calls::cached_pages(file.as_fd(), 0, 0).is_ok_and(|pages| pages == 0);
+    let (arrived, counted) = sent((true, true), vec![extent(&file, 0, 20_000)]);
+    assert!(arrived == content);
+    assert_eq!(counted.fallbacks(Fallback::ColdRead), u64::from(cold));
 }
