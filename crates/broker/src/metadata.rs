@@ -5,6 +5,8 @@
 //! request → controller (pure: image in, records out) → store (append, flush) → image (apply) → published
 //! ```
 
+pub mod controller;
+pub mod features;
 pub mod image;
 pub mod records;
 pub mod uuid;

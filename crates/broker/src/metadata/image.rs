@@ -136,7 +136,9 @@ impl Image {
             Record::RegisterBroker(broker) => self.brokers.register(broker),
             Record::UnregisterBroker(broker) => self.brokers.unregister(broker)?,
             Record::BrokerRegistrationChange(change) => self.brokers.change(change)?,
-            Record::FenceBroker(broker) => self.brokers.set_fenced(broker.broker_id, broker.broker_epoch, true)?,
+            Record::FenceBroker(broker) => {
+                self.brokers.set_fenced(broker.broker_id, broker.broker_epoch, true)?
+            }
             Record::UnfenceBroker(broker) => {
                 self.brokers.set_fenced(broker.broker_id, broker.broker_epoch, false)?;
             }

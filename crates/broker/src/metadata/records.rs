@@ -21,8 +21,8 @@ pub use self::cluster::{
     NoOpRecord, ProducerIdsRecord,
 };
 pub use self::node::{
-    BrokerRegistrationChangeRecord, Endpoint, FenceBrokerRecord, RegisterBrokerRecord, RegisterControllerRecord,
-    SupportedFeature, UnfenceBrokerRecord, UnregisterBrokerRecord,
+    BrokerRegistrationChangeRecord, Endpoint, FenceBrokerRecord, RegisterBrokerRecord,
+    RegisterControllerRecord, SupportedFeature, UnfenceBrokerRecord, UnregisterBrokerRecord,
 };
 pub use self::topic::{
     ClearElrRecord, LEADER_UNCHANGED, NO_LEADER, PartitionChangeRecord, PartitionRecord, RemoveTopicRecord,
@@ -193,7 +193,9 @@ pub enum RecordError {
         api_key: u16,
     },
     /// Written by software that knows more fields.
-    #[error("metadata record kind {api_key} has unknown version {version}: the log was written by newer software")]
+    #[error(
+        "metadata record kind {api_key} has unknown version {version}: the log was written by newer software"
+    )]
     UnknownVersion {
         /// The number of the kind.
         api_key: u16,

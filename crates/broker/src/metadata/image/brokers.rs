@@ -90,7 +90,12 @@ impl Brokers {
         Ok(())
     }
 
-    pub(super) fn set_fenced(&mut self, broker_id: i32, broker_epoch: i64, fenced: bool) -> Result<(), ApplyError> {
+    pub(super) fn set_fenced(
+        &mut self,
+        broker_id: i32,
+        broker_epoch: i64,
+        fenced: bool,
+    ) -> Result<(), ApplyError> {
         self.broker_mut(broker_id, broker_epoch)?.fenced = fenced;
         Ok(())
     }

@@ -2,8 +2,8 @@
 //! Kafka's record schemas use (all of them "flexible": compact lengths and tagged fields).
 
 use levada_wire::primitives::{
-    BufferTarget, Bytes, BytesMut, DecodeError, Decoder, EncodeError, Encoder, StrBytes, TagOutcome, TaggedField,
-    TaggedFields, Uuid,
+    BufferTarget, Bytes, BytesMut, DecodeError, Decoder, EncodeError, Encoder, StrBytes, TagOutcome,
+    TaggedField, TaggedFields, Uuid,
 };
 
 /// An encoder that appends to a buffer.

@@ -182,5 +182,10 @@ macro_rules! remark_record {
     };
 }
 
-remark_record!(BeginTransactionRecord, 23, name, "The records from here on take effect together or not at all.");
+remark_record!(
+    BeginTransactionRecord,
+    23,
+    name,
+    "The records from here on take effect together or not at all."
+);
 remark_record!(AbortTransactionRecord, 25, reason, "The records since the last begin record never happened.");

@@ -1,7 +1,9 @@
 //! Control records: those that KRaft itself writes into the metadata log and its snapshots, in batches
 //! marked as control batches. Keys are a version (0) and a type, both 16 bits.
 
-use levada_wire::primitives::{Bytes, BytesMut, DecodeError, DecodeLimits, Decoder, EncodeError, Encoder, Uuid};
+use levada_wire::primitives::{
+    Bytes, BytesMut, DecodeError, DecodeLimits, Decoder, EncodeError, Encoder, Uuid,
+};
 
 use super::RecordError;
 use super::body::{Out, read_array, read_text, skip_tags, write_array, write_no_tags, write_text};

@@ -55,11 +55,8 @@ pub struct SupportedFeature {
 
 impl SupportedFeature {
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        let feature = Self {
-            name: read_text(input)?,
-            min_version: input.read_i16()?,
-            max_version: input.read_i16()?,
-        };
+        let feature =
+            Self { name: read_text(input)?, min_version: input.read_i16()?, max_version: input.read_i16()? };
         skip_tags(input)?;
         Ok(feature)
     }

@@ -4,8 +4,8 @@
 use levada_wire::primitives::{DecodeError, Decoder, EncodeError, Uuid};
 
 use super::body::{
-    Body, Out, Tags, read_array, read_optional_array, read_tags, read_text, skip_tags, write_ids, write_no_tags,
-    write_text, write_uuids,
+    Body, Out, Tags, read_array, read_optional_array, read_tags, read_text, skip_tags, write_ids,
+    write_no_tags, write_text, write_uuids,
 };
 
 /// `leader` of a [`PartitionChangeRecord`] that leaves the leader as it is.

@@ -1,0 +1,99 @@
+//! What to write into the metadata log: decisions over an image, without clock, disk or randomness.
+//!
+//! Each operation takes the image and a request and returns the records to append, all in one batch, and
+//! the outcome for each item. Time and ids are parameters. Nothing has happened until the caller has
+//! appended and applied the records: the store does both.
+//! Checks, their order and their messages are those of Kafka 4.3's controller.
+
+mod configs;
+mod names;
+mod nodes;
+mod partitions;
+mod producer_ids;
+#[cfg(test)]
+mod tests;
+mod topics;
+
+use std::collections::BTreeMap;
+
+use super::image::ResourceKind;
+use super::records::Record;
+
+pub use self::configs::{AlterConfig, ConfigChange, alter_configs, replace_configs};
+pub use self::names::{METADATA_TOPIC, check_topic_name, is_internal};
+pub use self::nodes::{Node, start_node, stop_node};
+pub use self::partitions::{MorePartitions, create_partitions};
+pub use self::producer_ids::{PRODUCER_ID_BLOCK_LEN, ProducerIdBlock, allocate_producer_ids};
+pub use self::topics::{
+    CreatedTopic, DeletedTopic, NewTopic, TopicKey, TopicRules, create_topics, delete_topics,
+};
+
+/// Records to append as one batch, and what to answer once they are appended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision<T> {
+    /// Records, possibly none.
+    pub records: Vec<Record>,
+    /// The answer.
+    pub outcome: T,
+}
+
+impl<T> Decision<T> {
+    /// Nothing to write.
+    pub fn nothing(outcome: T) -> Self {
+        Self { records: Vec::new(), outcome }
+    }
+}
+
+/// Why one item of a request was refused. The message is Kafka's; `None` stands for the code's own text.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{reason:?}: {}", message.as_deref().unwrap_or("no message"))]
+pub struct Refusal {
+    /// What kind of error a client sees.
+    pub reason: Reason,
+    /// What a client is told.
+    pub message: Option<String>,
+}
+
+impl Refusal {
+    fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: Some(message.into()) }
+    }
+}
+
+/// Kinds of refusals, each with an error code in Kafka's protocol.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The topic name is not allowed.
+    InvalidTopic,
+    /// The topic exists.
+    TopicExists,
+    /// The number of partitions is not allowed.
+    InvalidPartitions,
+    /// The replication factor is not allowed or cannot be had.
+    InvalidReplicationFactor,
+    /// The assignment of replicas to brokers is not allowed.
+    InvalidReplicaAssignment,
+    /// A configuration key or value is not allowed.
+    InvalidConfig,
+    /// The request contradicts itself.
+    InvalidRequest,
+    /// No topic of that name.
+    UnknownTopic,
+    /// No topic of that id.
+    UnknownTopicId,
+    /// Nothing the client could have done better.
+    ServerError,
+}
+
+/// What a configuration may hold; answered by the broker's table of keys.
+pub trait ConfigRules {
+    /// Checks all values that would be set on a resource after a change; the error is Kafka's message.
+    fn check(&self, resource: ResourceKind, values: &BTreeMap<String, String>) -> Result<(), String>;
+
+    /// Whether the key's value is a list, to which items can be appended.
+    fn is_list(&self, resource: ResourceKind, key: &str) -> bool;
+
+    /// The value while nothing is set.
+    fn default_value(&self, resource: ResourceKind, key: &str) -> Option<String>;
+}

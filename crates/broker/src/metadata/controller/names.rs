@@ -1,0 +1,40 @@
+//! Topic names.
+
+use super::{Reason, Refusal};
+
+/// The topic that is the metadata log; nobody may create it.
+pub const METADATA_TOPIC: &str = "__cluster_metadata";
+
+const MAX_NAME_LEN: usize = 249;
+
+/// Whether clients may use the name for a topic.
+pub fn check_topic_name(name: &str) -> Result<(), Refusal> {
+    let problem = if name.is_empty() {
+        "the empty string is not allowed".to_owned()
+    } else if name == "." || name == ".." {
+        format!("'{name}' is not allowed")
+    } else if name.encode_utf16().count() > MAX_NAME_LEN {
+        format!("the length of '{name}' is longer than the max allowed length {MAX_NAME_LEN}")
+    } else if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')) {
+        format!("'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'")
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::new(Reason::InvalidTopic, format!("Topic name is invalid: {problem}")))
+}
+
+/// Whether a topic belongs to the broker: shown as internal, with groups, transactions or share state in it.
+pub fn is_internal(name: &str) -> bool {
+    matches!(name, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
+}
+
+/// Metric names cannot tell `.` from `_`: two topics that differ in nothing else collide.
+pub(super) fn collide(one: &str, other: &str) -> bool {
+    let plain = |byte: u8| if byte == b'.' { b'_' } else { byte };
+    one.len() == other.len() && one.bytes().map(plain).eq(other.bytes().map(plain))
+}
+
+/// Whether the name has a character that can collide.
+pub(super) fn can_collide(name: &str) -> bool {
+    name.contains(['.', '_'])
+}

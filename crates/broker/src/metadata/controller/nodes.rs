@@ -1,0 +1,146 @@
+//! This node's coming and going: registration, leadership at the start, orderly retreat at the stop.
+
+use levada_wire::primitives::Uuid;
+
+use crate::metadata::features;
+use crate::metadata::image::{Image, Partition};
+use crate::metadata::records::{
+    BrokerRegistrationChangeRecord, Endpoint, NO_LEADER, PartitionChangeRecord, Record, RegisterBrokerRecord,
+    RegisterControllerRecord,
+};
+
+const RECOVERED: i8 = 0;
+const FENCE: i8 = 1;
+const UNFENCE: i8 = -1;
+
+/// A node that is broker and controller in one process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Node id.
+    pub node_id: i32,
+    /// Random id of this process.
+    pub incarnation_id: Uuid,
+    /// Its log directories' ids.
+    pub log_dirs: Vec<Uuid>,
+    /// Its rack.
+    pub rack: Option<String>,
+    /// Listeners as clients are told.
+    pub end_points: Vec<Endpoint>,
+    /// Listeners for other controllers.
+    pub controller_end_points: Vec<Endpoint>,
+}
+
+/// A process begins: registers, and takes the lead of every partition that it may lead and nobody leads.
+/// `base_offset` is where the first of the records will be appended.
+///
+/// After an orderly stop, Kafka's or ours, no partition has a leader. After a crash they still have one:
+/// this node, whose log is as whole as recovery found it.
+pub fn start_node(image: &Image, node: &Node, base_offset: i64) -> Vec<Record> {
+    let change = BrokerRegistrationChangeRecord {
+        broker_id: node.node_id,
+        broker_epoch: base_offset,
+        ..BrokerRegistrationChangeRecord::default()
+    };
+    let mut records = vec![
+        Record::from(RegisterControllerRecord {
+            controller_id: node.node_id,
+            incarnation_id: node.incarnation_id,
+            zk_migration_ready: false,
+            end_points: node.controller_end_points.clone(),
+            features: features::supported(),
+        }),
+        Record::from(RegisterBrokerRecord {
+            broker_id: node.node_id,
+            incarnation_id: node.incarnation_id,
+            broker_epoch: base_offset,
+            end_points: node.end_points.clone(),
+            features: features::supported(),
+            rack: node.rack.clone(),
+            fenced: true,
+            log_dirs: node.log_dirs.clone(),
+            ..RegisterBrokerRecord::default()
+        }),
+        Record::from(BrokerRegistrationChangeRecord { fenced: UNFENCE, ..change.clone() }),
+        Record::from(BrokerRegistrationChangeRecord { cordoned_log_dirs: Some(Vec::new()), ..change }),
+    ];
+    records.extend(changes(image, |partition| lead(partition, node.node_id)));
+    records
+}
+
+/// A process ends in good order: it gives up every lead, keeping the right to take it again, and is fenced.
+/// Empty if it never registered.
+pub fn stop_node(image: &Image, node_id: i32) -> Vec<Record> {
+    let Some(broker) = image.brokers().broker(node_id).filter(|broker| !broker.fenced) else {
+        return Vec::new();
+    };
+    let change = BrokerRegistrationChangeRecord {
+        broker_id: node_id,
+        broker_epoch: broker.broker_epoch,
+        ..BrokerRegistrationChangeRecord::default()
+    };
+    let mut records =
+        vec![Record::from(BrokerRegistrationChangeRecord { in_controlled_shutdown: 1, ..change.clone() })];
+    records.extend(changes(image, |partition| retreat(partition, node_id)));
+    records.push(Record::from(BrokerRegistrationChangeRecord { fenced: FENCE, ..change }));
+    records
+}
+
+fn changes(
+    image: &Image,
+    change: impl Fn(&Partition) -> Option<PartitionChangeRecord>,
+) -> impl Iterator<Item = Record> {
+    image.topics().iter().flat_map(move |topic| {
+        let changed = topic.partitions().filter_map(|(partition_id, partition)| {
+            let change = change(partition)?;
+            Some(Record::from(PartitionChangeRecord { partition_id, topic_id: topic.id(), ..change }))
+        });
+        changed.collect::<Vec<_>>()
+    })
+}
+
+/// Takes the lead where the rules of eligible leaders allow it.
+fn lead(partition: &Partition, node_id: i32) -> Option<PartitionChangeRecord> {
+    if partition.has_leader() || !partition.replicas.contains(&node_id) {
+        return None;
+    }
+    let clean = partition.isr.contains(&node_id) || partition.eligible_leader_replicas.contains(&node_id);
+    // Nobody is known to have everything, but this was the last to lead: what it has is all there is.
+    let last = partition.isr.is_empty()
+        && partition.eligible_leader_replicas.is_empty()
+        && partition.last_known_elr == [node_id];
+    if !clean && !last {
+        return None;
+    }
+    let mut isr = partition.isr.clone();
+    if !isr.contains(&node_id) {
+        isr.push(node_id);
+    }
+    let without = |ids: &[i32]| {
+        (!ids.is_empty()).then(|| ids.iter().copied().filter(|id| *id != node_id).collect::<Vec<_>>())
+    };
+    Some(PartitionChangeRecord {
+        isr: Some(isr),
+        leader: node_id,
+        // A single replica has nobody to recover from.
+        leader_recovery_state: if partition.leader_recovery_state == RECOVERED { -1 } else { RECOVERED },
+        eligible_leader_replicas: without(&partition.eligible_leader_replicas),
+        last_known_elr: (!partition.last_known_elr.is_empty()).then(Vec::new),
+        ..PartitionChangeRecord::default()
+    })
+}
+
+fn retreat(partition: &Partition, node_id: i32) -> Option<PartitionChangeRecord> {
+    if partition.leader != node_id {
+        return None;
+    }
+    let isr: Vec<i32> = partition.isr.iter().copied().filter(|id| *id != node_id).collect();
+    let mut eligible = partition.eligible_leader_replicas.clone();
+    eligible.push(node_id);
+    Some(PartitionChangeRecord {
+        leader: isr.first().copied().unwrap_or(NO_LEADER),
+        eligible_leader_replicas: Some(eligible),
+        last_known_elr: isr.is_empty().then(|| vec![node_id]),
+        isr: Some(isr),
+        ..PartitionChangeRecord::default()
+    })
+}

@@ -1,0 +1,203 @@
+//! Placing partitions on brokers, and adding partitions to a topic.
+
+use std::fmt;
+use std::ops::Range;
+
+use levada_wire::primitives::Uuid;
+
+use super::topics::duplicates;
+use super::{Decision, Reason, Refusal};
+use crate::metadata::image::{Image, Partition};
+use crate::metadata::records::Record;
+
+/// More partitions for a topic.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MorePartitions {
+    /// The topic.
+    pub topic: String,
+    /// How many partitions it shall have in all.
+    pub count: i32,
+    /// Replicas of the new partitions, in order; `None` lets the controller choose.
+    pub assignments: Option<Vec<Vec<i32>>>,
+}
+
+/// Adds partitions to topics, each or not at all; outcomes are in the order of `topics`, without those that
+/// name a topic a second time. For "validate only", drop the records.
+pub fn create_partitions(
+    image: &Image,
+    topics: &[MorePartitions],
+) -> Decision<Vec<(String, Result<(), Refusal>)>> {
+    let repeated = duplicates(topics.iter().map(|topic| &*topic.topic));
+    let mut decision = Decision::nothing(Vec::new());
+    for (position, topic) in topics.iter().enumerate() {
+        if topics[..position].iter().any(|earlier| earlier.topic == topic.topic) {
+            continue;
+        }
+        let outcome = if repeated.contains(&*topic.topic) {
+            Err(Refusal::new(Reason::InvalidRequest, "Duplicate topic name."))
+        } else {
+            add_partitions(image, topic).map(|records| decision.records.extend(records))
+        };
+        decision.outcome.push((topic.topic.clone(), outcome));
+    }
+    decision
+}
+
+fn add_partitions(image: &Image, request: &MorePartitions) -> Result<Vec<Record>, Refusal> {
+    let MorePartitions { topic: name, count, assignments } = request;
+    let topic = image.topic(name).ok_or(Refusal { reason: Reason::UnknownTopic, message: None })?;
+    let present = i32::try_from(topic.partition_count()).unwrap_or(i32::MAX);
+    if *count == present {
+        let message = format!("Topic already has {present} partition(s).");
+        return Err(Refusal::new(Reason::InvalidPartitions, message));
+    }
+    if *count < present {
+        let message = format!(
+            "The topic {name} currently has {present} partition(s); {count} would not be an increase."
+        );
+        return Err(Refusal::new(Reason::InvalidPartitions, message));
+    }
+    let additional = count - present;
+    let Some((_, first)) = topic.partitions().next() else {
+        let message = format!("Invalid state: topic {name} appears to have no partitions.");
+        return Err(Refusal::new(Reason::ServerError, message));
+    };
+    let factor = first.replicas.len();
+    let placements = match assignments {
+        Some(assignments) if i32::try_from(assignments.len()) != Ok(additional) => {
+            let message = format!(
+                "Attempted to add {additional} additional partition(s), but only {} assignment(s) were \
+                 specified.",
+                assignments.len()
+            );
+            return Err(Refusal::new(Reason::InvalidReplicaAssignment, message));
+        }
+        Some(assignments) => (present..)
+            .zip(assignments)
+            .map(|(index, replicas)| place_manually(image, index, replicas, Some(factor)))
+            .collect::<Result<Vec<_>, _>>()?,
+        None => place(image, present..*count, i32::try_from(factor).unwrap_or(i32::MAX))
+            .map_err(|problem| Refusal::new(Reason::InvalidReplicationFactor, problem.to_string()))?,
+    };
+    let records = (present..).zip(placements);
+    Ok(records.map(|(index, placement)| placement.into_record(image, topic.id(), index)).collect())
+}
+
+/// Where the replicas of a new partition are, and which of them are in sync from the start.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Placement {
+    replicas: Vec<i32>,
+    isr: Vec<i32>,
+}
+
+impl Placement {
+    pub(super) fn replication_factor(&self) -> i16 {
+        i16::try_from(self.replicas.len()).unwrap_or(i16::MAX)
+    }
+
+    pub(super) fn into_record(self, image: &Image, topic_id: Uuid, partition_id: i32) -> Record {
+        let partition = Partition {
+            leader: self.isr[0],
+            directories: self.replicas.iter().map(|id| image.brokers().directory(*id)).collect(),
+            replicas: self.replicas,
+            isr: self.isr,
+            ..Partition::default()
+        };
+        partition.to_record(topic_id, partition_id).into()
+    }
+}
+
+/// Why replicas cannot be placed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum NoPlace {
+    NotPositive { factor: i32 },
+    AllFenced,
+    TooFewBrokers { factor: i32, brokers: usize },
+}
+
+impl fmt::Display for NoPlace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPositive { factor } => {
+                write!(
+                    formatter,
+                    "Invalid replication factor {factor}: the replication factor must be positive."
+                )
+            }
+            Self::AllFenced => formatter.write_str("All brokers are currently fenced."),
+            Self::TooFewBrokers { factor, brokers } => write!(
+                formatter,
+                "The target replication factor of {factor} cannot be reached because only {brokers} \
+                 broker(s) are registered."
+            ),
+        }
+    }
+}
+
+/// Places partitions by going round the active brokers.
+pub(super) fn place(image: &Image, partitions: Range<i32>, factor: i32) -> Result<Vec<Placement>, NoPlace> {
+    let brokers = image.brokers();
+    let mut active: Vec<i32> =
+        brokers.iter().map(|broker| broker.broker_id).filter(|id| brokers.is_active(*id)).collect();
+    let wanted = usize::try_from(factor).ok().filter(|wanted| *wanted > 0);
+    let wanted = wanted.ok_or(NoPlace::NotPositive { factor })?;
+    if active.is_empty() {
+        return Err(NoPlace::AllFenced);
+    }
+    if wanted > brokers.len() {
+        return Err(NoPlace::TooFewBrokers { factor, brokers: brokers.len() });
+    }
+    let actives = active.len();
+    active.extend(brokers.iter().map(|broker| broker.broker_id).filter(|id| !brokers.is_active(*id)));
+    let placements = partitions.map(|index| {
+        // Active brokers take turns; the others only fill up what is missing.
+        let turn = usize::try_from(index).unwrap_or(0) % actives;
+        let ring = (0..actives).map(|step| active[(turn + step) % actives]);
+        let replicas: Vec<i32> = ring.chain(active[actives..].iter().copied()).take(wanted).collect();
+        let isr = replicas.iter().copied().filter(|id| brokers.is_active(*id)).collect();
+        Placement { replicas, isr }
+    });
+    Ok(placements.collect())
+}
+
+/// Takes the replicas that the request gives. `factor` is how many other partitions have.
+pub(super) fn place_manually(
+    image: &Image,
+    index: i32,
+    replicas: &[i32],
+    factor: Option<usize>,
+) -> Result<Placement, Refusal> {
+    let refuse = |message: String| Err(Refusal::new(Reason::InvalidReplicaAssignment, message));
+    if replicas.is_empty() {
+        return refuse("The manual partition assignment includes an empty replica list.".to_owned());
+    }
+    let mut sorted = replicas.to_vec();
+    sorted.sort_unstable();
+    for (position, id) in sorted.iter().enumerate() {
+        if image.brokers().broker(*id).is_none() {
+            return refuse(format!(
+                "The manual partition assignment includes broker {id}, but no such broker is registered."
+            ));
+        }
+        if position > 0 && sorted[position - 1] == *id {
+            return refuse(format!(
+                "The manual partition assignment includes the broker {id} more than once."
+            ));
+        }
+    }
+    if let Some(factor) = factor.filter(|factor| *factor != replicas.len()) {
+        return refuse(format!(
+            "The manual partition assignment includes a partition with {} replica(s), but this is not \
+             consistent with previous partitions, which have {factor} replica(s).",
+            replicas.len()
+        ));
+    }
+    let isr: Vec<i32> = replicas.iter().copied().filter(|id| image.brokers().is_active(*id)).collect();
+    if isr.is_empty() {
+        return refuse(format!(
+            "All brokers specified in the manual partition assignment for partition {index} are fenced or in \
+             controlled shutdown."
+        ));
+    }
+    Ok(Placement { replicas: replicas.to_vec(), isr })
+}

@@ -1,0 +1,1 @@
+//! Decisions, checked against what Kafka decides.

@@ -1,0 +1,47 @@
+//! The features of Kafka 4.3 that Levada knows, their ranges, and the levels a new cluster begins with.
+
+use super::records::SupportedFeature;
+
+/// A feature that a cluster can finalise at some level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Feature {
+    /// Its name.
+    pub name: &'static str,
+    /// Lowest level supported.
+    pub min_version: i16,
+    /// Highest level supported.
+    pub max_version: i16,
+    /// Level of a new cluster; 0 where it is not recorded at all.
+    pub initial_level: i16,
+}
+
+/// Name of the feature that says which metadata records may be written.
+pub const METADATA_VERSION: &str = "metadata.version";
+
+/// Every feature, in the order in which a new cluster records them.
+pub const FEATURES: [Feature; 7] = [
+    feature(METADATA_VERSION, 7, 30, 30),
+    feature("eligible.leader.replicas.version", 0, 1, 1),
+    feature("group.version", 0, 1, 1),
+    feature("share.version", 0, 1, 1),
+    feature("streams.version", 0, 1, 1),
+    feature("transaction.version", 0, 2, 2),
+    // Kept in control records of its own, never as a feature level.
+    feature("kraft.version", 0, 1, 0),
+];
+
+const fn feature(name: &'static str, min_version: i16, max_version: i16, initial_level: i16) -> Feature {
+    Feature { name, min_version, max_version, initial_level }
+}
+
+/// The features as a node registers them.
+pub(super) fn supported() -> Vec<SupportedFeature> {
+    FEATURES
+        .iter()
+        .map(|feature| SupportedFeature {
+            name: feature.name.to_owned(),
+            min_version: feature.min_version,
+            max_version: feature.max_version,
+        })
+        .collect()
+}
