@@ -1,1 +1,402 @@
-//! Tests of the configuration.
+//! Tests of the configuration: precedence, file syntax, errors, a stock file of Kafka's, descriptions.
+
+use std::{collections::BTreeMap, fs};
+
+use super::*;
+
+/// The entries a stock single-node Kafka 4.3 file sets.
+const STOCK: &str = "\
+# roles
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+#log.flush.interval.messages=10000
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+";
+
+fn load(flags: &[&str]) -> Result<BrokerConfig, ConfigErrors> {
+    BrokerConfig::load(&Sources::flags(flags.iter().copied()))
+}
+
+fn load_file(text: &str) -> Result<BrokerConfig, ConfigErrors> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("server.properties");
+    fs::write(&path, text).unwrap();
+    BrokerConfig::load(&Sources { file: Some(path), ..Sources::default() })
+}
+
+fn own(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+#[test]
+fn every_row_of_the_table_is_sound() {
+    for key in BROKER_KEYS.iter().chain(TOPIC_KEYS.iter().map(|topic| &topic.key)) {
+        if let Some(default) = key.default {
+            assert_eq!(key.normalise(default).as_deref(), Some(default), "{}", key.name);
+        }
+        assert!(key.doc.ends_with('.') && key.doc.len() > 15, "{}", key.name);
+    }
+    let names: std::collections::BTreeSet<_> = BROKER_KEYS.iter().map(|key| key.name).collect();
+    assert_eq!(names.len(), BROKER_KEYS.len());
+    for topic in TOPIC_KEYS {
+        assert!(topic.broker.iter().all(|name| broker_key(name).is_some()), "{}", topic.key.name);
+        let inherits = topic.broker.iter().any(|name| broker_key(name).unwrap().default.is_some());
+        assert!(topic.key.default.is_some() != inherits, "{} has one default", topic.key.name);
+    }
+    assert!(foreign::names().all(|name| broker_key(name).is_none()), "no key is both served and foreign");
+    assert_eq!(BrokerConfig::default().describe().len(), BROKER_KEYS.len());
+}
+
+#[test]
+fn defaults_serve_on_loopback() {
+    let config = load(&[]).unwrap();
+    let listener = Listener {
+        name: "PLAINTEXT".to_owned(),
+        bind: HostPort { host: "127.0.0.1".to_owned(), port: 9092 },
+        advertised: None,
+    };
+    assert_eq!(config.listeners, [listener]);
+    assert_eq!(config.http_listen.as_ref().unwrap().to_string(), "127.0.0.1:9644");
+    assert_eq!(config.log_dirs, [std::path::PathBuf::from("./levada-data")]);
+    assert_eq!(config.offsets.topic_partitions, 50);
+    assert_eq!(config.offsets.retention_ms, 7 * 24 * 3_600_000);
+    assert_eq!(config.topic_defaults.retention_ms, 168 * 3_600_000);
+    assert_eq!(config.topic_defaults.max_message_bytes, 1_048_588);
+    assert_eq!(config.topic_defaults.flush_ms, i64::MAX);
+}
+
+#[test]
+fn flags_win_over_environment_over_file_over_default() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("levada.properties");
+    fs::write(&path, "node.id=2\nnum.partitions=2\nbroker.rack=file\n").unwrap();
+    let sources = Sources {
+        file: Some(path.clone()),
+        environment: vec![
+            ("LEVADA_NODE_ID".to_owned(), "3".to_owned()),
+            ("LEVADA_NUM_PARTITIONS".to_owned(), "3".to_owned()),
+            ("LEVADA_HTTP_LISTEN".to_owned(), "127.0.0.1:1".to_owned()),
+            ("LEVADA_PORT".to_owned(), "tcp://10.0.0.1:9092".to_owned()),
+            ("LEVADA_BROKERS".to_owned(), "x:1".to_owned()),
+            ("LEVADA_NUM_PARTITION".to_owned(), "9".to_owned()),
+            ("HOME".to_owned(), "/root".to_owned()),
+        ],
+        flags: vec!["node.id=4".to_owned(), "node.id=5".to_owned()],
+    };
+    let config = BrokerConfig::load(&sources).unwrap();
+    assert_eq!((config.node_id, config.num_partitions, config.rack.as_deref()), (5, 3, Some("file")));
+    assert_eq!(config.http_listen.as_ref().unwrap().port, 1);
+    let origins = ["node.id", "num.partitions", "broker.rack", "log.dir"]
+        .map(|name| config.settings().origin(name).to_string());
+    let expected = [
+        "flag -o".to_owned(),
+        "environment LEVADA_NUM_PARTITIONS".to_owned(),
+        format!("{}:3", path.display()),
+        "default".to_owned(),
+    ];
+    assert_eq!(origins, expected);
+    let notes: Vec<_> =
+        config.settings().notes().iter().map(|note| (note.key.as_str(), note.text.as_str())).collect();
+    assert_eq!(
+        notes,
+        [
+            ("LEVADA_PORT", "no key has this variable"),
+            ("LEVADA_NUM_PARTITION", "no key has this variable; did you mean LEVADA_NUM_PARTITIONS?"),
+        ]
+    );
+}
+
+#[test]
+fn a_stock_kafka_file_is_accepted_with_notes() {
+    let config = load_file(STOCK).unwrap();
+    let addresses: Vec<_> = config
+        .listeners
+        .iter()
+        .map(|one| (one.name.as_str(), one.bind.to_string(), one.advertised.as_ref().unwrap().to_string()))
+        .collect();
+    assert_eq!(addresses, [("PLAINTEXT", ":9092".to_owned(), "localhost:9092".to_owned())]);
+    let noted: Vec<_> = config.settings().notes().iter().map(|note| note.key.as_str()).collect();
+    assert_eq!(
+        noted,
+        [
+            "controller.quorum.bootstrap.servers",
+            "inter.broker.listener.name",
+            "num.network.threads",
+            "num.io.threads",
+            "socket.send.buffer.bytes",
+            "socket.receive.buffer.bytes",
+            "num.recovery.threads.per.data.dir",
+            "offsets.topic.replication.factor",
+            "share.coordinator.state.topic.replication.factor",
+            "share.coordinator.state.topic.min.isr",
+            "transaction.state.log.replication.factor",
+            "transaction.state.log.min.isr",
+        ]
+    );
+}
+
+#[test]
+fn wrong_settings_say_what_where_and_what_next() {
+    fn check(flags: &[&str], expected: &str) {
+        assert_eq!(load(flags).unwrap_err().to_string(), expected);
+    }
+    check(&["num.partition=3"], "unknown key num.partition (flag -o): did you mean num.partitions?");
+    check(&["retention.ms=3"], "unknown key retention.ms (flag -o): did you mean log.retention.ms?");
+    check(&["gibberish.xyzzy=3"], "unknown key gibberish.xyzzy (flag -o)");
+    check(&["num.partitions=0"], "num.partitions=0 (flag -o): must be an integer from 1 to 2147483647");
+    check(&["num.partitions=many"], "num.partitions=many (flag -o): must be an integer from 1 to 2147483647");
+    check(
+        &["log.cleaner.min.cleanable.ratio=2"],
+        "log.cleaner.min.cleanable.ratio=2 (flag -o): must be a number from 0 to 1",
+    );
+    check(
+        &["compression.type=lzma"],
+        "compression.type=lzma (flag -o): must be one of uncompressed, zstd, lz4, snappy, gzip, producer",
+    );
+    check(
+        &["compression.gzip.level=0"],
+        "compression.gzip.level=0 (flag -o): must be -1 or an integer from 1 to 9",
+    );
+    check(
+        &["log.cleanup.policy=delete,shred"],
+        "log.cleanup.policy=delete,shred (flag -o): must be a list of delete, compact",
+    );
+    check(
+        &["auto.create.topics.enable=yes"],
+        "auto.create.topics.enable=yes (flag -o): must be true or false",
+    );
+    check(&["verbose"], "flag -o \"verbose\": expected key=value");
+    check(
+        &["process.roles=controller"],
+        "process.roles=controller (flag -o): must be a list with broker in it: there is no bare controller",
+    );
+    check(&["log.dirs=/a,/a"], "log.dirs=/a,/a (flag -o): must be a list of directories, each once");
+    check(
+        &["levada.http.listen=9644"],
+        "levada.http.listen=9644 (flag -o): must be host:port, or empty to turn it off",
+    );
+    check(
+        &["group.min.session.timeout.ms=2000000"],
+        "group.min.session.timeout.ms=2000000 (flag -o): must be no more than group.max.session.timeout.ms (1800000)",
+    );
+    check(
+        &["authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"],
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer (flag -o): access control is not served yet, and must not be off unnoticed: remove the key",
+    );
+    check(
+        &["node.id=x", "num.partitions=x"],
+        "node.id=x (flag -o): must be an integer from 0 to 2147483647\nnum.partitions=x (flag -o): must be an integer from 1 to 2147483647",
+    );
+    check(
+        &["log.cleaner.min.compaction.lag.ms=9", "log.cleaner.max.compaction.lag.ms=8"],
+        "min.compaction.lag.ms=9 (flag -o): must be no more than max.compaction.lag.ms (8)",
+    );
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let sources = Sources { file: Some("/nowhere/x.properties".into()), ..Sources::default() };
+    let message = BrokerConfig::load(&sources).unwrap_err().to_string();
+    assert!(message.starts_with("cannot read the configuration file /nowhere/x.properties: "), "{message}");
+}
+
+#[test]
+fn listeners_are_refused_unless_they_can_be_served() {
+    fn check(flags: &[&str], must_be: &str) {
+        let message = load(flags).unwrap_err().to_string();
+        assert!(message.ends_with(&format!("(flag -o): must be {must_be}")), "{message}");
+    }
+    check(&["listeners=localhost:9092"], "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092");
+    check(
+        &["listeners=PLAINTEXT://::1:9092"],
+        "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092",
+    );
+    check(
+        &["listeners=SSL://:9093"],
+        "listeners with the protocol PLAINTEXT, the only one served (SSL maps to SSL)",
+    );
+    check(
+        &["listeners=EDGE://:9093"],
+        "listeners named in listener.security.protocol.map (add EDGE:PLAINTEXT to it)",
+    );
+    check(
+        &["listeners=PLAINTEXT://:1,PLAINTEXT://:2"],
+        "a list with each name once (PLAINTEXT is there twice)",
+    );
+    check(&["listeners="], "a list with at least one listener for clients");
+    check(&["advertised.listeners=PLAINTEXT://:9092"], "addresses with a host (PLAINTEXT has none)");
+    check(
+        &["advertised.listeners=EDGE://a:9092"],
+        "addresses of listeners in `listeners` (EDGE is not there)",
+    );
+
+    let config =
+        load(&["listeners=edge://[::1]:0", "listener.security.protocol.map=EDGE:PLAINTEXT"]).unwrap();
+    assert_eq!(config.listeners[0].name, "EDGE");
+    assert_eq!(config.listeners[0].bind.to_string(), "[::1]:0");
+    assert_eq!(load(&["levada.http.listen="]).unwrap().http_listen, None);
+}
+
+#[test]
+fn properties_are_read_as_java_reads_them() {
+    fn check(text: &str, expected: &[(&str, &str)]) {
+        let entries = properties::parse(text).unwrap();
+        let pairs: Vec<_> = entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str())).collect();
+        assert_eq!(pairs, expected, "{text:?}");
+    }
+    check("", &[]);
+    check("# c\n ! c\n\n\t\n", &[]);
+    check("a=1\r\nb = 2\r\n", &[("a", "1"), ("b", "2")]);
+    check("a:1\nb : 2\nc 3\nd\n", &[("a", "1"), ("b", "2"), ("c", "3"), ("d", "")]);
+    check("a = b = c", &[("a", "b = c")]);
+    check("a= trailing ", &[("a", "trailing ")]);
+    check("list = one,\\\n    two,\\\n# three\nb=1", &[("list", "one,two,# three"), ("b", "1")]);
+    check("a=x\\\\\nb=1", &[("a", "x\\"), ("b", "1")]);
+    check("a\\=b\\:c\\ d=\\tx\\u00e9\\q", &[("a=b:c d", "\txéq")]);
+    check("a=1\\", &[("a", "1")]);
+    assert_eq!(
+        properties::parse("x=1\n\na=\\u12"),
+        Err(properties::SyntaxError {
+            line: 3,
+            reason: "\\u must be followed by four hexadecimal digits of a character"
+        })
+    );
+    assert_eq!(properties::parse("a=1\\\n2\nb=3").unwrap()[1].line, 3);
+}
+
+#[test]
+fn a_topic_inherits_and_overrides() {
+    let broker =
+        load(&["log.retention.minutes=5", "log.segment.bytes=2000000", "log.roll.jitter.hours=1"]).unwrap();
+    let topic = TopicConfig::resolve(
+        &broker,
+        &own(&[("cleanup.policy", "compact, delete"), ("segment.bytes", "1048576")]),
+    )
+    .unwrap();
+    assert_eq!(
+        (topic.retention_ms, topic.segment_bytes, topic.segment_jitter_ms),
+        (300_000, 1_048_576, 3_600_000)
+    );
+    assert_eq!(topic.cleanup_policy, CleanupPolicy { delete: true, compact: true });
+    assert_eq!(load(&["log.retention.hours=-1"]).unwrap().topic_defaults.retention_ms, -1);
+    assert_eq!(
+        load(&["log.retention.ms=7", "log.retention.minutes=5"]).unwrap().topic_defaults.retention_ms,
+        7
+    );
+
+    let refused =
+        |pairs: &[(&str, &str)]| TopicConfig::resolve(&broker, &own(pairs)).unwrap_err().to_string();
+    assert_eq!(
+        refused(&[("retention.m", "1")]),
+        "unknown key retention.m (topic): did you mean retention.ms?"
+    );
+    assert_eq!(
+        refused(&[("retention.ms", "-2")]),
+        "retention.ms=-2 (topic): must be an integer from -1 to 9223372036854775807"
+    );
+    assert_eq!(
+        refused(&[("remote.storage.enable", "true")]),
+        "remote.storage.enable=true (topic): must be false: tiered storage is not served yet"
+    );
+    assert_eq!(
+        refused(&[("max.compaction.lag.ms", "1"), ("min.compaction.lag.ms", "2")]),
+        "min.compaction.lag.ms=2 (topic): must be no more than max.compaction.lag.ms (1)"
+    );
+}
+
+#[test]
+fn descriptions_name_sources_and_synonyms_as_kafka_does() {
+    fn check(
+        broker: &BrokerConfig,
+        pairs: &[(&str, &str)],
+        name: &str,
+        expected: (&str, ConfigSource, &[&str]),
+    ) {
+        let rows = broker.describe_topic(&own(pairs));
+        let row = rows.iter().find(|row| row.name == name).unwrap();
+        let synonyms: Vec<String> = row
+            .synonyms
+            .iter()
+            .map(|synonym| {
+                format!(
+                    "{:?}:{}={}",
+                    synonym.source,
+                    synonym.name,
+                    synonym.value.as_deref().unwrap_or("null")
+                )
+            })
+            .collect();
+        assert_eq!((row.value.as_deref().unwrap(), row.source), (expected.0, expected.1), "{name}");
+        assert_eq!(synonyms, expected.2, "{name}");
+    }
+    let plain = BrokerConfig::default();
+    let tuned = load(&["log.segment.bytes=2000000", "log.retention.hours=1", "log.roll.ms=9"]).unwrap();
+    check(&plain, &[], "retention.ms", ("604800000", ConfigSource::Default, &[]));
+    check(
+        &plain,
+        &[],
+        "segment.bytes",
+        ("1073741824", ConfigSource::Default, &["Default:log.segment.bytes=1073741824"]),
+    );
+    check(&plain, &[], "remote.storage.enable", ("false", ConfigSource::Default, &[]));
+    check(
+        &plain,
+        &[("retention.ms", " 5 ")],
+        "retention.ms",
+        ("5", ConfigSource::Topic, &["Topic:retention.ms=5"]),
+    );
+    check(&tuned, &[], "retention.ms", ("3600000", ConfigSource::Default, &[]));
+    check(
+        &tuned,
+        &[],
+        "segment.ms",
+        ("9", ConfigSource::StaticBroker, &["StaticBroker:log.roll.ms=9", "Default:log.roll.hours=168"]),
+    );
+    check(
+        &tuned,
+        &[("segment.bytes", "3000000")],
+        "segment.bytes",
+        (
+            "3000000",
+            ConfigSource::Topic,
+            &[
+                "Topic:segment.bytes=3000000",
+                "StaticBroker:log.segment.bytes=2000000",
+                "Default:log.segment.bytes=1073741824",
+            ],
+        ),
+    );
+    assert_eq!(
+        tuned.describe_topic(&own(&[])).iter().find(|row| row.name == "retention.ms").unwrap().origin,
+        Origin::Flag
+    );
+
+    let rows = tuned.describe();
+    let row = rows.iter().find(|row| row.name == "log.segment.bytes").unwrap();
+    assert_eq!(
+        (row.value.as_deref(), row.source, row.read_only),
+        (Some("2000000"), ConfigSource::StaticBroker, false)
+    );
+    assert!(rows.iter().find(|row| row.name == "node.id").unwrap().read_only);
+}
