@@ -1,0 +1,162 @@
+//! The HTTP address: `/healthz` and `/metrics` on a thread of their own, so that no scrape ever runs on a shard.
+//!
+//! Hot paths count in [`Stats`], plain atomics; a scrape reads them through a [`Source`].
+
+mod metrics;
+mod process;
+mod stats;
+
+pub use stats::{Connection, Stats};
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener, ToSocketAddrs},
+    sync::Arc,
+    thread,
+};
+
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing,
+};
+use tokio::sync::oneshot;
+
+use crate::config::HostPort;
+
+/// What the HTTP address shows of a running broker. Called on the HTTP thread; must not wait.
+pub trait Source: Send + Sync + 'static {
+    /// What was moved by which path.
+    fn transfers(&self) -> levada_io::Snapshot;
+
+    /// What clients asked for.
+    fn stats(&self) -> &Stats;
+
+    /// Partitions on this broker.
+    fn partitions(&self) -> u64;
+
+    /// Why the broker cannot serve, if it cannot.
+    fn unhealthy(&self) -> Option<String>;
+}
+
+/// The served HTTP address; stops and waits for its thread when dropped.
+#[derive(Debug)]
+pub struct WebServer {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// Why the HTTP address could not be served.
+#[derive(Debug, thiserror::Error)]
+pub enum WebError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {listen} (levada.http.listen): {source}")]
+    Bind {
+        /// The address as configured.
+        listen: HostPort,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system gives no thread or no event queue.
+    #[error("cannot start the HTTP thread: {0}")]
+    Thread(io::Error),
+}
+
+impl WebServer {
+    /// Binds `listen` and serves `source` from a new thread.
+    pub fn start(listen: &HostPort, source: Arc<dyn Source>) -> Result<Self, WebError> {
+        let refused = |source| WebError::Bind { listen: listen.clone(), source };
+        let listener = bind(listen).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(WebError::Thread)?;
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || {
+            if let Err(error) = runtime.block_on(serve(listener, source, stopped)) {
+                tracing::error!(%error, "the HTTP address is no longer served");
+            }
+        };
+        let thread = thread::Builder::new().name("http".to_owned()).spawn(serve).map_err(WebError::Thread)?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The address that was bound.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for WebServer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            debug_assert!(ended.is_ok(), "the HTTP thread does not panic");
+        }
+    }
+}
+
+fn bind(listen: &HostPort) -> io::Result<TcpListener> {
+    let host = if listen.host.is_empty() { "::" } else { &listen.host };
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in (host, listen.port).to_socket_addrs()? {
+        match TcpListener::bind(address) {
+            Ok(listener) => {
+                listener.set_nonblocking(true)?;
+                return Ok(listener);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Serves until `stopped` resolves. Connections that are open then are closed, not awaited: a scraper may keep one
+/// for as long as it likes.
+async fn serve(
+    listener: TcpListener,
+    source: Arc<dyn Source>,
+    stopped: oneshot::Receiver<()>,
+) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let served = axum::serve(listener, router(source));
+    tokio::select! {
+        served = served.into_future() => served,
+        _ = stopped => Ok(()),
+    }
+}
+
+fn router(source: Arc<dyn Source>) -> Router {
+    Router::new()
+        .route("/healthz", routing::get(healthz))
+        .route("/metrics", routing::get(metrics))
+        .fallback(nothing_here)
+        .with_state(source)
+}
+
+async fn healthz(State(source): State<Arc<dyn Source>>) -> Response {
+    match source.unhealthy() {
+        None => "ok\n".into_response(),
+        Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response(),
+    }
+}
+
+async fn metrics(State(source): State<Arc<dyn Source>>) -> Response {
+    match metrics::render(source) {
+        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+async fn nothing_here() -> Response {
+    (StatusCode::NOT_FOUND, "nothing here; there are /healthz and /metrics\n").into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! The text of `/metrics`, made anew from the broker's atomics for each scrape.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, NoLabelSet, text},
+    metrics::MetricType,
+    registry::Registry,
+};
+
+use super::{Source, process::Process};
+
+/// The media type of the text.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The text of one scrape.
+pub(super) fn render(source: Arc<dyn Source>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape { source }));
+    let mut text = String::with_capacity(8 * 1024);
+    text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+struct Scrape {
+    source: Arc<dyn Source>,
+}
+
+impl fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scrape")
+    }
+}
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut families = Families { encoder };
+        families.build()?;
+        families.transfers(&self.source.transfers())?;
+        families.clients(self.source.as_ref())?;
+        families.process(&Process::read(), self.source.stats().started())
+    }
+}
+
+struct Families<'a> {
+    encoder: DescriptorEncoder<'a>,
+}
+
+impl Families<'_> {
+    fn build(&mut self) -> fmt::Result {
+        let (name, help) = ("levada_build", "The running program");
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Info)?;
+        family.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
+    }
+
+    fn transfers(&mut self, snapshot: &levada_io::Snapshot) -> fmt::Result {
+        const FAMILIES: [(&str, &str, &str); 5] = [
+            ("bytes", "levada_transfer_bytes", "Bytes that sockets took, by the path that carried them"),
+            ("calls", "levada_transfer_calls", "System calls made for a path, failed ones included"),
+            ("stalls", "levada_transfer_stalls", "System calls for a path that took longer than 1 ms"),
+            ("fallbacks", "levada_transfer_fallbacks", "Times a planned path was not taken, by cause"),
+            (
+                "copied_bytes",
+                "levada_transfer_copied_bytes",
+                "Bytes copied by the CPU between kernel and process",
+            ),
+        ];
+        for (metric, name, help) in FAMILIES {
+            let samples = snapshot.samples().filter(|sample| sample.metric == metric);
+            self.counters(name, help, samples.map(|sample| (sample.label, sample.value)))?;
+        }
+        Ok(())
+    }
+
+    fn clients(&mut self, source: &dyn Source) -> fmt::Result {
+        let stats = source.stats();
+        let requests = stats.requests().map(|(api, count)| (Some(("api", api)), count));
+        self.counters("levada_requests", "Requests received, by API", requests)?;
+        let opened = stats.connections_opened();
+        self.counter("levada_connections_opened", "Connections accepted", opened)?;
+        self.gauge("levada_connections", "Connections open now", stats.connections_open())?;
+        self.counter("levada_produced_bytes", "Record bytes appended", stats.produced_bytes())?;
+        self.counter("levada_fetched_bytes", "Record bytes answered to fetches", stats.fetched_bytes())?;
+        self.gauge("levada_partitions", "Partitions on this broker", source.partitions())
+    }
+
+    fn process(&mut self, process: &Process, started: SystemTime) -> fmt::Result {
+        let since_epoch = started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        self.gauge("process_start_time_seconds", "Start of the process since 1970", since_epoch)?;
+        if let Some(bytes) = process.resident_bytes {
+            self.gauge("process_resident_memory_bytes", "Memory in use", bytes)?;
+        }
+        if let Some(count) = process.open_fds {
+            self.gauge("process_open_fds", "Open file descriptors", count)?;
+        }
+        match process.cpu_seconds {
+            Some(seconds) => self.counter("process_cpu_seconds", "CPU time used", seconds),
+            None => Ok(()),
+        }
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: impl EncodeCounterValue) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        family.encode_counter::<NoLabelSet, _, u64>(&value, None)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl EncodeGaugeValue) -> fmt::Result {
+        self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn counters<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl Iterator<Item = (Option<(&'l str, &'l str)>, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (label, value) in values {
+            match label {
+                Some(label) => {
+                    family.encode_family(&[label])?.encode_counter::<NoLabelSet, _, u64>(&value, None)?
+                }
+                None => family.encode_counter::<NoLabelSet, _, u64>(&value, None)?,
+            }
+        }
+        Ok(())
+    }
+}

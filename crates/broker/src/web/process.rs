@@ -1,0 +1,32 @@
+//! What the kernel says about this process: memory, CPU time, open files.
+
+use std::fs;
+
+/// The process at one moment; a value the kernel does not tell is left out.
+pub(super) struct Process {
+    pub(super) resident_bytes: Option<u64>,
+    pub(super) cpu_seconds: Option<f64>,
+    pub(super) open_fds: Option<u64>,
+}
+
+impl Process {
+    pub(super) fn read() -> Self {
+        let open_fds = fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as u64);
+        Self { resident_bytes: resident_bytes(), cpu_seconds: cpu_seconds(), open_fds }
+    }
+}
+
+fn resident_bytes() -> Option<u64> {
+    let statm = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
+}
+
+fn cpu_seconds() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is the program's name in parentheses and may contain anything.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut times = after_name.split_whitespace().skip(11).map(str::parse::<u64>);
+    let (user, system) = (times.next()?.ok()?, times.next()?.ok()?);
+    Some((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
+}

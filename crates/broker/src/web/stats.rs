@@ -1,0 +1,106 @@
+//! What clients asked for, counted in relaxed atomics that hot paths may touch.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::SystemTime,
+};
+
+use levada_wire::{ApiKey, api::APIS};
+
+/// Numbers of APIs fit below this; checked by a test.
+const API_SLOTS: usize = 128;
+
+/// Counts since the start.
+#[derive(Debug)]
+pub struct Stats {
+    started: SystemTime,
+    requests: [AtomicU64; API_SLOTS],
+    connections_opened: AtomicU64,
+    connections_closed: AtomicU64,
+    produced_bytes: AtomicU64,
+    fetched_bytes: AtomicU64,
+}
+
+impl Stats {
+    /// All counts at 0, for a broker started at this time.
+    pub fn new(started: SystemTime) -> Self {
+        Self {
+            started,
+            requests: [const { AtomicU64::new(0) }; API_SLOTS],
+            connections_opened: AtomicU64::new(0),
+            connections_closed: AtomicU64::new(0),
+            produced_bytes: AtomicU64::new(0),
+            fetched_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// A request was received.
+    pub fn request(&self, api: ApiKey) {
+        if let Some(count) = self.slot(api) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A connection was opened; it counts as closed when the returned value is dropped.
+    pub fn connection(&self) -> Connection<'_> {
+        self.connections_opened.fetch_add(1, Ordering::Relaxed);
+        Connection { stats: self }
+    }
+
+    /// Record bytes were appended.
+    pub fn produced(&self, bytes: u64) {
+        self.produced_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Record bytes were answered to fetches.
+    pub fn fetched(&self, bytes: u64) {
+        self.fetched_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    /// Each API that was asked for, with its count.
+    pub(super) fn requests(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let counted = APIS.iter().map(|api| {
+            let count = self.slot(api.key).map_or(0, |count| count.load(Ordering::Relaxed));
+            (api.name, count)
+        });
+        counted.filter(|(_, count)| *count > 0)
+    }
+
+    pub(super) fn connections_opened(&self) -> u64 {
+        self.connections_opened.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn connections_open(&self) -> u64 {
+        // Read in this order, the difference cannot be negative.
+        let closed = self.connections_closed.load(Ordering::Acquire);
+        self.connections_opened.load(Ordering::Relaxed).saturating_sub(closed)
+    }
+
+    pub(super) fn produced_bytes(&self) -> u64 {
+        self.produced_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn fetched_bytes(&self) -> u64 {
+        self.fetched_bytes.load(Ordering::Relaxed)
+    }
+
+    fn slot(&self, api: ApiKey) -> Option<&AtomicU64> {
+        self.requests.get(usize::try_from(api.wire()).ok()?)
+    }
+}
+
+/// An open connection, for as long as this value lives.
+#[derive(Debug)]
+pub struct Connection<'a> {
+    stats: &'a Stats,
+}
+
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        self.stats.connections_closed.fetch_add(1, Ordering::Release);
+    }
+}

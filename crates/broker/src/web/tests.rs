@@ -1,0 +1,142 @@
+//! Tests of the HTTP address over real sockets.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use levada_wire::{ApiKey, api::APIS};
+
+use super::*;
+
+struct Fake {
+    stats: Stats,
+    sick: AtomicBool,
+}
+
+impl Source for Fake {
+    fn transfers(&self) -> levada_io::Snapshot {
+        levada_io::Counters::default().snapshot()
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    fn partitions(&self) -> u64 {
+        7
+    }
+
+    fn unhealthy(&self) -> Option<String> {
+        self.sick.load(Ordering::Relaxed).then(|| "data directory is full".to_owned())
+    }
+}
+
+fn start() -> (Arc<Fake>, WebServer) {
+    let stats = Stats::new(UNIX_EPOCH + Duration::from_secs(5));
+    let fake = Arc::new(Fake { stats, sick: AtomicBool::new(false) });
+    let listen = HostPort { host: "127.0.0.1".to_owned(), port: 0 };
+    let server = WebServer::start(&listen, fake.clone()).unwrap();
+    (fake, server)
+}
+
+/// Status line, headers in small letters, and body.
+fn ask(server: &WebServer, method: &str, path: &str) -> (String, String, String) {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let (status, headers) = head.split_once("\r\n").unwrap();
+    (status.to_owned(), headers.to_lowercase(), body.to_owned())
+}
+
+#[test]
+fn health_follows_the_broker() {
+    let (fake, server) = start();
+    let (status, _, body) = ask(&server, "GET", "/healthz");
+    assert_eq!((status.as_str(), body.as_str()), ("HTTP/1.1 200 OK", "ok\n"));
+    fake.sick.store(true, Ordering::Relaxed);
+    let (status, _, body) = ask(&server, "GET", "/healthz");
+    assert_eq!(
+        (status.as_str(), body.as_str()),
+        ("HTTP/1.1 503 Service Unavailable", "data directory is full\n")
+    );
+}
+
+#[test]
+fn methods_and_paths_are_answered_as_http_wants() {
+    let (_fake, server) = start();
+    for path in ["/healthz", "/metrics"] {
+        let (status, headers, body) = ask(&server, "HEAD", path);
+        assert_eq!((status.as_str(), body.as_str()), ("HTTP/1.1 200 OK", ""), "{path}");
+        assert!(!headers.contains("content-length: 0"), "{headers}");
+        let (status, headers, _) = ask(&server, "POST", path);
+        assert_eq!(status, "HTTP/1.1 405 Method Not Allowed", "{path}");
+        assert!(headers.contains("allow: get,head"), "{headers}");
+    }
+    assert_eq!(ask(&server, "GET", "/").0, "HTTP/1.1 404 Not Found");
+    assert_eq!(ask(&server, "GET", "/metrics/").0, "HTTP/1.1 404 Not Found");
+}
+
+#[test]
+fn metrics_show_what_was_counted() {
+    let (fake, server) = start();
+    fake.stats.request(ApiKey::Produce);
+    fake.stats.request(ApiKey::Produce);
+    let open = fake.stats.connection();
+    drop(fake.stats.connection());
+    fake.stats.produced(100);
+    fake.stats.fetched(40);
+    let (status, headers, body) = ask(&server, "GET", "/metrics");
+    drop(open);
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(headers.contains("content-type: application/openmetrics-text; version=1.0.0"), "{headers}");
+    for line in [
+        "levada_requests_total{api=\"Produce\"} 2",
+        "levada_connections_opened_total 2",
+        "levada_connections 1",
+        "levada_produced_bytes_total 100",
+        "levada_fetched_bytes_total 40",
+        "levada_partitions 7",
+        "levada_transfer_bytes_total{path=\"splice\"} 0",
+        "levada_transfer_calls_total{path=\"sendfile\"} 0",
+        "levada_transfer_stalls_total{path=\"read_write\"} 0",
+        "levada_transfer_fallbacks_total{cause=\"cold_read\"} 0",
+        "levada_transfer_copied_bytes_total 0",
+        "process_start_time_seconds 5.0",
+    ] {
+        assert!(body.lines().any(|found| found == line), "{line} is not in\n{body}");
+    }
+    let resident = body.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes ")).unwrap();
+    assert!(resident.parse::<u64>().unwrap() > 100_000, "{resident}");
+    assert!(body.ends_with("# EOF\n"));
+    assert!(!body.contains("api=\"Fetch\""), "an API nobody asked for has no series");
+}
+
+#[test]
+fn every_api_has_a_slot() {
+    let stats = Stats::new(UNIX_EPOCH);
+    for api in APIS {
+        stats.request(api.key);
+    }
+    assert_eq!(stats.requests().count(), APIS.len());
+}
+
+#[test]
+fn stopping_does_not_wait_for_idle_connections() {
+    let (_fake, server) = start();
+    let mut idle = TcpStream::connect(server.address()).unwrap();
+    drop(server);
+    assert_eq!(idle.read(&mut [0; 1]).unwrap_or(0), 0);
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let (fake, server) = start();
+    let listen = HostPort { host: "127.0.0.1".to_owned(), port: server.address().port() };
+    let message = WebServer::start(&listen, fake).unwrap_err().to_string();
+    assert!(message.starts_with(&format!("cannot listen on {listen} (levada.http.listen): ")), "{message}");
+}
