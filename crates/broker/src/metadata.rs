@@ -9,4 +9,5 @@ pub mod controller;
 pub mod features;
 pub mod image;
 pub mod records;
+pub mod store;
 pub mod uuid;

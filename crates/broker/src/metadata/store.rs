@@ -1,0 +1,348 @@
+//! The metadata log on disk, and the one place where the cluster's state changes.
+//!
+//! [`Store::open`] formats a new directory, replays an old one, and begins a new leader epoch.
+//! [`Store::update`] makes a change: decide on the current image, append one batch, wait for the disk, apply,
+//! publish. A change is visible only after it is safe. All of this blocks; it belongs on a thread that may.
+//! See `docs/format/cluster-metadata.md`.
+
+mod files;
+mod format;
+mod journal;
+mod replay;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use self::journal::Journal;
+use self::snapshot::{Encoded, control_batch, metadata_batch};
+use super::controller::Decision;
+use super::image::{ApplyError, Image, Position, Replay};
+use super::records::control::{ControlRecord, LeaderChange, VoterEndpoint};
+use super::records::{
+    AbortTransactionRecord, BeginTransactionRecord, ConfigRecord, EndTransactionRecord, Record, RecordError,
+};
+
+pub use self::files::Identity;
+pub use self::journal::TornTail;
+
+/// The metadata log's directory within the log directory.
+pub const METADATA_DIR: &str = "__cluster_metadata-0";
+
+/// What a store needs to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreOptions {
+    /// The log directory; created if it does not exist.
+    pub dir: PathBuf,
+    /// This node's id.
+    pub node_id: i32,
+    /// The cluster's id; `None` takes the directory's, or a random one for a new directory.
+    pub cluster_id: Option<String>,
+    /// Where a controller on this node would listen: recorded as the quorum's only voter.
+    pub controller: VoterEndpoint,
+    /// `min.insync.replicas`, recorded when a cluster begins, as Kafka does.
+    pub min_insync_replicas: i32,
+}
+
+/// Everything the metadata log says, and the right to change it. One per process and directory.
+#[derive(Debug)]
+pub struct Store {
+    identity: Identity,
+    path: PathBuf,
+    journal: Journal,
+    epoch: i32,
+    replay: Replay,
+    published: Images,
+    broken: bool,
+}
+
+/// What opening a store found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OpenReport {
+    /// The directory was new.
+    pub formatted: bool,
+    /// Records replayed, control records included.
+    pub records: u64,
+    /// What was cut off the log's end.
+    pub torn: Option<TornTail>,
+    /// The metadata leader epoch that began.
+    pub epoch: i32,
+}
+
+/// Reads the published image from any thread, without a lock.
+#[derive(Clone, Debug)]
+pub struct Images(Arc<ArcSwap<Image>>);
+
+impl Images {
+    /// A handle to one fixed image; for tests of what reads images.
+    pub fn fixed(image: Image) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(image)))
+    }
+
+    /// The image as of now. It stays as it is; later changes are in later images.
+    pub fn current(&self) -> Arc<Image> {
+        self.0.load_full()
+    }
+}
+
+impl Store {
+    /// Opens the metadata log of a directory, formats the directory if it is new, and begins a new epoch.
+    pub fn open(options: &StoreOptions, now_ms: i64) -> Result<(Self, OpenReport), StoreError> {
+        let dir = &options.dir;
+        fs::create_dir_all(dir).map_err(|source| StoreError::io("create", dir, source))?;
+        let mut report = OpenReport::default();
+        let identity = match Identity::read(dir)? {
+            Some(identity) => identity,
+            // Without its identity a directory with metadata belongs to nobody: never format over it.
+            None if format::has_log(dir) => {
+                return Err(StoreError::Unidentified { dir: dir.clone() });
+            }
+            None => {
+                report.formatted = true;
+                format::format(options, now_ms)?
+            }
+        };
+        check_identity(options, &identity)?;
+        let path = dir.join(METADATA_DIR);
+        fs::create_dir_all(&path).map_err(|source| StoreError::io("create", &path, source))?;
+        let loaded = replay::load(&path)?;
+        report.records = loaded.records;
+        report.torn.clone_from(&loaded.torn);
+        loaded.quorum.check_alone(&path, identity.node_id)?;
+        let quorum_epoch = files::read_quorum_epoch(&path)?;
+        let epoch = quorum_epoch.max(loaded.epochs.last().map_or(0, |(epoch, _)| *epoch)) + 1;
+        report.epoch = epoch;
+        let is_new = loaded.replay.image().features().is_empty();
+        let mut store = Self {
+            identity,
+            path,
+            journal: loaded.journal,
+            epoch,
+            replay: loaded.replay,
+            published: Images::fixed(Image::empty()),
+            broken: false,
+        };
+        store.begin_epoch(&loaded.quorum, loaded.epochs, now_ms)?;
+        store.abort_unfinished(now_ms)?;
+        if is_new {
+            store.bootstrap(options, now_ms)?;
+        }
+        store.publish();
+        Ok((store, report))
+    }
+
+    /// Who the directory belongs to.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// A handle through which any thread reads the current image.
+    pub fn images(&self) -> Images {
+        self.published.clone()
+    }
+
+    /// The image as of the last change.
+    pub fn image(&self) -> &Image {
+        self.replay.image()
+    }
+
+    /// Makes one change: `decide` sees the current image and the offset that its first record will have. When this
+    /// returns, the change is on the disk and published. After a storage error the store refuses further changes.
+    pub fn update<T>(
+        &mut self,
+        now_ms: i64,
+        decide: impl FnOnce(&Image, i64) -> Decision<T>,
+    ) -> Result<T, StoreError> {
+        if self.broken {
+            return Err(StoreError::Broken { path: self.path.clone() });
+        }
+        let Decision { records, outcome } = decide(self.replay.image(), self.journal.end_offset());
+        if !records.is_empty() {
+            self.append(records, now_ms)?;
+            self.publish();
+        }
+        Ok(outcome)
+    }
+
+    fn append(&mut self, records: Vec<Record>, now_ms: i64) -> Result<(), StoreError> {
+        let base = self.journal.end_offset();
+        // First on a copy: a batch that contradicts the image must not reach the log.
+        let mut replay = self.replay.clone();
+        let batch = metadata_batch(&self.path, &records, base, self.epoch, now_ms)?;
+        for (offset, record) in (base..).zip(records) {
+            let position = Position { offset, epoch: self.epoch, timestamp_ms: now_ms };
+            replay.push(record, position).map_err(|source| StoreError::Contradiction { offset, source })?;
+        }
+        self.write(&batch)?;
+        self.replay = replay;
+        Ok(())
+    }
+
+    fn append_control(&mut self, records: &[ControlRecord], now_ms: i64) -> Result<(), StoreError> {
+        let batch = control_batch(&self.path, records, self.journal.end_offset(), self.epoch, now_ms)?;
+        self.write(&batch)?;
+        let offset = self.journal.end_offset() - 1;
+        self.replay.skip(Position { offset, epoch: self.epoch, timestamp_ms: now_ms });
+        Ok(())
+    }
+
+    fn write(&mut self, batch: &Encoded) -> Result<(), StoreError> {
+        let written = self.journal.append(&batch.bytes, batch.records);
+        self.broken = written.is_err();
+        written
+    }
+
+    fn publish(&self) {
+        self.published.0.store(Arc::new(self.replay.image().clone()));
+    }
+
+    /// Every epoch begins with a leader change; the first of a new log also takes over the quorum's voters.
+    fn begin_epoch(
+        &mut self,
+        quorum: &replay::Quorum,
+        mut epochs: Vec<(i32, i64)>,
+        now_ms: i64,
+    ) -> Result<(), StoreError> {
+        let node_id = self.identity.node_id;
+        // The epoch is claimed before anything is written in it.
+        files::write_quorum_state(&self.path, node_id, self.epoch, quorum.kraft_version)?;
+        let start = self.journal.end_offset();
+        let mut records = vec![ControlRecord::LeaderChange(LeaderChange {
+            leader_id: node_id,
+            voters: vec![node_id],
+            granting_voters: vec![node_id],
+        })];
+        if start == 0 && quorum.kraft_version >= 1 {
+            records.push(ControlRecord::KRaftVersion(quorum.kraft_version));
+            records.push(ControlRecord::Voters(quorum.voters.clone()));
+        }
+        self.append_control(&records, now_ms)?;
+        epochs.push((self.epoch, start));
+        files::write_epochs(&self.path, &epochs)?;
+        files::write_partition_metadata(&self.path)
+    }
+
+    /// A crash left half of a change: it never happened.
+    fn abort_unfinished(&mut self, now_ms: i64) -> Result<(), StoreError> {
+        if !self.replay.in_transaction() {
+            return Ok(());
+        }
+        let reason = Some("failover".to_owned());
+        self.append(vec![Record::from(AbortTransactionRecord { reason })], now_ms)
+    }
+
+    /// The first records of a new cluster, in the form that Kafka's controller gives them.
+    fn bootstrap(&mut self, options: &StoreOptions, now_ms: i64) -> Result<(), StoreError> {
+        let begin = BeginTransactionRecord { name: Some("Bootstrap records".to_owned()) };
+        let mut records = vec![Record::from(begin)];
+        records.extend(format::read_bootstrap(&options.dir)?);
+        records.push(Record::from(ConfigRecord {
+            resource_type: super::image::ResourceKind::Broker.id(),
+            resource_name: String::new(),
+            name: "min.insync.replicas".to_owned(),
+            value: Some(options.min_insync_replicas.to_string()),
+        }));
+        records.push(Record::from(EndTransactionRecord));
+        self.append(records, now_ms)
+    }
+}
+
+fn check_identity(options: &StoreOptions, identity: &Identity) -> Result<(), StoreError> {
+    let differs = |what: &'static str, found: &str, wanted: &str| {
+        Err(StoreError::OtherOwner {
+            dir: options.dir.clone(),
+            what,
+            found: found.to_owned(),
+            wanted: wanted.to_owned(),
+        })
+    };
+    if identity.node_id != options.node_id {
+        return differs("node.id", &identity.node_id.to_string(), &options.node_id.to_string());
+    }
+    match &options.cluster_id {
+        Some(wanted) if *wanted != identity.cluster_id => differs("cluster.id", &identity.cluster_id, wanted),
+        _ => Ok(()),
+    }
+}
+
+/// What went wrong, by who is at fault: the disk, what is on it, or the change.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The disk refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file is not what it should be; nothing was changed.
+    #[error("{} is damaged: {detail}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        detail: String,
+    },
+    /// The log contradicts itself, or the change contradicts the log.
+    #[error("metadata record at offset {offset}: {source}")]
+    Contradiction {
+        /// The record's offset.
+        offset: i64,
+        /// What is wrong with it.
+        source: ApplyError,
+    },
+    /// A record cannot be written.
+    #[error(transparent)]
+    Unencodable(RecordError),
+    /// The directory belongs to somebody else.
+    #[error("{} has {what} {found}, but {wanted} is configured", dir.display())]
+    OtherOwner {
+        /// The directory.
+        dir: PathBuf,
+        /// Which id differs.
+        what: &'static str,
+        /// The directory's.
+        found: String,
+        /// The configured one.
+        wanted: String,
+    },
+    /// The directory has a metadata log but no `meta.properties`.
+    #[error(
+        "{} has a metadata log but no meta.properties: restore that file, or move the directory away to begin anew",
+        dir.display()
+    )]
+    Unidentified {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The metadata log belongs to a quorum that this node cannot lead alone.
+    #[error("{} belongs to a quorum of the nodes {voters:?}: this node cannot lead it alone", path.display())]
+    Quorum {
+        /// The metadata log.
+        path: PathBuf,
+        /// The quorum's voters.
+        voters: Vec<i32>,
+    },
+    /// An earlier storage error left the log in an unknown state.
+    #[error("{} failed earlier and takes no more changes until the broker is restarted", path.display())]
+    Broken {
+        /// The metadata log.
+        path: PathBuf,
+    },
+}
+
+impl StoreError {
+    fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,164 @@
+//! The small text files beside the metadata log: `meta.properties`, `quorum-state`,
+//! `leader-epoch-checkpoint` and `partition.metadata`, each replaced as a whole.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use levada_wire::primitives::Uuid;
+use serde_json::{Value, json};
+
+use super::StoreError;
+use crate::metadata::uuid;
+
+/// Who a directory belongs to: the contents of `meta.properties`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Identity {
+    /// The cluster's id.
+    pub cluster_id: String,
+    /// The node's id.
+    pub node_id: i32,
+    /// This directory's own id.
+    pub directory_id: Uuid,
+}
+
+const META_PROPERTIES: &str = "meta.properties";
+const QUORUM_STATE: &str = "quorum-state";
+
+impl Identity {
+    /// Reads `meta.properties`; `None` if the directory was never formatted.
+    pub(super) fn read(dir: &Path) -> Result<Option<Self>, StoreError> {
+        let path = dir.join(META_PROPERTIES);
+        let Some(text) = read_text(&path)? else {
+            return Ok(None);
+        };
+        let values: BTreeMap<&str, &str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with(['#', '!']))
+            .filter_map(|line| line.split_once('='))
+            .map(|(key, value)| (key.trim(), value.trim()))
+            .collect();
+        let value = |key: &str| values.get(key).copied();
+        let damaged = |detail: String| StoreError::Damaged { path: path.clone(), detail };
+        if value("version") != Some("1") {
+            return Err(damaged(format!("version is {:?}, not 1", value("version").unwrap_or("missing"))));
+        }
+        let field = |key: &str| value(key).ok_or_else(|| damaged(format!("{key} is missing")));
+        let node_id = field("node.id")?;
+        let directory_id = field("directory.id")?;
+        Ok(Some(Self {
+            cluster_id: field("cluster.id")?.to_owned(),
+            node_id: node_id.parse().map_err(|_| damaged(format!("node.id {node_id:?} is no number")))?,
+            directory_id: uuid::parse(directory_id)
+                .ok_or_else(|| damaged(format!("directory.id {directory_id:?} is no id")))?,
+        }))
+    }
+
+    pub(super) fn write(&self, dir: &Path) -> Result<(), StoreError> {
+        let Self { cluster_id, node_id, directory_id } = self;
+        let directory_id = uuid::text(*directory_id);
+        let text = format!(
+            "#\nversion=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
+        );
+        replace(&dir.join(META_PROPERTIES), text.as_bytes(), Access::Writable)
+    }
+}
+
+/// The last epoch this node has led or seen, kept so that epochs never go backwards.
+pub(super) fn read_quorum_epoch(dir: &Path) -> Result<i32, StoreError> {
+    let path = dir.join(QUORUM_STATE);
+    let Some(text) = read_text(&path)? else {
+        return Ok(0);
+    };
+    let damaged = |detail: &str| StoreError::Damaged { path: path.clone(), detail: detail.to_owned() };
+    let state: Value = serde_json::from_str(&text).map_err(|error| damaged(&error.to_string()))?;
+    let epoch = state.get("leaderEpoch").and_then(Value::as_i64).ok_or_else(|| damaged("no leaderEpoch"))?;
+    i32::try_from(epoch).ok().filter(|epoch| *epoch >= 0).ok_or_else(|| damaged("leaderEpoch out of range"))
+}
+
+/// Says that `node_id` leads in `epoch`. With voters in the log (`kraft_version` 1) the file does not repeat them.
+pub(super) fn write_quorum_state(
+    dir: &Path,
+    node_id: i32,
+    epoch: i32,
+    kraft_version: i16,
+) -> Result<(), StoreError> {
+    // Written by hand rather than from a map: Kafka's order of the fields.
+    let text = if kraft_version >= 1 {
+        let nobody = uuid::text(Uuid::ZERO);
+        format!(
+            "{{\"leaderId\":{node_id},\"leaderEpoch\":{epoch},\"votedId\":-1,\"votedDirectoryId\":\"{nobody}\",\
+             \"data_version\":1}}"
+        )
+    } else {
+        let voters = json!([{ "voterId": node_id }]);
+        format!(
+            "{{\"clusterId\":\"\",\"leaderId\":{node_id},\"leaderEpoch\":{epoch},\"votedId\":-1,\
+             \"appliedOffset\":0,\"currentVoters\":{voters},\"data_version\":0}}"
+        )
+    };
+    replace(&dir.join(QUORUM_STATE), text.as_bytes(), Access::Writable)
+}
+
+/// Writes where each epoch begins.
+pub(super) fn write_epochs(dir: &Path, epochs: &[(i32, i64)]) -> Result<(), StoreError> {
+    let mut text = format!("0\n{}\n", epochs.len());
+    for (epoch, start_offset) in epochs {
+        text.push_str(&format!("{epoch} {start_offset}\n"));
+    }
+    replace(&dir.join("leader-epoch-checkpoint"), text.as_bytes(), Access::Writable)
+}
+
+/// Writes the metadata log's topic id.
+pub(super) fn write_partition_metadata(dir: &Path) -> Result<(), StoreError> {
+    let text = format!("version: 0\ntopic_id: {}", uuid::text(uuid::METADATA_TOPIC_ID));
+    replace(&dir.join("partition.metadata"), text.as_bytes(), Access::Writable)
+}
+
+/// Who may write a file once it is there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Access {
+    Writable,
+    /// As Kafka leaves finished snapshots.
+    ReadOnly,
+}
+
+/// Replaces a file so that after a crash either the old or the new contents are there, whole.
+pub(super) fn replace(path: &Path, contents: &[u8], access: Access) -> Result<(), StoreError> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = PathBuf::from(temporary);
+    let mode = match access {
+        Access::Writable => 0o644,
+        Access::ReadOnly => 0o400,
+    };
+    let write = || -> io::Result<()> {
+        // A leftover of a crash may be read-only.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
+        file.write_all(contents)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        sync_dir(path.parent().unwrap_or(Path::new(".")))
+    };
+    write().map_err(|source| StoreError::io("replace", path, source))
+}
+
+/// Makes new and renamed files in `dir` last.
+pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+fn read_text(path: &Path) -> Result<Option<String>, StoreError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(StoreError::io("read", path, source)),
+    }
+}

@@ -1,0 +1,221 @@
+//! The segments of the metadata log: batches appended one at a time, each on the disk before it counts.
+//!
+//! The log is small and always read from its beginning, so it needs no index; Kafka builds its own when
+//! it takes the directory over.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use levada_log::batch::{BatchView, HEADER_LEN, PREFIX_LEN, check_stored};
+use levada_wire::primitives::Bytes;
+
+use super::StoreError;
+use super::files::sync_dir;
+
+/// Kafka's `metadata.log.segment.bytes`.
+const SEGMENT_MAX_BYTES: u64 = 1 << 30;
+
+/// The metadata log, open for appending.
+#[derive(Debug)]
+pub(super) struct Journal {
+    dir: PathBuf,
+    path: PathBuf,
+    file: File,
+    size_bytes: u64,
+    end_offset: i64,
+}
+
+/// Bytes at the log's end that were being written when the process or machine stopped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TornTail {
+    /// The segment.
+    pub path: PathBuf,
+    /// Where its last whole batch ends.
+    pub position: u64,
+    /// How many bytes were cut off.
+    pub len_bytes: u64,
+}
+
+impl Journal {
+    /// Opens the log in `dir`, hands every batch from `start_offset` on to `visit`, and cuts a torn tail. A log that
+    /// does not exist begins at `start_offset`.
+    pub(super) fn open(
+        dir: &Path,
+        start_offset: i64,
+        mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
+    ) -> Result<(Self, Option<TornTail>), StoreError> {
+        let mut segments = segments(dir)?;
+        if segments.is_empty() {
+            let path = segment_path(dir, start_offset);
+            create(&path)?;
+            segments.push((start_offset, path));
+        }
+        let last = segments.len() - 1;
+        let mut end_offset = segments[0].0.max(0);
+        if end_offset > start_offset {
+            return Err(StoreError::Damaged {
+                path: segments[0].1.clone(),
+                detail: format!("the log begins at offset {end_offset}, but is needed from {start_offset}"),
+            });
+        }
+        let mut torn = None;
+        let mut size_bytes = 0;
+        for (index, (base_offset, path)) in segments.iter().enumerate() {
+            if *base_offset != end_offset {
+                let detail = format!("offsets {end_offset} to {base_offset} are missing in front of it");
+                return Err(StoreError::Damaged { path: path.clone(), detail });
+            }
+            let mut scan = Scan { path, end_offset, position: 0 };
+            let found = scan.run(index == last, |batch| {
+                if batch.last_offset() < start_offset { Ok(()) } else { visit(batch) }
+            })?;
+            (end_offset, size_bytes) = (scan.end_offset, scan.position);
+            torn = found;
+        }
+        let path = segments.swap_remove(last).1;
+        if end_offset < start_offset {
+            let detail =
+                format!("the log ends at offset {end_offset}, in front of its snapshot at {start_offset}");
+            return Err(StoreError::Damaged { path, detail });
+        }
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let file = file.map_err(|source| StoreError::io("open", &path, source))?;
+        if torn.is_some() {
+            let cut = file.set_len(size_bytes).and_then(|()| file.sync_all());
+            cut.map_err(|source| StoreError::io("cut the torn tail of", &path, source))?;
+        }
+        Ok((Self { dir: dir.to_owned(), path, file, size_bytes, end_offset }, torn))
+    }
+
+    /// The offset that the next record will have.
+    pub(super) fn end_offset(&self) -> i64 {
+        self.end_offset
+    }
+
+    /// Appends one batch, whose base offset is [`Journal::end_offset`], and waits until it is on the disk. After an
+    /// error nobody knows what the disk holds: the journal must not be used again.
+    pub(super) fn append(&mut self, batch: &[u8], records: usize) -> Result<(), StoreError> {
+        if self.size_bytes > 0 && self.size_bytes + batch.len() as u64 > SEGMENT_MAX_BYTES {
+            self.path = segment_path(&self.dir, self.end_offset);
+            self.file = create(&self.path)?;
+            self.size_bytes = 0;
+        }
+        let written = self.file.write_all_at(batch, self.size_bytes).and_then(|()| self.file.sync_data());
+        written.map_err(|source| StoreError::io("append to", &self.path, source))?;
+        self.size_bytes += batch.len() as u64;
+        self.end_offset += i64::try_from(records).unwrap_or(i64::MAX);
+        Ok(())
+    }
+}
+
+/// Reads one segment from its beginning.
+struct Scan<'a> {
+    path: &'a Path,
+    end_offset: i64,
+    position: u64,
+}
+
+impl Scan<'_> {
+    fn run(
+        &mut self,
+        may_be_torn: bool,
+        mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
+    ) -> Result<Option<TornTail>, StoreError> {
+        // A segment is read whole: its length is what the file system says, not what a batch claims.
+        let bytes = fs::read(self.path).map_err(|source| StoreError::io("read", self.path, source))?;
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let batch = match check_stored(rest) {
+                Ok(batch) if batch.base_offset() == self.end_offset => batch,
+                Ok(batch) => {
+                    let detail =
+                        format!("a batch begins at offset {}, not {}", batch.base_offset(), self.end_offset);
+                    return Err(self.damaged(&detail));
+                }
+                Err(_) if may_be_torn && !batch_follows(rest, self.end_offset) => {
+                    return Ok(Some(TornTail {
+                        path: self.path.to_owned(),
+                        position: self.position,
+                        len_bytes: rest.len() as u64,
+                    }));
+                }
+                Err(error) => return Err(self.damaged(&error.to_string())),
+            };
+            visit(&batch)?;
+            self.end_offset = batch.last_offset() + 1;
+            self.position += batch.bytes().len() as u64;
+            rest = &rest[batch.bytes().len()..];
+        }
+        Ok(None)
+    }
+
+    fn damaged(&self, detail: &str) -> StoreError {
+        StoreError::Damaged {
+            path: self.path.to_owned(),
+            detail: format!("at position {} (offset {}): {detail}", self.position, self.end_offset),
+        }
+    }
+}
+
+/// Whether a whole batch lies anywhere behind a damaged place. Batches are flushed one by one, so only the last
+/// can be torn: if another follows, the damage is of another kind and cutting would lose what was acknowledged.
+fn batch_follows(bytes: &[u8], after: i64) -> bool {
+    (1..bytes.len().saturating_sub(HEADER_LEN)).any(|position| {
+        // The format byte first: looking at everything else for each position would take long.
+        bytes[position + PREFIX_LEN + 4] == 2
+            && check_stored(&bytes[position..]).is_ok_and(|batch| batch.base_offset() > after)
+    })
+}
+
+/// Whole batches of a finished file such as a snapshot.
+pub(super) fn read_batches(
+    path: &Path,
+    mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map_err(|source| StoreError::io("read", path, source))?;
+    let bytes = Bytes::from(bytes);
+    let mut position = 0;
+    while position < bytes.len() {
+        let batch = check_stored(&bytes[position..]).map_err(|error| StoreError::Damaged {
+            path: path.to_owned(),
+            detail: format!("at position {position}: {error}"),
+        })?;
+        visit(&batch)?;
+        position += batch.bytes().len();
+    }
+    Ok(())
+}
+
+/// The segments of a log in order.
+fn segments(dir: &Path) -> Result<Vec<(i64, PathBuf)>, StoreError> {
+    let list = || -> io::Result<Vec<(i64, PathBuf)>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "log") {
+                let base_offset = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+                found.extend(base_offset.map(|base_offset| (base_offset, path)));
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    };
+    list().map_err(|source| StoreError::io("list", dir, source))
+}
+
+fn segment_path(dir: &Path, base_offset: i64) -> PathBuf {
+    dir.join(format!("{base_offset:020}.log"))
+}
+
+fn create(path: &Path) -> Result<File, StoreError> {
+    let create = || {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        sync_dir(path.parent().unwrap_or(Path::new(".")))?;
+        Ok(file)
+    };
+    create().map_err(|source| StoreError::io("create", path, source))
+}

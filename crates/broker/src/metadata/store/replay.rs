@@ -1,0 +1,134 @@
+//! From the files of a metadata log to the state they add up to: the latest snapshot, then the log from there on.
+
+use std::path::{Path, PathBuf};
+
+use levada_log::batch::BatchView;
+
+use super::StoreError;
+use super::journal::{Journal, TornTail};
+use super::snapshot::{LogRecord, Snapshot, each_record, latest};
+use crate::metadata::image::{Image, Position, Replay};
+use crate::metadata::records::control::{ControlRecord, Voter};
+
+/// A metadata log that has been read.
+pub(super) struct Loaded {
+    pub(super) journal: Journal,
+    pub(super) replay: Replay,
+    pub(super) quorum: Quorum,
+    /// Where each leader epoch begins.
+    pub(super) epochs: Vec<(i32, i64)>,
+    pub(super) records: u64,
+    pub(super) torn: Option<TornTail>,
+}
+
+/// Who decides about the log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Quorum {
+    /// 1 if the voters are in the log, 0 if they are in the configuration.
+    pub(super) kraft_version: i16,
+    pub(super) voters: Vec<Voter>,
+    /// Voters by number as the last leader change names them.
+    leader_voters: Vec<i32>,
+}
+
+impl Quorum {
+    /// Refuses a log that others have a vote in.
+    pub(super) fn check_alone(&self, path: &Path, node_id: i32) -> Result<(), StoreError> {
+        let voters: Vec<i32> = if self.kraft_version >= 1 {
+            self.voters.iter().map(|voter| voter.voter_id).collect()
+        } else {
+            self.leader_voters.clone()
+        };
+        if voters.iter().all(|voter| *voter == node_id) {
+            return Ok(());
+        }
+        Err(StoreError::Quorum { path: path.to_owned(), voters })
+    }
+
+    fn take(&mut self, record: ControlRecord) {
+        match record {
+            ControlRecord::KRaftVersion(version) => self.kraft_version = version,
+            ControlRecord::Voters(voters) => self.voters = voters,
+            ControlRecord::LeaderChange(change) => self.leader_voters = change.voters,
+            ControlRecord::SnapshotHeader { .. } | ControlRecord::SnapshotFooter => {}
+        }
+    }
+}
+
+/// Reads the log in `path` and opens it for appending.
+pub(super) fn load(path: &Path) -> Result<Loaded, StoreError> {
+    let mut reader = Reader {
+        path: path.to_owned(),
+        replay: Replay::new(Image::empty()),
+        quorum: Quorum::default(),
+        epochs: Vec::new(),
+        records: 0,
+    };
+    let start_offset = reader.read_snapshot()?;
+    let (journal, torn) = Journal::open(path, start_offset, |batch| reader.take(batch))?;
+    let Reader { replay, quorum, epochs, records, .. } = reader;
+    Ok(Loaded { journal, replay, quorum, epochs, records, torn })
+}
+
+struct Reader {
+    path: PathBuf,
+    replay: Replay,
+    quorum: Quorum,
+    epochs: Vec<(i32, i64)>,
+    records: u64,
+}
+
+impl Reader {
+    /// Takes over the latest snapshot; returns the offset at which the log goes on.
+    fn read_snapshot(&mut self) -> Result<i64, StoreError> {
+        let Some(id) = latest(&self.path)? else {
+            return Ok(0);
+        };
+        let snapshot = Snapshot::read(&id.path(&self.path))?;
+        for record in snapshot.control {
+            self.quorum.take(record);
+        }
+        let offset = id.end_offset - 1;
+        let position = Position { offset, epoch: id.epoch, timestamp_ms: snapshot.timestamp_ms };
+        for record in snapshot.records {
+            self.records += 1;
+            self.push(record, position)?;
+        }
+        if offset >= 0 {
+            self.replay.skip(position);
+            self.epochs.push((id.epoch, offset));
+        }
+        Ok(id.end_offset)
+    }
+
+    fn take(&mut self, batch: &BatchView<'_>) -> Result<(), StoreError> {
+        let (epoch, timestamp_ms) = (batch.leader_epoch(), batch.max_timestamp());
+        if self.epochs.last().is_none_or(|(last, _)| *last < epoch) {
+            self.epochs.push((epoch, batch.base_offset()));
+        }
+        let path = self.path.clone();
+        let mut offset = batch.base_offset();
+        each_record(&path, batch, |record| {
+            let position = Position { offset, epoch, timestamp_ms };
+            offset += 1;
+            self.records += 1;
+            match record {
+                LogRecord::Control(record) => {
+                    self.quorum.take(record);
+                    self.replay.skip(position);
+                    Ok(())
+                }
+                LogRecord::Metadata(record) => self.push(record, position),
+            }
+        })
+    }
+
+    fn push(
+        &mut self,
+        record: crate::metadata::records::Record,
+        position: Position,
+    ) -> Result<(), StoreError> {
+        let offset = position.offset;
+        self.replay.push(record, position).map_err(|source| StoreError::Contradiction { offset, source })
+    }
+}

@@ -1,0 +1,189 @@
+//! Snapshots: files of batches that stand for everything up to an offset. Every one begins with a header
+//! record and ends with a footer record; without the footer it is not whole.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use levada_log::batch::{BatchView, Builder, records};
+use levada_wire::primitives::Bytes;
+
+use super::StoreError;
+use super::files::{Access, replace};
+use super::journal::read_batches;
+use crate::metadata::records::control::{self, ControlRecord};
+use crate::metadata::records::{self as metadata_records, Record};
+
+/// The levels and settings that a new cluster begins with, as `kafka-storage format` leaves them.
+pub(super) const BOOTSTRAP: &str = "bootstrap.checkpoint";
+
+/// A snapshot's place in the log.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct SnapshotId {
+    /// The first offset it does not cover.
+    pub(super) end_offset: i64,
+    /// Epoch of the last record it covers.
+    pub(super) epoch: i32,
+}
+
+impl SnapshotId {
+    pub(super) fn path(self, dir: &Path) -> PathBuf {
+        dir.join(format!("{:020}-{:010}.checkpoint", self.end_offset, self.epoch))
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let (end_offset, epoch) = name.strip_suffix(".checkpoint")?.split_once('-')?;
+        Some(Self { end_offset: end_offset.parse().ok()?, epoch: epoch.parse().ok()? })
+    }
+}
+
+/// The latest snapshot in `dir`.
+pub(super) fn latest(dir: &Path) -> Result<Option<SnapshotId>, StoreError> {
+    let list = || -> io::Result<Option<SnapshotId>> {
+        let mut latest = None;
+        for entry in fs::read_dir(dir)? {
+            let name = entry?.file_name();
+            latest = latest.max(name.to_str().and_then(SnapshotId::parse));
+        }
+        Ok(latest)
+    };
+    list().map_err(|source| StoreError::io("list", dir, source))
+}
+
+/// What a snapshot holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Snapshot {
+    pub(super) timestamp_ms: i64,
+    pub(super) control: Vec<ControlRecord>,
+    pub(super) records: Vec<Record>,
+}
+
+impl Snapshot {
+    /// Reads a snapshot that must be whole.
+    pub(super) fn read(path: &Path) -> Result<Self, StoreError> {
+        let mut snapshot = Self::default();
+        let mut whole = false;
+        read_batches(path, |batch| {
+            each_record(path, batch, |record| {
+                match record {
+                    LogRecord::Control(ControlRecord::SnapshotHeader { last_contained_log_timestamp_ms }) => {
+                        snapshot.timestamp_ms = last_contained_log_timestamp_ms;
+                    }
+                    LogRecord::Control(ControlRecord::SnapshotFooter) => whole = true,
+                    LogRecord::Control(record) => snapshot.control.push(record),
+                    LogRecord::Metadata(record) => snapshot.records.push(record),
+                }
+                Ok(())
+            })
+        })?;
+        if !whole {
+            let detail = "the snapshot has no end: it was not written whole".to_owned();
+            return Err(StoreError::Damaged { path: path.to_owned(), detail });
+        }
+        Ok(snapshot)
+    }
+
+    /// Writes a snapshot; `epoch` marks its batches.
+    pub(super) fn write(
+        &self,
+        path: &Path,
+        epoch: i32,
+        access: Access,
+        now_ms: i64,
+    ) -> Result<(), StoreError> {
+        let mut bytes = Vec::new();
+        let mut offset = 0;
+        let header = ControlRecord::SnapshotHeader { last_contained_log_timestamp_ms: self.timestamp_ms };
+        let first: Vec<ControlRecord> = std::iter::once(header).chain(self.control.iter().cloned()).collect();
+        let mut push = |batch: Encoded| {
+            offset += i64::try_from(batch.records).unwrap_or(i64::MAX);
+            bytes.extend_from_slice(&batch.bytes);
+            offset
+        };
+        let mut next = push(control_batch(path, &first, 0, epoch, now_ms)?);
+        // Kafka reads a snapshot batch by batch into a buffer; it writes at most this many records in one.
+        for chunk in self.records.chunks(RECORDS_PER_BATCH) {
+            next = push(metadata_batch(path, chunk, next, epoch, now_ms)?);
+        }
+        push(control_batch(path, &[ControlRecord::SnapshotFooter], next, epoch, now_ms)?);
+        replace(path, &bytes, access)
+    }
+}
+
+const RECORDS_PER_BATCH: usize = 1024;
+
+/// One record of the metadata log.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum LogRecord {
+    Control(ControlRecord),
+    Metadata(Record),
+}
+
+/// Hands on each record of a batch that was read from `path`.
+pub(super) fn each_record(
+    path: &Path,
+    batch: &BatchView<'_>,
+    mut visit: impl FnMut(LogRecord) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let damaged = |offset: i64, detail: String| StoreError::Damaged {
+        path: path.to_owned(),
+        detail: format!("offset {offset}: {detail}"),
+    };
+    let base = batch.base_offset();
+    let list = records(batch.bytes()).map_err(|error| damaged(base, error.to_string()))?;
+    for record in list {
+        let record = record.map_err(|error| damaged(base, error.to_string()))?;
+        let offset = base + i64::from(record.offset_delta);
+        let value = record.value.unwrap_or_default();
+        let decoded = if batch.is_control() {
+            control::decode(record.key.unwrap_or_default(), value).map(LogRecord::Control)
+        } else {
+            metadata_records::decode(value).map(|(record, _)| LogRecord::Metadata(record))
+        };
+        visit(decoded.map_err(|error| damaged(offset, error.to_string()))?)?;
+    }
+    Ok(())
+}
+
+/// A batch ready to be written.
+pub(super) struct Encoded {
+    pub(super) bytes: Bytes,
+    pub(super) records: usize,
+}
+
+/// A batch of metadata records.
+pub(super) fn metadata_batch(
+    path: &Path,
+    records: &[Record],
+    base_offset: i64,
+    epoch: i32,
+    now_ms: i64,
+) -> Result<Encoded, StoreError> {
+    let mut builder = Builder::new().base_offset(base_offset).leader_epoch(epoch);
+    for record in records {
+        let value = metadata_records::encode(record).map_err(StoreError::Unencodable)?;
+        builder.push(now_ms, None, Some(&value));
+    }
+    finish(path, &builder)
+}
+
+/// A batch of control records.
+pub(super) fn control_batch(
+    path: &Path,
+    records: &[ControlRecord],
+    base_offset: i64,
+    epoch: i32,
+    now_ms: i64,
+) -> Result<Encoded, StoreError> {
+    let mut builder = Builder::new().base_offset(base_offset).leader_epoch(epoch).control();
+    for record in records {
+        let (key, value) = control::encode(record).map_err(StoreError::Unencodable)?;
+        builder.push(now_ms, Some(&key), Some(&value));
+    }
+    finish(path, &builder)
+}
+
+fn finish(path: &Path, builder: &Builder) -> Result<Encoded, StoreError> {
+    let bytes = builder.build().map_err(|source| StoreError::io("encode a batch for", path, source))?;
+    Ok(Encoded { bytes: bytes.freeze(), records: builder.len() })
+}
