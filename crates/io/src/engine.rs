@@ -15,6 +15,7 @@ pub struct Engine {
     pub(crate) thresholds: Thresholds,
     pub(crate) counters: Arc<Counters>,
     pub(crate) pipes: PipePool,
+    pub(crate) page_bytes: u64,
     /// Whether writing to a closed socket would kill the process unless this thread holds the signal off.
     sigpipe_kills: bool,
     scratch: Vec<u8>,
@@ -35,6 +36,7 @@ impl Engine {
             thresholds,
             counters,
             pipes: PipePool::new(&thresholds),
+            page_bytes: rustix::param::page_size() as u64,
             sigpipe_kills: !sigpipe::is_ignored(),
             scratch: Vec::new(),
         }

@@ -1,6 +1,83 @@
 //! The transfer engine: bytes from disk to network without lifting them, each counted under the path it took.
 //!
-//! It knows no Kafka and no async runtime.
+//! A broker, a file server or a proxy mostly moves bytes that it does not change. The classic way lifts each of them into user memory
+//! and lowers it again; the kernel can also hand references to its own pages from one side to the other:
+//!
+//! ```text
+//!                       user memory                                 the kernel
+//!
+//!                                            page cache                                     socket
+//!                                            ┌────────┐                                   ┌────────┐
+//!   send         ┌────────┐ ────────────────────────────── copy ────────────────────────► │        │
+//!                │ Bytes  │                  │        │                                   │        │
+//!                └────────┘                  │        │                                   │        │
+//!   read_write   ┌────────┐ ◄──── copy ───── │        │                                   │        │
+//!                │ buffer │ ────────────────────────────── copy ────────────────────────► │        │
+//!                └────────┘                  │        │          ┌─────────────┐          │        │
+//!   sendfile                                 │        │ ─ refs ─ │ 64 KiB pipe │ ─ refs ► │        │
+//!                                            │        │          └─────────────┘          │        │
+//!                                            │        │          ┌─────────────┐          │        │
+//!   splice                                   │        │ ─ refs ─ │ 1 MiB pipe  │ ─ refs ► │        │
+//!                                            └────────┘          └─────────────┘          └────────┘
+//! ```
+//!
+//! No path is the best for everything, and which ones there are depends on the kernel and on the container. So there are
+//! four steps, and each is plain data for the next:
+//!
+//! 1. [`Caps::probe`] tries what this machine allows, once, and says why not.
+//! 2. [`plan::plan`] chooses a path for a piece: a pure function, with its table in [`plan`].
+//! 3. [`Transfer::step`] sends pieces in order through one thread's [`Engine`], a budget at a time, from where the socket stopped.
+//! 4. [`Counters`] say which way each byte really went, and why it was not the planned one.
+//!
+//! ```
+//! use std::{fs::File, os::fd::AsFd, os::unix::net::UnixStream, sync::Arc};
+//! use levada_io::{Caps, Counters, Engine, Extent, Path, Piece, Transfer, Turn};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let file = Arc::new(File::open("Cargo.toml")?);
+//! let len = file.metadata()?.len();
+//! let counters = Arc::new(Counters::default());
+//! let mut engine = Engine::new(&Caps::probe(), Arc::clone(&counters));
+//! let (socket, _peer) = UnixStream::pair()?;
+//! socket.set_nonblocking(true)?;
+//!
+//! let mut transfer = Transfer::new([
+//!     Piece::Bytes("a header, then the file: ".into()),
+//!     Piece::Extent(Extent { file, offset: 0, len }),
+//! ]);
+//! assert_eq!(transfer.step(&mut engine, socket.as_fd(), 1 << 20)?, Turn::Done);
+//! assert_eq!(counters.snapshot().bytes(Path::ReadWrite), len); // small: copying it is cheapest
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # One turn of a transfer
+//!
+//! A response is a list of pieces: bytes and file ranges. Runs of bytes and small ranges are gathered and leave by one
+//! `sendmsg`. If a large range comes next that call carries `MSG_MORE`, so that the header travels in the same packet as the data; the
+//! range then flows through a pipe. A turn ends with [`Turn::Yield`] when its budget is spent, so that one fast reader does not own the
+//! thread, or with [`Turn::Blocked`] when the socket said `EAGAIN`; the next one goes on at the very byte.
+//!
+//! What a blocked transfer holds is little: its pieces and, if the socket took less than the pipe held, that pipe. Bytes that were
+//! read into memory but not sent are read again. There are few pipes (they are limited for each user, and cost descriptors), so
+//! that readers who block beyond the last one go by `sendfile`, which needs none.
+//!
+//! # What it promises
+//!
+//! - The peer receives exactly the bytes of the pieces, in order, once; or, after an error, a prefix of them.
+//! - A file that ends before its extent is an error that names the offset. There is no short response.
+//! - It does not wait for a non-blocking socket. It may wait for the disk: calls above [`counters::STALL`] are counted.
+//! - It never raises `SIGPIPE`.
+//! - A byte counted under [`Path::Splice`] or [`Path::Sendfile`] never was in this process's memory.
+//!
+//! # What the caller promises
+//!
+//! An [`Extent`] is sent by reference, and the reference outlives the call: its bytes must not change until the peer has them. A range
+//! that may be rewritten or cut goes in as [`Piece::Volatile`] and is copied. One socket carries one transfer at a time.
+//!
+//! Who knows Netty knows an [`Extent`] as a `FileRegion`: the same idea, but several go in one transfer, mixed with bytes.
+//!
+//! The crate knows no Kafka and no async runtime. All of the repository's unsafe code is in its `sys` module.
 
 use std::fs::File;
 use std::sync::Arc;

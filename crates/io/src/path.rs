@@ -77,6 +77,15 @@ impl Job<'_> {
         queue.sent(count);
     }
 
+    /// How much of `extent` to move after its first `done` bytes: what the budget allows, but never a part of a page that the
+    /// extent has whole. A cut within a page would make every later step of the extent touch one page more.
+    pub(crate) fn allowance(&self, extent: &Extent, done: u64) -> u64 {
+        let left = extent.len - done;
+        let start = extent.offset.saturating_add(done);
+        let end = start.saturating_add(self.budget).checked_next_multiple_of(self.engine.page_bytes);
+        end.map_or(left, |end| left.min(end - start))
+    }
+
     /// Whether this turn will go on after the next `offered` bytes, so that the kernel had better wait for a full segment.
     pub(crate) fn more_after(&self, queue: &Queue, offered: u64) -> bool {
         offered < self.budget && offered < queue.remaining()

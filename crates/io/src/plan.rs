@@ -115,7 +115,7 @@ pub struct Thresholds {
 impl Default for Thresholds {
     fn default() -> Thresholds {
         Thresholds {
-            small_extent_bytes: 32 << 10,
+            small_extent_bytes: 16 << 10,
             copy_bytes: 128 << 10,
             pipe_bytes: 1 << 20,
             pipe_floor_bytes: 128 << 10,

@@ -41,7 +41,7 @@ impl Transfer {
         self.queue.remaining()
     }
 
-    /// Sends up to `budget` bytes (about 1 MiB keeps a thread fair) by the planned paths.
+    /// Sends up to `budget` bytes (about 1 MiB keeps a thread fair), rounded up to whole pages of a file, by the planned paths.
     ///
     /// Does not wait for a non-blocking socket; on a blocking one it waits. May wait for the disk if pages are not in the cache.
     /// Never raises `SIGPIPE`. The `socket` must be the same in every step.

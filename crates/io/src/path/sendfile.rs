@@ -1,7 +1,7 @@
 //! `sendfile`: large extents from the page cache to the socket, by reference.
 //!
-//! *Saves* both copies: the socket's buffers point at the pages of the page cache. *Needs* a file that can be mapped by the page cache and
-//! a sink that takes pages; no descriptors beyond the two. *Loses* to `splice` because the pipe inside the call has 64 KiB:
+//! *Saves* both copies: the socket's buffers point at the pages of the page cache. *Needs* a file that lives in the page cache and
+//! a socket that takes pages; no descriptors beyond the two. *Loses* to `splice` because the pipe inside the call has 64 KiB:
 //! more and smaller sends. It cannot say that more follows, and a cold page blocks the caller even if the socket does not.
 
 use rustix::io::Errno;
@@ -23,10 +23,10 @@ pub(crate) fn needs(caps: &Caps) -> bool {
 /// Sends from the extent at the front of the queue.
 pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, TransferError> {
     while let Some((extent, done)) = queue.front_extent() {
-        let count = (extent.len - done).min(job.budget).min(CALL_MAX);
-        if count == 0 {
-            return Ok(Progress::Moved);
+        if job.budget == 0 {
+            break;
         }
+        let count = job.allowance(extent, done).min(CALL_MAX);
         let mut offset = extent.offset.saturating_add(done);
         let counters = &job.engine.counters;
         let sent = counters.call(Path::Sendfile, || {

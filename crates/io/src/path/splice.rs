@@ -2,7 +2,7 @@
 //!
 //! *Saves* both copies, as `sendfile` does, and its 64 KiB steps: one call puts up to 1 MiB of page references into
 //! the pipe and one hands them to the socket. *Needs* a pipe for as long as bytes are in it, so two descriptors, and the right to a large
-//! pipe. *Loses* below some 32 KiB, where copying costs less than two calls do, and a cold page blocks the caller even if the socket does not.
+//! pipe. *Loses* below some 16 KiB, where copying costs less than two calls do, and a cold page blocks the caller even if the socket does not.
 //!
 //! A socket may take less than the pipe holds. The rest cannot be put back, so the pipe stays with its transfer until it is
 //! empty; if the transfer is dropped before, the pipe is closed.
@@ -68,7 +68,7 @@ fn flow(job: &mut Job<'_>, queue: &mut Queue, pipe: &mut Pipe) -> Result<Progres
 /// Puts references to the next pages of the extent into the empty pipe. May wait for the disk.
 fn fill(job: &Job<'_>, extent: &Extent, done: u64, pipe: &mut Pipe) -> Result<Progress, TransferError> {
     let counters = &job.engine.counters;
-    let want = (extent.len - done).min(job.budget).min(pipe.capacity());
+    let want = job.allowance(extent, done).min(pipe.capacity());
     loop {
         let mut offset = extent.offset.saturating_add(done);
         let got = counters.call(Path::Splice, || {
@@ -96,7 +96,7 @@ fn fill(job: &Job<'_>, extent: &Extent, done: u64, pipe: &mut Pipe) -> Result<Pr
 fn drain(job: &Job<'_>, queue: &Queue, pipe: &mut Pipe) -> Result<(u64, Progress), TransferError> {
     let counters = &job.engine.counters;
     let Some((extent, done)) = queue.front_extent() else { return Ok((0, Progress::Moved)) };
-    let count = pipe.filled().min(job.budget);
+    let count = pipe.filled().min(job.allowance(extent, done));
     let more = if job.more_after(queue, count) { SpliceFlags::MORE } else { SpliceFlags::empty() };
     loop {
         let sent = counters.call(Path::Splice, || {
