@@ -92,8 +92,6 @@ pub mod plan;
 pub mod probe;
 
 mod engine;
-#[cfg(test)]
-mod fixture;
 mod pipe;
 mod queue;
 mod sys;
@@ -146,3 +144,6 @@ impl Piece {
         self.len() == 0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
-use crate::fixture::{caps, child, content, deliver, engine, extent, file_of, role, sockets};
+use crate::tests::{caps, child, content, deliver, engine, extent, file_of, role, sockets};
 use crate::{Engine, Path, Transfer, Turn};
 
 fn pool(pipes: usize) -> PipePool {

@@ -27,9 +27,9 @@ pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::R
     let range = Range { offset, len };
     let mut stat = Stat::default();
     let flags: libc::c_uint = 0;
+    let fd = file.as_raw_fd();
     // SAFETY: `range` and `stat` have the kernel's layout and outlive the call; the number is the same on all architectures.
-    let result =
-        unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, flags) };
+    let result = unsafe { libc::syscall(CACHESTAT, fd, &raw const range, &raw mut stat, flags) };
     if result == 0 { Ok(stat.cached) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -11,8 +11,8 @@ use rustix::fs::Advice;
 use super::*;
 use crate::counters::Fallback;
 use crate::error::SourceFault;
-use crate::fixture::*;
 use crate::sys::calls;
+use crate::tests::*;
 use crate::{Extent, Thresholds};
 
 const FILE_LEN: usize = 2 << 20;

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 
 use super::*;
-use crate::fixture::{caps, child, content, engine, extent, file_of, role, sockets};
+use crate::tests::{caps, child, content, engine, extent, file_of, role, sockets};
 use crate::{Thresholds, Transfer, TransferError};
 
 fn take_default() {
@@ -65,7 +65,8 @@ fn a_hold_restores_the_mask_and_leaves_older_signals() {
     take_default();
     let raise = || {
         // SAFETY: raising a blocked signal runs no code.
-        assert_eq!(unsafe { libc::raise(libc::SIGPIPE) }, 0);
+        let raised = unsafe { libc::raise(libc::SIGPIPE) };
+        assert_eq!(raised, 0);
     };
     let outer = Hold::new();
     raise();
@@ -76,7 +77,8 @@ fn a_hold_restores_the_mask_and_leaves_older_signals() {
     assert!(!is_pending());
     let mut mask = empty_set();
     // SAFETY: a null new set changes nothing; `mask` is valid for writing a set.
-    assert_eq!(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &mut mask) }, 0);
+    let asked = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &mut mask) };
     // SAFETY: `mask` is an initialised set and the signal number is valid.
-    assert_eq!(unsafe { libc::sigismember(&mask, libc::SIGPIPE) }, 0);
+    let blocked = unsafe { libc::sigismember(&mask, libc::SIGPIPE) };
+    assert_eq!((asked, blocked), (0, 0));
 }
