@@ -12,10 +12,14 @@ mod cursor;
 pub mod fetch;
 pub mod frame;
 pub mod gather;
+#[cfg(test)]
+mod golden;
 pub mod header;
 pub mod messages;
 pub mod primitives;
 pub mod produce;
+#[cfg(test)]
+mod samples;
 mod writer;
 
 pub use api::ApiKey;

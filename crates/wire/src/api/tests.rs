@@ -1,1 +1,54 @@
 //! Tests of `api`.
+
+use super::*;
+use crate::golden;
+use crate::messages::ApiVersionsResponse;
+
+#[test]
+fn table_is_what_kafka_advertises() {
+    let (_, _, response) = golden::exchanges()
+        .into_iter()
+        .find(|(header, ..)| header.api == ApiKey::ApiVersions && header.version == 4)
+        .unwrap();
+    let (_, response) = crate::decode_response::<ApiVersionsResponse>(response, 4).unwrap();
+    let mut kafka: Vec<_> =
+        response.api_keys.iter().map(|api| (api.api_key, api.min_version, api.max_version)).collect();
+    kafka.sort();
+    let ours: Vec<_> = APIS.iter().map(|api| (api.key.wire(), api.min, api.max)).collect();
+    assert_eq!(ours, kafka);
+}
+
+#[test]
+fn table_agrees_with_the_codec() {
+    for api in APIS {
+        let codec = kafka_wire::API_DESCRIPTORS
+            .iter()
+            .find(|descriptor| descriptor.api_key.value() == api.key.wire())
+            .unwrap();
+        let supported = codec.supported_versions;
+        assert_eq!(api.lowest_decoded, supported.min().value(), "{}", api.name);
+        assert!(api.max <= supported.max().value(), "{}", api.name);
+        let flexible = codec.flexible_versions.map_or(NEVER_FLEXIBLE, |range| range.min().value());
+        assert_eq!(api.flexible_from, flexible, "{}", api.name);
+    }
+}
+
+#[test]
+fn keys_convert_both_ways() {
+    for api in APIS {
+        assert_eq!(ApiKey::from_wire(api.key.wire()), Some(api.key));
+        assert_eq!(api.key.api(), api);
+        assert_eq!(api.key.to_string(), api.name);
+    }
+    for key in [-1, 4, 7, 52, 71, 82, 93, i16::MAX, i16::MIN] {
+        assert_eq!(ApiKey::from_wire(key), None, "{key}");
+    }
+}
+
+#[test]
+fn old_produce_is_advertised_and_refused() {
+    assert_eq!(ApiKey::Produce.versions(), 0..=13);
+    assert!(!ApiKey::Produce.serves(2));
+    assert!(ApiKey::Produce.serves(3));
+    assert!(!ApiKey::Produce.serves(14));
+}

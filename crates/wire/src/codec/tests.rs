@@ -1,1 +1,34 @@
 //! Tests of `codec`.
+
+use super::*;
+use crate::RequestHeader;
+use crate::messages::*;
+
+mod cross_check;
+mod golden;
+mod hostile;
+
+#[test]
+fn response_header_follows_the_version() {
+    #[track_caller]
+    fn check<R: KafkaResponse + Default>(version: i16, expected: &[u8]) {
+        assert_eq!(encode_response(7, version, &R::default()).unwrap(), expected);
+    }
+    // Heartbeat 3 is not flexible, 4 is: one byte of no tagged fields before the body and one after it.
+    check::<HeartbeatResponse>(3, b"\0\0\0\x0a\0\0\0\x07\0\0\0\0\0\0");
+    check::<HeartbeatResponse>(4, b"\0\0\0\x0c\0\0\0\x07\0\0\0\0\0\0\0\0");
+    // ApiVersions keeps the plain header although its body is flexible.
+    check::<ApiVersionsResponse>(3, b"\0\0\0\x0c\0\0\0\x07\0\0\x01\0\0\0\0\0");
+}
+
+#[test]
+fn fields_unknown_to_a_version_are_dropped_only_if_ignorable() {
+    let mut response = HeartbeatResponse::default();
+    response.throttle_time_ms = 5;
+    assert!(encode_response(7, 0, &response).is_ok());
+    let mut response = JoinGroupResponse::default();
+    response.protocol_name = Some(StrBytes::from(""));
+    response.skip_assignment = true;
+    assert!(encode_response(7, 9, &response).is_ok());
+    assert!(matches!(encode_response(7, 8, &response), Err(EncodeError::Body(_))));
+}

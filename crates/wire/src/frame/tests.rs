@@ -1,1 +1,108 @@
 //! Tests of `frame`.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn frame(length: i32, body: &[u8]) -> Vec<u8> {
+    [&length.to_be_bytes()[..], body].concat()
+}
+
+#[test]
+fn bad_lengths_are_refused() {
+    #[track_caller]
+    fn check(first_four: [u8; 4], expected: FrameError) {
+        let mut frames = FrameBuffer::new(1000);
+        frames.spare().extend_from_slice(&first_four);
+        assert_eq!(frames.next_frame().unwrap_err(), expected);
+    }
+    let too_large = |claimed, hint| FrameError::TooLarge { claimed, limit_bytes: 1000, hint };
+    check((-1i32).to_be_bytes(), FrameError::Negative { claimed: -1 });
+    check(i32::MIN.to_be_bytes(), FrameError::Negative { claimed: i32::MIN });
+    check([0; 4], FrameError::Empty);
+    check(1001u32.to_be_bytes(), too_large(1001, ""));
+    check(i32::MAX.to_be_bytes(), too_large(i32::MAX as u32, ""));
+    check([0x16, 3, 1, 2], too_large(0x1603_0102, "; this looks like TLS on a plaintext port"));
+    check(*b"GET ", too_large(u32::from_be_bytes(*b"GET "), "; this looks like HTTP"));
+}
+
+#[test]
+fn limit_is_inclusive_and_can_be_raised() {
+    let mut frames = FrameBuffer::new(4);
+    frames.spare().extend_from_slice(&frame(4, b"abcd"));
+    assert_eq!(frames.next_frame().unwrap().unwrap(), &b"abcd"[..]);
+    frames.spare().extend_from_slice(&frame(5, b"abcde"));
+    assert!(frames.next_frame().is_err());
+    frames.set_limit(5);
+    assert_eq!(frames.next_frame().unwrap().unwrap(), &b"abcde"[..]);
+}
+
+/// Receives `bytes` of a frame that claims to have `claimed`, and returns the largest capacity ever held.
+fn receive(frames: &mut FrameBuffer, claimed: usize, bytes: usize) -> usize {
+    frames.spare().extend_from_slice(&(claimed as u32).to_be_bytes());
+    let (mut sent, mut most) = (0, 0);
+    loop {
+        assert!(frames.next_frame().unwrap().is_none() || sent == claimed);
+        let spare = frames.spare();
+        assert!(spare.capacity() > spare.len());
+        most = most.max(spare.capacity());
+        if sent == bytes {
+            return most;
+        }
+        let count = (spare.capacity() - spare.len()).min(bytes - sent).min(3000);
+        spare.extend_from_slice(&vec![7; count]);
+        sent += count;
+    }
+}
+
+#[test]
+fn a_claim_alone_reserves_nothing() {
+    let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
+    let most = receive(&mut frames, MAX_FRAME_BYTES as usize, 0);
+    assert!(most <= 2 * FIRST_READ_BYTES, "{most}");
+}
+
+#[test]
+fn capacity_follows_what_has_arrived() {
+    for arrived in [10_000, 100_000, 1_000_000] {
+        let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
+        let most = receive(&mut frames, MAX_FRAME_BYTES as usize, arrived);
+        assert!(most <= 3 * arrived + FIRST_READ_BYTES, "{most} after {arrived}");
+    }
+}
+
+#[test]
+fn a_completed_frame_earns_room_for_the_next() {
+    let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
+    receive(&mut frames, 500_000, 500_000);
+    let claimed = MAX_FRAME_BYTES;
+    frames.spare().extend_from_slice(&claimed.to_be_bytes());
+    let capacity = frames.spare().capacity();
+    assert!((500_000..=1_100_000).contains(&capacity), "{capacity}");
+}
+
+proptest! {
+    #[test]
+    fn any_cut_of_the_stream_gives_the_same_frames(
+        bodies in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..9000), 1..6),
+        cuts in prop::collection::vec(1usize..5000, 1..50),
+    ) {
+        let stream: Vec<u8> = bodies.iter().flat_map(|body| frame(body.len() as i32, body)).collect();
+        let mut frames = FrameBuffer::new(10_000);
+        let mut found = Vec::new();
+        let mut rest = &stream[..];
+        for cut in cuts.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (now, later) = rest.split_at((*cut).min(rest.len()));
+            frames.spare().extend_from_slice(now);
+            rest = later;
+            while let Some(frame) = frames.next_frame().unwrap() {
+                found.push(frame.to_vec());
+            }
+        }
+        prop_assert_eq!(found, bodies);
+        prop_assert_eq!(frames.pending(), 0);
+    }
+}

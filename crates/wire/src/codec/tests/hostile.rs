@@ -1,0 +1,93 @@
+//! Hostile bodies: refused at once, and what is decoded stays within a small multiple of what was sent.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::samples::{Random, samples};
+
+/// A claim that nothing stands behind.
+#[track_caller]
+fn check<R: KafkaMessage + std::fmt::Debug>(version: i16, body: &[u8]) {
+    let start = Instant::now();
+    let found = decode::<R>(Bytes::copy_from_slice(body), version);
+    assert!(matches!(found, Err(DecodeError::Malformed(_))), "{found:?}");
+    // Reserving for 2^31 elements, or looping over them, would take far longer, if it ended at all.
+    assert!(start.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn unbacked_counts_are_refused() {
+    let many = &[0x7f, 0xff, 0xff, 0xff];
+    let many_compact = &[0xff, 0xff, 0xff, 0xff, 0x0f];
+    check::<MetadataRequest>(0, many);
+    check::<MetadataRequest>(9, many_compact);
+    check::<MetadataRequest>(4, &[many, &[0u8; 4][..]].concat());
+    check::<ListGroupsRequest>(4, many_compact);
+    check::<DescribeGroupsRequest>(0, many);
+    // Nested: one topic, then a lie inside it.
+    check::<ListOffsetsRequest>(1, &[&[0, 0, 0, 0, 0, 0, 0, 1, 0, 1, b'a'][..], many].concat());
+    check::<OffsetCommitRequest>(2, &[&[0; 18][..], many].concat());
+    check::<CreateTopicsRequest>(5, &[&[2, 2, b'a', 0, 0, 0, 1, 0, 1][..], many_compact].concat());
+    check::<DescribeConfigsRequest>(1, &[&[0, 0, 0, 1, 2, 0, 0][..], many].concat());
+    // Strings, bytes and tagged fields.
+    check::<HeartbeatRequest>(0, &[0x7f, 0xff, b'a']);
+    check::<HeartbeatRequest>(4, many_compact);
+    check::<SaslAuthenticateRequest>(0, many);
+    check::<ListGroupsRequest>(3, many_compact);
+    check::<ListGroupsRequest>(3, &[1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f]);
+}
+
+/// Bytes of memory that one byte of the densest honest array costs, at most.
+const AMPLIFICATION: usize = 80;
+
+#[track_caller]
+fn check_dense<R: KafkaMessage>(version: i16, body: Vec<u8>) {
+    let sent = body.len();
+    let message = decode::<R>(Bytes::from(body), version).unwrap();
+    let held = message.retained_size().heap_bytes();
+    assert!(held < AMPLIFICATION * sent, "{held} bytes held for {sent} sent");
+    assert!(held > sent, "the measure counts nothing");
+}
+
+#[test]
+fn dense_arrays_cost_a_bounded_multiple() {
+    let count = MAX_ARRAY_ELEMENTS - 1;
+    let compact =
+        [0x80 | (count + 1) as u8 & 0x7f, 0x80 | ((count + 1) >> 7) as u8, ((count + 1) >> 14) as u8];
+    let plain = (count as u32).to_be_bytes();
+    check_dense::<ListGroupsRequest>(4, [&compact[..], &vec![1; count], &[0]].concat());
+    check_dense::<MetadataRequest>(9, [&compact[..], &[1, 0].repeat(count), &[0; 4]].concat());
+    check_dense::<MetadataRequest>(0, [&plain[..], &vec![0; 2 * count]].concat());
+    check_dense::<DescribeConfigsRequest>(4, [&compact[..], &[2, 1, 1, 0].repeat(count), &[0; 3]].concat());
+    let too_many = (MAX_ARRAY_ELEMENTS as u32 + 1).to_be_bytes();
+    let body = [&too_many[..], &vec![0; 2 * MAX_ARRAY_ELEMENTS + 2]].concat();
+    assert!(decode::<MetadataRequest>(Bytes::from(body), 0).is_err());
+}
+
+/// Valid messages cut short are refused; with any byte changed they are refused or decoded, without a panic.
+fn check_damage<R: KafkaMessage>() {
+    let mut random = Random::new(1);
+    let versions = R::SUPPORTED_VERSIONS;
+    for version in versions.min().value()..=versions.max().value() {
+        for (_, bytes) in samples::<R>(version, 4) {
+            assert!(decode::<R>(bytes.slice(..random.below(bytes.len())), version).is_err());
+            for _ in 0..60 {
+                let mut changed = bytes.to_vec();
+                changed[random.below(bytes.len())] = random.next() as u8;
+                if let Ok(message) = decode::<R>(Bytes::from(changed), version) {
+                    assert!(message.encoded_len(ApiVersion::new(version)).is_ok());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_requests_never_panic() {
+    check_damage::<MetadataRequest>();
+    check_damage::<JoinGroupRequest>();
+    check_damage::<OffsetCommitRequest>();
+    check_damage::<CreateTopicsRequest>();
+    check_damage::<OffsetFetchRequest>();
+    check_damage::<DescribeConfigsRequest>();
+}
