@@ -134,9 +134,9 @@ apis! {
     81 RemoveRaftVoter 0..=0 flexible 0;
     83 InitializeShareGroupState 0..=0 flexible 0;
     84 ReadShareGroupState 0..=0 flexible 0;
-    85 WriteShareGroupState 0..=0 flexible 0;
+    85 WriteShareGroupState 0..=1 flexible 0;
     86 DeleteShareGroupState 0..=0 flexible 0;
-    87 ReadShareGroupStateSummary 0..=0 flexible 0;
+    87 ReadShareGroupStateSummary 0..=1 flexible 0;
     88 StreamsGroupHeartbeat 0..=0 flexible 0;
     89 StreamsGroupDescribe 0..=0 flexible 0;
     90 DescribeShareGroupOffsets 0..=1 flexible 0;
