@@ -1,1 +1,116 @@
-//! Tests of `client`.
+//! Tests of `client`, against a listener that answers as told.
+
+use std::net::{SocketAddr, TcpListener};
+use std::thread::JoinHandle;
+
+use super::*;
+use crate::messages::{HeartbeatRequest, HeartbeatResponse, api_versions_response::ApiVersion};
+use crate::{ApiKey, RequestHeader, encode_response};
+
+/// What a listener is to do with the next request it gets.
+type Answer = Box<dyn Fn(&RequestHeader) -> Vec<u8> + Send>;
+
+/// Answers one connection's requests in order, then closes it; joins to the headers received.
+fn listen(answers: Vec<Answer>) -> (SocketAddr, JoinHandle<Vec<RequestHeader>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut frames = FrameBuffer::new(1 << 20);
+        let mut headers = Vec::new();
+        for answer in answers {
+            let mut frame = loop {
+                if let Some(frame) = frames.next_frame().unwrap() {
+                    break frame;
+                }
+                let mut chunk = [0; 1000];
+                let count = stream.read(&mut chunk).unwrap();
+                frames.spare().extend_from_slice(&chunk[..count]);
+            };
+            let header = RequestHeader::decode(&mut frame).unwrap();
+            stream.write_all(&answer(&header)).unwrap();
+            headers.push(header);
+        }
+        headers
+    };
+    (address, std::thread::spawn(serve))
+}
+
+fn versions(error_code: i16, version: i16, offered: &'static [(ApiKey, i16, i16)]) -> Answer {
+    Box::new(move |header| {
+        let mut response = ApiVersionsResponse::default();
+        response.error_code = error_code;
+        for (key, min, max) in offered {
+            let mut api = ApiVersion::default();
+            (api.api_key, api.min_version, api.max_version) = (key.wire(), *min, *max);
+            response.api_keys.push(api);
+        }
+        encode_response(header.correlation_id, version, &response).unwrap().to_vec()
+    })
+}
+
+fn heartbeat(error_code: i16, id_offset: i32) -> Answer {
+    Box::new(move |header| {
+        let mut response = HeartbeatResponse::default();
+        response.error_code = error_code;
+        encode_response(header.correlation_id + id_offset, header.version, &response).unwrap().to_vec()
+    })
+}
+
+fn options() -> ClientOptions {
+    ClientOptions { client_id: "me".into(), timeout: Duration::from_secs(20), max_frame_bytes: 1000 }
+}
+
+#[test]
+fn requests_go_out_in_the_best_common_version() {
+    let offered = versions(0, 4, &[(ApiKey::Heartbeat, 0, 3), (ApiKey::ListGroups, 7, 9)]);
+    let (address, served) = listen(vec![offered, heartbeat(27, 0), heartbeat(0, 0), heartbeat(0, 0)]);
+    let mut client = Client::connect(&address.to_string(), &options()).unwrap();
+    assert_eq!(client.request(&HeartbeatRequest::default()).unwrap().error_code, 27);
+    assert_eq!(client.request_at(4, &HeartbeatRequest::default()).unwrap().error_code, 0);
+    let error = client.request(&crate::messages::ListGroupsRequest::default()).unwrap_err();
+    assert!(matches!(error, ClientError::NoCommonVersion { offered: Some(_), .. }), "{error}");
+    let error = client.request(&crate::messages::MetadataRequest::default()).unwrap_err();
+    assert!(matches!(error, ClientError::NoCommonVersion { offered: None, .. }), "{error}");
+    let id = client.send_request(2, &HeartbeatRequest::default()).unwrap();
+    assert_eq!(client.receive_response::<HeartbeatRequest>(2).unwrap().0, id);
+    let seen: Vec<_> = served.join().unwrap().into_iter().map(|h| (h.api, h.version, h.client_id)).collect();
+    let me = Some(StrBytes::from("me"));
+    let heartbeats = [3, 4, 2].map(|version| (ApiKey::Heartbeat, version, me.clone()));
+    assert_eq!(seen, [&[(ApiKey::ApiVersions, 4, me)][..], &heartbeats].concat());
+}
+
+#[test]
+fn an_older_broker_is_asked_again_in_version_0() {
+    let offered: &[_] = &[(ApiKey::Heartbeat, 0, 1)];
+    let (address, served) = listen(vec![versions(35, 0, offered), versions(0, 0, offered), heartbeat(0, 0)]);
+    let mut client = Client::connect(&address.to_string(), &options()).unwrap();
+    client.request(&HeartbeatRequest::default()).unwrap();
+    let seen: Vec<_> = served.join().unwrap().into_iter().map(|header| header.version).collect();
+    assert_eq!(seen, [4, 0, 1]);
+}
+
+#[test]
+fn failures_say_what_happened() {
+    #[track_caller]
+    fn check(answers: Vec<Answer>, expected: fn(&ClientError) -> bool) {
+        let (address, _served) = listen(answers);
+        let connected = Client::connect(&address.to_string(), &options());
+        let error =
+            connected.and_then(|mut client| client.request(&HeartbeatRequest::default())).unwrap_err();
+        assert!(expected(&error), "{error}");
+    }
+    let offered = || versions(0, 4, &[(ApiKey::Heartbeat, 0, 3)]);
+    let closed = |error: &ClientError| matches!(error, ClientError::Closed { .. } | ClientError::Lost { .. });
+    check(vec![versions(58, 4, &[])], |error| matches!(error, ClientError::Refused { error_code: 58 }));
+    check(vec![offered(), Box::new(|_| b"\0\0\0\x09abc".to_vec())], closed);
+    check(vec![offered(), heartbeat(0, 1)], |error| matches!(error, ClientError::WrongCorrelation { .. }));
+    let too_large = Box::new(|_: &RequestHeader| 1001u32.to_be_bytes().to_vec());
+    check(vec![offered(), too_large], |error| matches!(error, ClientError::Frame(_)));
+    let garbage = Box::new(|_: &RequestHeader| b"\0\0\0\x05\0\0\0\x02x".to_vec());
+    check(vec![offered(), garbage], |error| matches!(error, ClientError::Response(_)));
+
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = Client::connect(&unused.to_string(), &options()).unwrap_err();
+    assert!(matches!(error, ClientError::Connect { .. }), "{error}");
+}
