@@ -5,17 +5,45 @@
 //! finished append and every due [`Coordinator::deadline`]. Until it is loaded it answers every
 //! request with COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access: one task or one lock each.
 
+mod appends;
+mod commits;
+mod membership;
+mod view;
+
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
+use self::appends::{Appends, Parked};
+use super::classic::ClassicGroup;
 use super::config::GroupConfig;
 use super::error::GroupError;
 use super::event::{Action, Event};
-use super::records::RecordError;
+use super::offsets::OffsetStore;
+use super::records::{Record, RecordError};
+use super::timers::{Alarm, TimerKey, Timers};
+use super::turn::{Turn, Write};
+
+pub use self::view::{DescribedGroup, DescribedMember, ListFilter, ListedGroup};
 
 /// The groups of one partition of `__consumer_offsets`.
 #[derive(Debug)]
 pub struct Coordinator {
     config: GroupConfig,
+    phase: Phase,
+    groups: BTreeMap<String, ClassicGroup>,
+    offsets: OffsetStore,
+    timers: Timers,
+    appends: Appends,
+    parked: Vec<Parked>,
+    actions: Vec<Action>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Loading,
+    Serving,
+    Unloaded,
 }
 
 /// A record of the partition's log, for [`Coordinator::replay`].
@@ -31,67 +59,19 @@ pub struct Replayed {
     pub value: Option<Bytes>,
 }
 
-/// Which groups to list; empty filters let everything through.
-#[derive(Clone, Debug, Default)]
-pub struct ListFilter {
-    /// Names of states, any case.
-    pub states: Vec<String>,
-    /// Names of group types, any case.
-    pub types: Vec<String>,
-}
-
-/// A group as ListGroups shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedGroup {
-    /// The group.
-    pub group_id: String,
-    /// Kind of group; empty if it has never had a member.
-    pub protocol_type: String,
-    /// `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Stable`.
-    pub state: &'static str,
-    /// `classic`
-    pub group_type: &'static str,
-}
-
-/// A group as DescribeGroups shows it. One that does not exist is `Dead`, with the error
-/// [`GroupError::GroupIdNotFound`] that is sent from version 6 on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DescribedGroup {
-    /// None: the group exists.
-    pub error: Option<GroupError>,
-    /// The group.
-    pub group_id: String,
-    /// As in [`ListedGroup::state`], or `Dead`.
-    pub state: &'static str,
-    /// Kind of group; empty if it has never had a member.
-    pub protocol_type: String,
-    /// The chosen protocol; empty unless the group is stable.
-    pub protocol_data: String,
-    /// The members.
-    pub members: Vec<DescribedMember>,
-}
-
-/// A member of a [`DescribedGroup`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DescribedMember {
-    /// The member's id.
-    pub member_id: String,
-    /// Name of a static member.
-    pub group_instance_id: Option<String>,
-    /// Its client id.
-    pub client_id: String,
-    /// Where it connects from.
-    pub client_host: String,
-    /// Its metadata for the chosen protocol; empty unless the group is stable.
-    pub metadata: Bytes,
-    /// Its assignment.
-    pub assignment: Bytes,
-}
-
 impl Coordinator {
     /// A coordinator that has replayed nothing yet.
     pub fn new(config: GroupConfig) -> Self {
-        Self { config }
+        Self {
+            config,
+            phase: Phase::Loading,
+            groups: BTreeMap::new(),
+            offsets: OffsetStore::default(),
+            timers: Timers::default(),
+            appends: Appends::default(),
+            parked: Vec::new(),
+            actions: Vec::new(),
+        }
     }
 
     /// Takes in one record of the partition's log; only before [`Event::Loaded`].
@@ -100,54 +80,134 @@ impl Coordinator {
     /// If the record cannot be read. It has then changed nothing; the driver may report it and go on. A
     /// record of a kind that this broker has no use for is no error.
     pub fn replay(&mut self, record: Replayed) -> Result<(), RecordError> {
-        let _ = record;
+        match Record::decode(record.key, record.value)? {
+            Record::Offset(key, value) => self.apply_offset(record.offset, record.transaction, key, value),
+            Record::Group(group_id, Some(value)) => {
+                let group = ClassicGroup::from_record(group_id.clone(), value);
+                self.groups.insert(group_id, group);
+            }
+            Record::Group(group_id, None) => {
+                self.groups.remove(&group_id);
+            }
+            Record::Other(_) => {}
+        }
         Ok(())
     }
 
     /// Takes in a transaction marker of the partition's log: the producer's pending commits become
     /// valid, or are dropped.
     pub fn replay_marker(&mut self, producer_id: i64, committed: bool) {
-        let _ = (producer_id, committed);
+        self.offsets.end_transaction(producer_id, committed);
     }
 
     /// Takes in what happened at `now_ms` (milliseconds since the epoch, not earlier than before) and
     /// says what to do about it. Never blocks.
     pub fn step(&mut self, event: Event, now_ms: i64) -> Vec<Action> {
-        let _ = (&self.config, now_ms);
-        let answer = event.refused(GroupError::CoordinatorLoadInProgress);
-        answer.into_iter().map(|(ticket, outcome)| Action::Reply(ticket, outcome)).collect()
+        match self.phase {
+            Phase::Serving => self.handle(event, now_ms),
+            Phase::Loading => match event {
+                Event::Loaded => self.loaded(now_ms),
+                Event::Unload => self.unload(now_ms),
+                event => self.refuse(&event, GroupError::CoordinatorLoadInProgress),
+            },
+            Phase::Unloaded => self.refuse(&event, GroupError::NotCoordinator),
+        }
+        self.alarms(now_ms);
+        std::mem::take(&mut self.actions)
     }
 
     /// When to step [`Event::Tick`] at the latest; none if nothing is to happen by itself.
     pub fn deadline(&self) -> Option<i64> {
-        None
+        self.timers.next_ms()
     }
 
-    /// The groups this coordinator has and `filter` lets through, by id.
-    ///
-    /// # Errors
-    /// While the coordinator loads.
-    pub fn list(&self, filter: &ListFilter) -> Result<Vec<ListedGroup>, GroupError> {
-        let _ = filter;
-        Err(GroupError::CoordinatorLoadInProgress)
-    }
-
-    /// One group with its members.
-    pub fn describe(&self, group_id: &str) -> DescribedGroup {
-        DescribedGroup {
-            error: Some(GroupError::CoordinatorLoadInProgress),
-            group_id: group_id.to_owned(),
-            state: "",
-            protocol_type: String::new(),
-            protocol_data: String::new(),
-            members: Vec::new(),
+    fn handle(&mut self, event: Event, now_ms: i64) {
+        if let Some(error) = membership::invalid(&event, &self.config) {
+            return self.refuse(&event, error);
+        }
+        match event {
+            Event::Join(ticket, request) => self.join(ticket, request, now_ms),
+            Event::Sync(ticket, request) => self.sync(ticket, request, now_ms),
+            Event::Heartbeat(ticket, request) => self.heartbeat(ticket, &request, now_ms),
+            Event::Leave(ticket, request) => self.leave(ticket, request, now_ms),
+            Event::Commit(ticket, request) => self.commit(ticket, request, now_ms),
+            Event::Fetch(ticket, request) => self.fetch(ticket, request),
+            Event::Delete(ticket, request) => self.delete(ticket, request, now_ms),
+            Event::Persisted(id, result) => self.persisted(id, result, now_ms),
+            Event::PartitionsDeleted(partitions) => self.forget_partitions(&partitions, now_ms),
+            Event::Unload => self.unload(now_ms),
+            Event::Loaded | Event::Tick => {}
         }
     }
+
+    fn loaded(&mut self, now_ms: i64) {
+        self.phase = Phase::Serving;
+        let (groups, mut turn) = self.turn(now_ms);
+        let interval_ms = turn.config.offsets_retention_check_interval_ms;
+        turn.alarm_in(TimerKey::Expiry, interval_ms, Alarm::ExpiryDue);
+        let writes: Vec<Write> = groups.values_mut().filter_map(|group| group.loaded(&mut turn)).collect();
+        for write in writes {
+            self.append(write, now_ms);
+        }
+    }
+
+    /// Everybody who waits is sent to the next coordinator; what is being written is somebody else's now.
+    fn unload(&mut self, now_ms: i64) {
+        self.phase = Phase::Unloaded;
+        self.abandon_appends();
+        let (groups, mut turn) = self.turn(now_ms);
+        groups.values_mut().for_each(|group| group.dissolve(&mut turn, GroupError::NotCoordinator));
+        self.groups.clear();
+        self.timers.clear();
+        self.offsets = OffsetStore::default();
+    }
+
+    fn refuse(&mut self, event: &Event, error: GroupError) {
+        if let Some((ticket, outcome)) = event.refused(error) {
+            self.actions.push(Action::Reply(ticket, outcome));
+        }
+    }
+
+    fn alarms(&mut self, now_ms: i64) {
+        while let Some((key, alarm)) = self.timers.due(now_ms) {
+            let (group_id, member_id) = match key {
+                TimerKey::Expiry => {
+                    self.expire_offsets(now_ms);
+                    continue;
+                }
+                TimerKey::Join(group_id) | TimerKey::Sync(group_id) => (group_id, String::new()),
+                TimerKey::Session(group_id, member_id) => (group_id, member_id),
+            };
+            let (groups, mut turn) = self.turn(now_ms);
+            let Some(group) = groups.get_mut(&group_id) else { continue };
+            let write = match alarm {
+                Alarm::JoinOver => group.join_over(&mut turn),
+                Alarm::InitialDelayOver { delay_ms, remaining_ms } => {
+                    group.initial_delay_over(&mut turn, delay_ms, remaining_ms)
+                }
+                Alarm::SyncOver { generation } => group.sync_over(&mut turn, generation),
+                Alarm::SessionOver => group.session_over(&mut turn, &member_id),
+                Alarm::ExpiryDue => None,
+            };
+            self.append_some(write, now_ms);
+        }
+    }
+
+    /// The groups, and everything they may use meanwhile.
+    fn turn(&mut self, now_ms: i64) -> (&mut BTreeMap<String, ClassicGroup>, Turn<'_>) {
+        let turn =
+            Turn { now_ms, config: &self.config, timers: &mut self.timers, actions: &mut self.actions };
+        (&mut self.groups, turn)
+    }
 }
 
-/// The partition of `__consumer_offsets` that coordinates a group, of `partitions` (at least 1).
+/// The partition of `__consumer_offsets` that coordinates a group, of `partitions` (at least 1): Java's
+/// hash of the id, as every Kafka broker computes it.
 pub fn partition_for(group_id: &str, partitions: i32) -> i32 {
-    let hash =
-        group_id.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
+    let units = group_id.encode_utf16().map(i32::from);
+    let hash = units.fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit));
     hash.checked_abs().unwrap_or(0) % partitions.max(1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,6 +84,23 @@ pub enum Outcome {
     Delete(DeleteOutcome),
 }
 
+impl Outcome {
+    /// The answer instead of this one if what it reports could not be stored.
+    pub(super) fn failed(self, error: GroupError) -> Self {
+        match self {
+            Self::Join(outcome) => Self::Join(JoinOutcome::error(outcome.member_id, error)),
+            Self::Sync(_) => Self::Sync(SyncOutcome::error(error)),
+            Self::Heartbeat(_) => Self::Heartbeat(Err(error)),
+            Self::Leave(_) => Self::Leave(Err(error)),
+            Self::Commit(_) => Self::Commit(Err(error)),
+            Self::Fetch(_) => Self::Fetch(Err(error)),
+            Self::Delete(groups) => {
+                Self::Delete(groups.into_iter().map(|(group_id, _)| (group_id, Some(error))).collect())
+            }
+        }
+    }
+}
+
 impl Event {
     /// The ticket and the answer that refuses this event with `error`; none if nobody waits for one.
     pub fn refused(&self, error: GroupError) -> Option<(Ticket, Outcome)> {

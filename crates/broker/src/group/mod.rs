@@ -8,15 +8,22 @@
 //! [`Coordinator`]: coordinator::Coordinator
 //! [`Coordinator::deadline`]: coordinator::Coordinator::deadline
 
+mod classic;
 pub mod config;
 pub mod coordinator;
 pub mod error;
 pub mod event;
+mod offsets;
 pub mod records;
 pub mod request;
+mod timers;
+mod turn;
 
 pub use config::GroupConfig;
 pub use coordinator::{Coordinator, partition_for};
 pub use error::{GroupError, PersistFailure};
 pub use event::{Action, EncodedRecord, Event, Outcome, PersistId, Ticket};
 pub use request::Request;
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,7 @@ pub enum Record {
 }
 
 /// Which offset a record is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OffsetKey {
     /// The group.
     pub group_id: String,
@@ -333,4 +333,4 @@ fn text(value: &str) -> StrBytes {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::group) mod tests;

@@ -1,0 +1,76 @@
+//! A member of a classic group.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+
+use crate::group::event::Ticket;
+use crate::group::request::{JoinRequest, Protocol};
+
+/// A member, what it can do and what it waits for.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// Its id.
+    pub(super) id: String,
+    /// Its name if it is static.
+    pub(super) group_instance_id: Option<String>,
+    /// Its client id.
+    pub(super) client_id: String,
+    /// Where it connects from.
+    pub(super) client_host: String,
+    /// How long the group waits for it to join again.
+    pub(super) rebalance_timeout_ms: i32,
+    /// A member silent for so long is removed.
+    pub(super) session_timeout_ms: i32,
+    /// What it can do, best first.
+    pub(super) protocols: Vec<Protocol>,
+    /// What the leader has given it.
+    pub(super) assignment: Bytes,
+    /// The join that waits for the next generation.
+    pub(super) join: Option<Ticket>,
+    /// The sync that waits for the leader.
+    pub(super) sync: Option<Ticket>,
+    /// It has never been told its id, so it cannot send heartbeats yet.
+    pub(super) is_new: bool,
+}
+
+impl Member {
+    /// A member that joins for the first time.
+    pub(super) fn new(id: String, request: &mut JoinRequest, ticket: Ticket) -> Self {
+        Self {
+            id,
+            group_instance_id: request.group_instance_id.take(),
+            client_id: std::mem::take(&mut request.client_id),
+            client_host: std::mem::take(&mut request.client_host),
+            rebalance_timeout_ms: request.rebalance_timeout_ms,
+            session_timeout_ms: request.session_timeout_ms,
+            protocols: std::mem::take(&mut request.protocols),
+            assignment: Bytes::new(),
+            join: Some(ticket),
+            sync: None,
+            is_new: true,
+        }
+    }
+
+    /// The member's metadata for a protocol; empty if it does not support it.
+    pub(super) fn metadata(&self, protocol: Option<&str>) -> Bytes {
+        let found = self.protocols.iter().find(|offered| Some(offered.name.as_str()) == protocol);
+        found.map(|offered| offered.metadata.clone()).unwrap_or_default()
+    }
+
+    /// The protocol the member likes best among those `acceptable` to all.
+    pub(super) fn vote(&self, acceptable: impl Fn(&str) -> bool) -> Option<&str> {
+        self.protocols.iter().map(|offered| offered.name.as_str()).find(|name| acceptable(name))
+    }
+
+    /// Each protocol once, however often the member names it.
+    pub(super) fn protocol_names(&self) -> BTreeSet<&str> {
+        self.protocols.iter().map(|offered| offered.name.as_str()).collect()
+    }
+
+    /// It waits for an answer, so silence says nothing about it. A new member may be gone without anybody
+    /// noticing while it waits, so that is no excuse for it.
+    pub(super) fn is_excused(&self) -> bool {
+        !self.is_new && (self.join.is_some() || self.sync.is_some())
+    }
+}

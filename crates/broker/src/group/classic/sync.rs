@@ -1,0 +1,143 @@
+//! SyncGroup: the leader brings the assignment, everybody takes theirs.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::{ClassicGroup, State};
+use crate::group::error::GroupError;
+use crate::group::event::{Outcome, Ticket};
+use crate::group::request::{SyncOutcome, SyncRequest};
+use crate::group::timers::TimerKey;
+use crate::group::turn::{Assignment, Then, Turn, Write};
+
+impl ClassicGroup {
+    /// A member wants its assignment; a leader brings everybody's.
+    pub(in crate::group) fn sync(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        request: SyncRequest,
+    ) -> Option<Write> {
+        if let Err(error) = self.validate_sync(&request) {
+            turn.reply(ticket, Outcome::Sync(SyncOutcome::error(error)));
+            return None;
+        }
+        self.pending_sync.remove(&request.member_id);
+        if self.pending_sync.is_empty() {
+            turn.timers.cancel(&TimerKey::Sync(self.id.clone()));
+        }
+        let leads = self.is_leader(&request.member_id);
+        let member = self.members.get_mut(&request.member_id)?;
+        if self.state == State::Stable {
+            let assignment = member.assignment.clone();
+            turn.reply(ticket, Outcome::Sync(self.synced(assignment)));
+            return None;
+        }
+        if let Some(overtaken) = member.sync.replace(ticket) {
+            let outcome = SyncOutcome::error(GroupError::RebalanceInProgress);
+            turn.reply(overtaken, Outcome::Sync(outcome));
+        }
+        leads.then(|| self.store_assignment(request.assignments))
+    }
+
+    fn validate_sync(&self, request: &SyncRequest) -> Result<(), GroupError> {
+        fn differs(asked: Option<&str>, ours: Option<&str>) -> bool {
+            asked.is_some() && ours.is_some() && asked != ours
+        }
+        if self.state == State::Empty {
+            return Err(GroupError::UnknownMemberId);
+        }
+        self.validate(&request.member_id, request.group_instance_id.as_deref())?;
+        if request.generation != self.generation {
+            return Err(GroupError::IllegalGeneration);
+        }
+        if differs(request.protocol_type.as_deref(), self.protocol_type.as_deref())
+            || differs(request.protocol_name.as_deref(), self.protocol_name.as_deref())
+        {
+            return Err(GroupError::InconsistentGroupProtocol);
+        }
+        match self.state {
+            State::PreparingRebalance => Err(GroupError::RebalanceInProgress),
+            _ => Ok(()),
+        }
+    }
+
+    /// The leader's assignment is written before anybody learns it.
+    fn store_assignment(&mut self, assigned: Vec<(String, Bytes)>) -> Write {
+        let mut assignments: BTreeMap<String, Bytes> = assigned.into_iter().collect();
+        assignments.retain(|member_id, _| self.members.contains_key(member_id));
+        for member_id in self.members.keys() {
+            assignments.entry(member_id.clone()).or_default();
+        }
+        let records = vec![self.record(&assignments)];
+        let (group_id, generation) = (self.id.clone(), self.generation);
+        Write { records, then: Then::Assign(Assignment { group_id, generation, assignments }) }
+    }
+
+    /// The assignment is stored, or could not be. It counts only if nothing has happened meanwhile.
+    pub(in crate::group) fn assigned(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut assignment: Assignment,
+        error: Option<GroupError>,
+    ) -> Option<Write> {
+        if self.state != State::CompletingRebalance || assignment.generation != self.generation {
+            return None;
+        }
+        if let Some(error) = error {
+            self.cancel_assignment(turn, error);
+            return self.prepare_rebalance(turn);
+        }
+        for (member_id, member) in &mut self.members {
+            member.assignment = assignment.assignments.remove(member_id).unwrap_or_default();
+        }
+        self.answer_syncs(turn, None);
+        self.transition(State::Stable, turn.now_ms);
+        None
+    }
+
+    /// Nobody gets an assignment; those that wait for one learn why.
+    pub(super) fn cancel_assignment(&mut self, turn: &mut Turn<'_>, error: GroupError) {
+        for member in self.members.values_mut() {
+            member.assignment = Bytes::new();
+        }
+        self.answer_syncs(turn, Some(error));
+    }
+
+    fn answer_syncs(&mut self, turn: &mut Turn<'_>, error: Option<GroupError>) {
+        let waiting = self.members.values().filter(|member| member.sync.is_some());
+        let waiting: Vec<(String, Bytes)> =
+            waiting.map(|member| (member.id.clone(), member.assignment.clone())).collect();
+        for (member_id, assignment) in waiting {
+            self.answer_sync(turn, &member_id, error.map_or(Ok(assignment), Err));
+            // While it waited, its silence was excused and its alarm may have gone off in vain.
+            self.renew_session(turn, &member_id);
+        }
+    }
+
+    /// Answers the sync that a member waits for, if it does.
+    pub(super) fn answer_sync(
+        &mut self,
+        turn: &mut Turn<'_>,
+        member_id: &str,
+        result: Result<Bytes, GroupError>,
+    ) {
+        if let Some(ticket) = self.members.get_mut(member_id).and_then(|member| member.sync.take()) {
+            let outcome = match result {
+                Ok(assignment) => self.synced(assignment),
+                Err(error) => SyncOutcome::error(error),
+            };
+            turn.reply(ticket, Outcome::Sync(outcome));
+        }
+    }
+
+    fn synced(&self, assignment: Bytes) -> SyncOutcome {
+        SyncOutcome {
+            error: None,
+            protocol_type: self.protocol_type.clone(),
+            protocol_name: self.protocol_name.clone(),
+            assignment,
+        }
+    }
+}

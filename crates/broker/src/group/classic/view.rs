@@ -1,0 +1,67 @@
+//! A group as administrators see it, and what may be done to its offsets.
+
+use bytes::Bytes;
+
+use super::{ClassicGroup, State};
+use crate::group::coordinator::{DescribedGroup, DescribedMember, ListedGroup};
+use crate::group::error::GroupError;
+use crate::group::offsets::expiry::{Age, Retention};
+
+/// The type of every classic group.
+const CLASSIC: &str = "classic";
+
+impl ClassicGroup {
+    /// For ListGroups.
+    pub(in crate::group) fn listed(&self) -> ListedGroup {
+        ListedGroup {
+            group_id: self.id.clone(),
+            protocol_type: self.protocol_type.clone().unwrap_or_default(),
+            state: self.state.name(),
+            group_type: CLASSIC,
+        }
+    }
+
+    /// For DescribeGroups.
+    pub(in crate::group) fn described(&self) -> DescribedGroup {
+        let protocol = self.protocol_name.as_deref().filter(|_| self.state == State::Stable);
+        let members = self.members.values().map(|member| DescribedMember {
+            member_id: member.id.clone(),
+            group_instance_id: member.group_instance_id.clone(),
+            client_id: member.client_id.clone(),
+            client_host: member.client_host.clone(),
+            metadata: protocol.map_or_else(Bytes::new, |protocol| member.metadata(Some(protocol))),
+            assignment: member.assignment.clone(),
+        });
+        DescribedGroup {
+            error: None,
+            group_id: self.id.clone(),
+            state: self.state.name(),
+            protocol_type: self.protocol_type.clone().unwrap_or_default(),
+            protocol_data: protocol.unwrap_or_default().to_owned(),
+            members: members.collect(),
+        }
+    }
+
+    /// Whether the group may be deleted.
+    pub(in crate::group) fn validate_delete(&self) -> Result<(), GroupError> {
+        match self.state {
+            State::Empty => Ok(()),
+            State::Dead => Err(GroupError::GroupIdNotFound),
+            State::PreparingRebalance | State::CompletingRebalance | State::Stable => {
+                Err(GroupError::NonEmptyGroup)
+            }
+        }
+    }
+
+    /// Which of the group's offsets may expire, and from when their age counts; none while that is open.
+    pub(in crate::group) fn retention(&self) -> Option<Retention<'_>> {
+        let age = match (&self.protocol_type, self.state) {
+            // Consumers that assign their partitions themselves show no other sign of life.
+            (None, _) => Age::SinceCommit,
+            (Some(_), State::Empty) => self.state_since_ms.map_or(Age::SinceCommit, Age::Since),
+            (Some(_), State::Stable) if self.is_consumer() && self.subscribed.is_some() => Age::SinceCommit,
+            _ => return None,
+        };
+        Some(Retention { age, in_use: self.subscribed.as_ref(), all_in_use: self.is_consumer() })
+    }
+}

@@ -1,0 +1,170 @@
+//! What is on its way into the log, and what follows when it is there.
+
+use std::collections::BTreeMap;
+
+use super::Coordinator;
+use crate::group::classic::ClassicGroup;
+use crate::group::error::{GroupError, PersistFailure};
+use crate::group::event::{Action, EncodedRecord, Outcome, PersistId, Ticket};
+use crate::group::records::Record;
+use crate::group::request::FetchRequest;
+use crate::group::turn::{Then, Write};
+
+/// Appends the driver has been asked for and has not reported yet.
+#[derive(Debug, Default)]
+pub(super) struct Appends {
+    asked: u64,
+    under_way: BTreeMap<PersistId, Write>,
+}
+
+impl Appends {
+    /// The latest append under way.
+    pub(super) fn last(&self) -> Option<PersistId> {
+        self.under_way.last_key_value().map(|(id, _)| *id)
+    }
+
+    fn is_settled(&self, id: PersistId) -> bool {
+        self.under_way.first_key_value().is_none_or(|(first, _)| *first > id)
+    }
+}
+
+/// A lookup that waits until everything asked for before it is in the log.
+#[derive(Debug)]
+pub(super) struct Parked {
+    /// The last append to wait for.
+    pub(super) after: PersistId,
+    /// The request that waits.
+    pub(super) ticket: Ticket,
+    /// What it asks for.
+    pub(super) request: FetchRequest,
+}
+
+impl Coordinator {
+    /// Asks the driver to append; records that cannot be written at all have failed already.
+    pub(super) fn append(&mut self, write: Write, now_ms: i64) {
+        let encoded: Result<Vec<EncodedRecord>, _> = write.records.iter().map(Record::encode).collect();
+        match encoded {
+            Ok(records) => {
+                let id = PersistId(self.appends.asked);
+                self.appends.asked += 1;
+                self.appends.under_way.insert(id, write);
+                self.actions.push(Action::Persist(id, records));
+            }
+            Err(_) => self.settle(write, Err(PersistFailure::TooLarge), now_ms),
+        }
+    }
+
+    pub(super) fn append_some(&mut self, write: Option<Write>, now_ms: i64) {
+        if let Some(write) = write {
+            self.append(write, now_ms);
+        }
+    }
+
+    pub(super) fn persisted(&mut self, id: PersistId, result: Result<i64, PersistFailure>, now_ms: i64) {
+        let Some(write) = self.appends.under_way.remove(&id) else { return };
+        self.settle(write, result, now_ms);
+        let (ready, parked) = std::mem::take(&mut self.parked)
+            .into_iter()
+            .partition(|parked| self.appends.is_settled(parked.after));
+        self.parked = parked;
+        let ready: Vec<Parked> = ready;
+        for parked in ready {
+            self.answer_fetch(parked.ticket, &parked.request);
+        }
+    }
+
+    /// Nobody will hear of what is under way: it is for the next coordinator to find in the log.
+    pub(super) fn abandon_appends(&mut self) {
+        let error = GroupError::NotCoordinator;
+        for write in std::mem::take(&mut self.appends.under_way).into_values() {
+            match write.then {
+                Then::Reply(ticket, outcome) | Then::Deleted(ticket, outcome, _) => {
+                    self.reply(ticket, outcome.failed(error));
+                }
+                // Members that wait are answered by their groups.
+                Then::Nothing
+                | Then::Expired(_)
+                | Then::NewGroup(_)
+                | Then::Assign(_)
+                | Then::Returned(_) => {}
+            }
+        }
+        for parked in std::mem::take(&mut self.parked) {
+            self.reply(parked.ticket, Outcome::Fetch(Err(error)));
+        }
+    }
+
+    pub(super) fn reply(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.actions.push(Action::Reply(ticket, outcome));
+    }
+
+    /// The records are in the log, or never will be.
+    fn settle(&mut self, write: Write, result: Result<i64, PersistFailure>, now_ms: i64) {
+        let error = result.err().map(GroupError::from);
+        for (index, record) in (0_i64..).zip(write.records) {
+            match (record, result) {
+                (Record::Offset(key, value), Ok(base_offset)) => {
+                    self.apply_offset(base_offset + index, None, key, value);
+                }
+                (Record::Offset(key, _), Err(_)) => self.drop_unused(&key.group_id),
+                (Record::Group(..) | Record::Other(_), _) => {}
+            }
+        }
+        let next = self.follow(write.then, error, now_ms);
+        self.append_some(next, now_ms);
+    }
+
+    fn follow(&mut self, then: Then, error: Option<GroupError>, now_ms: i64) -> Option<Write> {
+        let result_of = |outcome: Outcome| match error {
+            Some(error) => outcome.failed(error),
+            None => outcome,
+        };
+        match then {
+            Then::Nothing => {}
+            Then::Reply(ticket, outcome) => self.reply(ticket, result_of(outcome)),
+            Then::Deleted(ticket, outcome, deleted) => {
+                self.reply(ticket, result_of(outcome));
+                self.restore(deleted, error);
+            }
+            Then::Expired(expired) => self.restore(expired, error),
+            Then::NewGroup(group_id) => self.unmake(&group_id, error, now_ms),
+            Then::Assign(assignment) => {
+                let (groups, mut turn) = self.turn(now_ms);
+                let group = groups.get_mut(&assignment.group_id)?;
+                return group.assigned(&mut turn, assignment, error);
+            }
+            Then::Returned(returned) => {
+                let (groups, mut turn) = self.turn(now_ms);
+                groups.get_mut(&returned.group_id)?.returned(&mut turn, *returned, error);
+            }
+        }
+        None
+    }
+
+    /// Groups whose end could not be written are still there, unless others have taken their names.
+    fn restore(&mut self, groups: Vec<ClassicGroup>, error: Option<GroupError>) {
+        for group in groups.into_iter().filter(|_| error.is_some()) {
+            self.groups.entry(group.id().to_owned()).or_insert(group);
+        }
+    }
+
+    /// A group that could not be written and has got no further does not exist.
+    fn unmake(&mut self, group_id: &str, error: Option<GroupError>, now_ms: i64) {
+        let Some(error) = error else { return };
+        let (groups, mut turn) = self.turn(now_ms);
+        if let Some(group) = groups.get_mut(group_id)
+            && group.is_unborn()
+        {
+            group.dissolve(&mut turn, error);
+            groups.remove(group_id);
+        }
+    }
+
+    /// A group that was made for a commit which could not be written does not exist either.
+    fn drop_unused(&mut self, group_id: &str) {
+        let simple = self.groups.get(group_id).is_some_and(ClassicGroup::is_simple);
+        if simple && !self.offsets.has_group(group_id) {
+            self.groups.remove(group_id);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Offsets: committing, looking up, expiring, forgetting deleted topics.
+
+use super::Coordinator;
+use super::appends::Parked;
+use crate::group::classic::ClassicGroup;
+use crate::group::config::GroupConfig;
+use crate::group::error::GroupError;
+use crate::group::event::{Outcome, Ticket};
+use crate::group::records::{OffsetKey, OffsetValue, Record};
+use crate::group::request::{CommitPartition, CommitRequest, CommittedTopic, FetchRequest};
+use crate::group::timers::{Alarm, TimerKey};
+use crate::group::turn::{Then, Write};
+
+/// From this version on a commit into a group that does not exist says so.
+const KNOWS_GROUP_ID_NOT_FOUND: i16 = 9;
+/// More tombstones than this go into batches of their own, so that no batch outgrows the partition's limit.
+const RECORDS_PER_APPEND: usize = 1_000;
+
+impl Coordinator {
+    pub(super) fn commit(&mut self, ticket: Ticket, request: CommitRequest, now_ms: i64) {
+        if let Err(error) = self.admit_commit(&request, now_ms) {
+            return self.reply(ticket, Outcome::Commit(Err(error)));
+        }
+        let (records, topics) = commit_records(request, &self.config, now_ms);
+        let outcome = Outcome::Commit(Ok(topics));
+        if records.is_empty() {
+            return self.reply(ticket, outcome);
+        }
+        self.append(Write { records, then: Then::Reply(ticket, outcome) }, now_ms);
+    }
+
+    fn admit_commit(&mut self, request: &CommitRequest, now_ms: i64) -> Result<(), GroupError> {
+        if !self.groups.contains_key(&request.group_id) {
+            if request.generation >= 0 {
+                return Err(match request.api_version {
+                    KNOWS_GROUP_ID_NOT_FOUND.. => GroupError::GroupIdNotFound,
+                    _ => GroupError::IllegalGeneration,
+                });
+            }
+            // A consumer that assigns its partitions itself: the group exists by its offsets alone.
+            let group = ClassicGroup::new(request.group_id.clone(), now_ms);
+            self.groups.insert(request.group_id.clone(), group);
+        }
+        let (groups, mut turn) = self.turn(now_ms);
+        let group = groups.get_mut(&request.group_id).ok_or(GroupError::GroupIdNotFound)?;
+        let instance = request.group_instance_id.as_deref();
+        group.commit(&mut turn, &request.member_id, instance, request.generation)
+    }
+
+    pub(super) fn fetch(&mut self, ticket: Ticket, request: FetchRequest) {
+        // A stable answer includes the commits that are being written while it is asked for.
+        match self.appends.last().filter(|_| request.require_stable) {
+            Some(after) => self.parked.push(Parked { after, ticket, request }),
+            None => self.answer_fetch(ticket, &request),
+        }
+    }
+
+    pub(super) fn answer_fetch(&mut self, ticket: Ticket, request: &FetchRequest) {
+        let topics = self.offsets.fetch(&request.group_id, request.topics.as_deref(), request.require_stable);
+        self.reply(ticket, Outcome::Fetch(Ok(topics)));
+    }
+
+    /// A commit is in the log. Where there are offsets, there is a group.
+    pub(super) fn apply_offset(
+        &mut self,
+        record_offset: i64,
+        transaction: Option<i64>,
+        key: OffsetKey,
+        value: Option<OffsetValue>,
+    ) {
+        if let Some(value) = &value
+            && !self.groups.contains_key(&key.group_id)
+        {
+            let group = ClassicGroup::new(key.group_id.clone(), value.commit_timestamp_ms);
+            self.groups.insert(key.group_id.clone(), group);
+        }
+        self.offsets.apply(record_offset, transaction, key, value);
+    }
+
+    /// Topics are gone: so are the offsets committed for them.
+    pub(super) fn forget_partitions(&mut self, partitions: &[(String, Vec<i32>)], now_ms: i64) {
+        let keys = self.offsets.keys_of_partitions(partitions);
+        for keys in keys.chunks(RECORDS_PER_APPEND) {
+            let records = keys.iter().map(|key| Record::Offset(key.clone(), None)).collect();
+            self.append(Write { records, then: Then::Nothing }, now_ms);
+        }
+    }
+
+    /// Removes offsets whose time is over, and groups without members of which nothing is left.
+    pub(super) fn expire_offsets(&mut self, now_ms: i64) {
+        let mut records = Vec::new();
+        let mut gone = Vec::new();
+        for (group_id, group) in &self.groups {
+            let retention = group.retention();
+            let retention_ms = self.config.offsets_retention_ms;
+            let (expired, all) = self.offsets.expired(group_id, retention.as_ref(), now_ms, retention_ms);
+            records.extend(expired.into_iter().map(|key| Record::Offset(key, None)));
+            if all && group.validate_delete().is_ok() {
+                records.push(Record::Group(group_id.clone(), None));
+                gone.push(group_id.clone());
+            }
+        }
+        let mut gone: Vec<ClassicGroup> =
+            gone.iter().filter_map(|group_id| self.groups.remove(group_id)).collect();
+        while !records.is_empty() {
+            let rest = records.split_off(records.len().min(RECORDS_PER_APPEND));
+            let chunk = std::mem::replace(&mut records, rest);
+            let ends_here = |group: &ClassicGroup| {
+                chunk
+                    .iter()
+                    .any(|record| matches!(record, Record::Group(group_id, None) if group_id == group.id()))
+            };
+            let (ended, later) = gone.into_iter().partition(ends_here);
+            gone = later;
+            self.append(Write { records: chunk, then: Then::Expired(ended) }, now_ms);
+        }
+        let next_ms = now_ms.saturating_add(self.config.offsets_retention_check_interval_ms.max(1));
+        self.timers.set(TimerKey::Expiry, next_ms, Alarm::ExpiryDue);
+    }
+}
+
+/// The records of a commit and its answer, for when they are stored.
+fn commit_records(
+    request: CommitRequest,
+    config: &GroupConfig,
+    now_ms: i64,
+) -> (Vec<Record>, Vec<CommittedTopic>) {
+    let mut records = Vec::new();
+    let expire_timestamp_ms = request.retention_ms.map(|retention_ms| now_ms.saturating_add(retention_ms));
+    let topics = request.topics.into_iter().map(|topic| {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for partition in topic.partitions {
+            let index = partition.index;
+            if is_too_long(&partition, config.offset_metadata_max_bytes) {
+                partitions.push((index, Some(GroupError::OffsetMetadataTooLarge)));
+                continue;
+            }
+            let key =
+                OffsetKey { group_id: request.group_id.clone(), topic: topic.name.clone(), partition: index };
+            let value = OffsetValue {
+                offset: partition.offset,
+                leader_epoch: partition.leader_epoch.max(-1),
+                metadata: partition.metadata.unwrap_or_default(),
+                commit_timestamp_ms: now_ms,
+                expire_timestamp_ms,
+                topic_id: topic.topic_id,
+            };
+            records.push(Record::Offset(key, Some(value)));
+            partitions.push((index, None));
+        }
+        CommittedTopic { name: topic.name, topic_id: topic.topic_id, partitions }
+    });
+    let topics = topics.collect();
+    (records, topics)
+}
+
+/// Java counts UTF-16 units; never more of them than bytes.
+fn is_too_long(partition: &CommitPartition, max_units: usize) -> bool {
+    let metadata = partition.metadata.as_deref().unwrap_or_default();
+    metadata.len() > max_units && metadata.encode_utf16().count() > max_units
+}

@@ -1,0 +1,108 @@
+//! Requests of members, routed to their group.
+
+use super::Coordinator;
+use crate::group::classic::ClassicGroup;
+use crate::group::config::GroupConfig;
+use crate::group::error::GroupError;
+use crate::group::event::{Event, Outcome, Ticket};
+use crate::group::records::Record;
+use crate::group::request::{
+    DeleteRequest, HeartbeatRequest, JoinOutcome, JoinRequest, LeaveRequest, LeftMember, Request,
+    SyncOutcome, SyncRequest,
+};
+use crate::group::turn::{Then, Write};
+
+/// What is wrong with a request whatever the state of its group.
+pub(super) fn invalid(event: &Event, config: &GroupConfig) -> Option<GroupError> {
+    let group_id = match event {
+        Event::Join(_, request) => request.group_id(),
+        Event::Sync(_, request) => request.group_id(),
+        Event::Heartbeat(_, request) => request.group_id(),
+        Event::Leave(_, request) => request.group_id(),
+        // Consumers that only commit and fetch may do so in the group without a name.
+        _ => return None,
+    };
+    if group_id.is_empty() {
+        return Some(GroupError::InvalidGroupId);
+    }
+    let Event::Join(_, request) = event else { return None };
+    let allowed = config.min_session_timeout_ms..=config.max_session_timeout_ms;
+    (!allowed.contains(&request.session_timeout_ms)).then_some(GroupError::InvalidSessionTimeout)
+}
+
+impl Coordinator {
+    pub(super) fn join(&mut self, ticket: Ticket, request: JoinRequest, now_ms: i64) {
+        let is_new = !self.groups.contains_key(&request.group_id);
+        if is_new && !request.member_id.is_empty() {
+            let outcome = JoinOutcome::error(request.member_id, GroupError::UnknownMemberId);
+            return self.reply(ticket, Outcome::Join(outcome));
+        }
+        let group_id = request.group_id.clone();
+        let (groups, mut turn) = self.turn(now_ms);
+        let group = groups.entry(group_id.clone()).or_insert_with(|| ClassicGroup::new(group_id, now_ms));
+        let write = group.join(&mut turn, ticket, request);
+        let write = if is_new { write.or_else(|| Some(group.birth())) } else { write };
+        self.append_some(write, now_ms);
+    }
+
+    pub(super) fn sync(&mut self, ticket: Ticket, request: SyncRequest, now_ms: i64) {
+        let (groups, mut turn) = self.turn(now_ms);
+        let Some(group) = groups.get_mut(&request.group_id) else {
+            let outcome = SyncOutcome::error(GroupError::UnknownMemberId);
+            return self.reply(ticket, Outcome::Sync(outcome));
+        };
+        let write = group.sync(&mut turn, ticket, request);
+        self.append_some(write, now_ms);
+    }
+
+    pub(super) fn heartbeat(&mut self, ticket: Ticket, request: &HeartbeatRequest, now_ms: i64) {
+        let (groups, mut turn) = self.turn(now_ms);
+        let outcome = match groups.get_mut(&request.group_id) {
+            Some(group) => group.heartbeat(&mut turn, request),
+            None => Err(GroupError::UnknownMemberId),
+        };
+        self.reply(ticket, Outcome::Heartbeat(outcome));
+    }
+
+    pub(super) fn leave(&mut self, ticket: Ticket, request: LeaveRequest, now_ms: i64) {
+        let (groups, mut turn) = self.turn(now_ms);
+        let Some(group) = groups.get_mut(&request.group_id) else {
+            let error = Some(GroupError::UnknownMemberId);
+            let members = request.members.into_iter().map(|member| LeftMember {
+                member_id: member.member_id,
+                group_instance_id: member.group_instance_id,
+                error,
+            });
+            let outcome = Outcome::Leave(Ok(members.collect()));
+            return self.reply(ticket, outcome);
+        };
+        let (left, write) = group.leave(&mut turn, request.members);
+        let outcome = Outcome::Leave(Ok(left));
+        match write {
+            // The last one has left: that is to be known after a restart before it is said.
+            Some(write) => self.append(Write { then: Then::Reply(ticket, outcome), ..write }, now_ms),
+            None => self.reply(ticket, outcome),
+        }
+    }
+
+    /// Groups without members are deleted with all their offsets; the others say why not.
+    pub(super) fn delete(&mut self, ticket: Ticket, request: DeleteRequest, now_ms: i64) {
+        let (mut records, mut deleted, mut outcome) = (Vec::new(), Vec::new(), Vec::new());
+        for group_id in request.group_ids {
+            let allowed = self.groups.get(&group_id).ok_or(GroupError::GroupIdNotFound);
+            let error = allowed.and_then(ClassicGroup::validate_delete).err();
+            if error.is_none() {
+                let keys = self.offsets.keys_of_group(&group_id);
+                records.extend(keys.into_iter().map(|key| Record::Offset(key, None)));
+                records.push(Record::Group(group_id.clone(), None));
+                deleted.extend(self.groups.remove(&group_id));
+            }
+            outcome.push((group_id, error));
+        }
+        let outcome = Outcome::Delete(outcome);
+        if records.is_empty() {
+            return self.reply(ticket, outcome);
+        }
+        self.append(Write { records, then: Then::Deleted(ticket, outcome, deleted) }, now_ms);
+    }
+}

@@ -1,0 +1,108 @@
+//! What a coordinator's groups look like from outside; changes nothing and needs no answer from the log.
+
+use bytes::Bytes;
+
+use super::{Coordinator, Phase};
+use crate::group::classic::{ClassicGroup, State};
+use crate::group::error::GroupError;
+
+/// Which groups to list; empty filters let everything through.
+#[derive(Clone, Debug, Default)]
+pub struct ListFilter {
+    /// Names of states, any case.
+    pub states: Vec<String>,
+    /// Names of group types, any case.
+    pub types: Vec<String>,
+}
+
+/// A group as ListGroups shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedGroup {
+    /// The group.
+    pub group_id: String,
+    /// Kind of group; empty if it has never had a member.
+    pub protocol_type: String,
+    /// `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Stable`.
+    pub state: &'static str,
+    /// `classic`
+    pub group_type: &'static str,
+}
+
+/// A group as DescribeGroups shows it. One that does not exist is `Dead`, with the error
+/// [`GroupError::GroupIdNotFound`] that is sent from version 6 on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedGroup {
+    /// None: the group exists.
+    pub error: Option<GroupError>,
+    /// The group.
+    pub group_id: String,
+    /// As in [`ListedGroup::state`], or `Dead`.
+    pub state: &'static str,
+    /// Kind of group; empty if it has never had a member.
+    pub protocol_type: String,
+    /// The chosen protocol; empty unless the group is stable.
+    pub protocol_data: String,
+    /// The members.
+    pub members: Vec<DescribedMember>,
+}
+
+/// A member of a [`DescribedGroup`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedMember {
+    /// The member's id.
+    pub member_id: String,
+    /// Name of a static member.
+    pub group_instance_id: Option<String>,
+    /// Its client id.
+    pub client_id: String,
+    /// Where it connects from.
+    pub client_host: String,
+    /// Its metadata for the chosen protocol; empty unless the group is stable.
+    pub metadata: Bytes,
+    /// Its assignment.
+    pub assignment: Bytes,
+}
+
+impl Coordinator {
+    /// The groups this coordinator has and `filter` lets through, by id.
+    ///
+    /// # Errors
+    /// While the coordinator loads, and when it has been unloaded.
+    pub fn list(&self, filter: &ListFilter) -> Result<Vec<ListedGroup>, GroupError> {
+        self.serving()?;
+        let matches = |wanted: &[String], name: &str| {
+            wanted.is_empty() || wanted.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(name))
+        };
+        let listed = self.groups.values().map(ClassicGroup::listed);
+        let listed = listed
+            .filter(|group| matches(&filter.states, group.state) && matches(&filter.types, group.group_type));
+        Ok(listed.collect())
+    }
+
+    /// One group with its members.
+    pub fn describe(&self, group_id: &str) -> DescribedGroup {
+        let group =
+            self.serving().and_then(|()| self.groups.get(group_id).ok_or(GroupError::GroupIdNotFound));
+        group.map_or_else(|error| absent(group_id, error), ClassicGroup::described)
+    }
+
+    fn serving(&self) -> Result<(), GroupError> {
+        match self.phase {
+            Phase::Serving => Ok(()),
+            Phase::Loading => Err(GroupError::CoordinatorLoadInProgress),
+            Phase::Unloaded => Err(GroupError::NotCoordinator),
+        }
+    }
+}
+
+fn absent(group_id: &str, error: GroupError) -> DescribedGroup {
+    let dead = error == GroupError::GroupIdNotFound;
+    DescribedGroup {
+        error: Some(error),
+        group_id: group_id.to_owned(),
+        state: if dead { State::Dead.name() } else { "" },
+        protocol_type: String::new(),
+        protocol_data: String::new(),
+        members: Vec::new(),
+    }
+}

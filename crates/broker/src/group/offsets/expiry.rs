@@ -1,0 +1,44 @@
+//! When a committed offset is forgotten: Kafka's rules as pure functions (KIP-211).
+
+use std::collections::BTreeSet;
+
+use crate::group::records::OffsetValue;
+
+/// What keeps a group's offsets and from when their age counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::group) struct Retention<'a> {
+    /// From when the age counts.
+    pub(in crate::group) age: Age,
+    /// Topics that members read; none if that cannot be known.
+    pub(in crate::group) in_use: Option<&'a BTreeSet<String>>,
+    /// If it cannot be known which topics are in use: whether to take all of them for it.
+    pub(in crate::group) all_in_use: bool,
+}
+
+/// From when the age of an offset counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::group) enum Age {
+    /// From its commit.
+    SinceCommit,
+    /// From the time when the last member left.
+    Since(i64),
+}
+
+impl Retention<'_> {
+    /// Offsets of topics in use never expire.
+    pub(in crate::group) fn is_in_use(&self, topic: &str) -> bool {
+        self.in_use.map_or(self.all_in_use, |topics| topics.contains(topic))
+    }
+
+    /// Whether the offset's time is over. A time the client itself has set (before Kafka 2.1) decides alone.
+    pub(in crate::group) fn is_over(&self, offset: &OffsetValue, now_ms: i64, retention_ms: i64) -> bool {
+        if let Some(expire_timestamp_ms) = offset.expire_timestamp_ms {
+            return now_ms >= expire_timestamp_ms;
+        }
+        let since_ms = match self.age {
+            Age::SinceCommit => offset.commit_timestamp_ms,
+            Age::Since(since_ms) => since_ms,
+        };
+        now_ms.saturating_sub(since_ms) >= retention_ms
+    }
+}

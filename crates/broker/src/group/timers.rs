@@ -1,0 +1,86 @@
+//! The alarms a coordinator has set: what is to happen at what time if nothing else happens before.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// Alarms by name and by time. Setting an alarm again moves it.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    by_time: BTreeMap<(i64, u64), (TimerKey, Alarm)>,
+    by_key: HashMap<TimerKey, (i64, u64)>,
+    set: u64,
+}
+
+/// The name of an alarm; there is at most one of each.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum TimerKey {
+    /// The group waits for members to join.
+    Join(String),
+    /// The group waits for members to sync.
+    Sync(String),
+    /// The group waits for a sign of life from this member.
+    Session(String, String),
+    /// Expired offsets are looked for.
+    Expiry,
+}
+
+/// What happens when the time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alarm {
+    /// The generation starts with the members that are there.
+    JoinOver,
+    /// The first generation starts, or waits once more if members have come meanwhile.
+    InitialDelayOver {
+        /// How long this wait was.
+        delay_ms: i64,
+        /// How long further waits may last in all.
+        remaining_ms: i64,
+    },
+    /// Members that have not synced are removed.
+    SyncOver {
+        /// The generation they should have synced with.
+        generation: i32,
+    },
+    /// The member is removed.
+    SessionOver,
+    /// Expired offsets are removed.
+    ExpiryDue,
+}
+
+impl Timers {
+    /// Sets or moves an alarm. Alarms of the same time go off in the order they were set.
+    pub(super) fn set(&mut self, key: TimerKey, at_ms: i64, alarm: Alarm) {
+        self.cancel(&key);
+        let at = (at_ms, self.set);
+        self.set += 1;
+        self.by_time.insert(at, (key.clone(), alarm));
+        self.by_key.insert(key, at);
+    }
+
+    /// Takes an alarm back; does nothing if it is not set.
+    pub(super) fn cancel(&mut self, key: &TimerKey) {
+        if let Some(at) = self.by_key.remove(key) {
+            self.by_time.remove(&at);
+        }
+    }
+
+    /// When the next alarm goes off.
+    pub(super) fn next_ms(&self) -> Option<i64> {
+        self.by_time.first_key_value().map(|((at_ms, _), _)| *at_ms)
+    }
+
+    /// Takes out the next alarm that is due.
+    pub(super) fn due(&mut self, now_ms: i64) -> Option<(TimerKey, Alarm)> {
+        if self.next_ms()? > now_ms {
+            return None;
+        }
+        let (_, (key, alarm)) = self.by_time.pop_first()?;
+        self.by_key.remove(&key);
+        Some((key, alarm))
+    }
+
+    /// Takes back everything.
+    pub(super) fn clear(&mut self) {
+        self.by_time.clear();
+        self.by_key.clear();
+    }
+}

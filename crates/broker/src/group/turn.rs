@@ -1,0 +1,100 @@
+//! One turn of a coordinator: the time it happens at, what it may set in motion, what it wants written.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::classic::ClassicGroup;
+use super::config::GroupConfig;
+use super::event::{Action, Outcome, Ticket};
+use super::records::Record;
+use super::request::Protocol;
+use super::timers::{Alarm, TimerKey, Timers};
+
+/// What a group may use while it handles one event.
+pub(super) struct Turn<'a> {
+    /// The time of the event.
+    pub(super) now_ms: i64,
+    /// The settings.
+    pub(super) config: &'a GroupConfig,
+    /// The coordinator's alarms.
+    pub(super) timers: &'a mut Timers,
+    /// What the driver will be asked to do.
+    pub(super) actions: &'a mut Vec<Action>,
+}
+
+impl Turn<'_> {
+    /// Answers a request.
+    pub(super) fn reply(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.actions.push(Action::Reply(ticket, outcome));
+    }
+
+    /// Sets an alarm some time from now.
+    pub(super) fn alarm_in(&mut self, key: TimerKey, delay_ms: i64, alarm: Alarm) {
+        self.timers.set(key, self.now_ms.saturating_add(delay_ms), alarm);
+    }
+}
+
+/// Records to be appended together, and what follows once they are, or are not.
+#[derive(Debug)]
+pub(super) struct Write {
+    /// The records.
+    pub(super) records: Vec<Record>,
+    /// What follows.
+    pub(super) then: Then,
+}
+
+/// What follows an append.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// Nothing: the log has been told, that is all.
+    Nothing,
+    /// The outcome is sent; if the append failed, a refusal of the same kind.
+    Reply(Ticket, Outcome),
+    /// As [`Then::Reply`]; if the append failed, the groups come back.
+    Deleted(Ticket, Outcome, Vec<ClassicGroup>),
+    /// If the append failed, groups that nobody uses come back.
+    Expired(Vec<ClassicGroup>),
+    /// If the append failed, the group was never made.
+    NewGroup(String),
+    /// The generation gets its assignment.
+    Assign(Assignment),
+    /// The static member gets its answer; if the append failed, its predecessor comes back.
+    Returned(Box<Returned>),
+}
+
+/// What a leader has assigned.
+#[derive(Debug)]
+pub(super) struct Assignment {
+    /// The group.
+    pub(super) group_id: String,
+    /// The generation the assignment is for.
+    pub(super) generation: i32,
+    /// Assignments by member id.
+    pub(super) assignments: BTreeMap<String, Bytes>,
+}
+
+/// A static member that took its predecessor's place without a rebalance.
+#[derive(Debug)]
+pub(super) struct Returned {
+    /// The group.
+    pub(super) group_id: String,
+    /// The request that waits.
+    pub(super) ticket: Ticket,
+    /// Its name.
+    pub(super) group_instance_id: String,
+    /// The id it has now.
+    pub(super) member_id: String,
+    /// The id it had before.
+    pub(super) old_member_id: String,
+    /// The leader before.
+    pub(super) old_leader: Option<String>,
+    /// What it could do before.
+    pub(super) old_protocols: Vec<Protocol>,
+    /// Its rebalance timeout before.
+    pub(super) old_rebalance_timeout_ms: i32,
+    /// Its session timeout before.
+    pub(super) old_session_timeout_ms: i32,
+    /// It understands an order to skip the assignment.
+    pub(super) can_skip_assignment: bool,
+}
