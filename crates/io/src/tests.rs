@@ -129,7 +129,8 @@ pub(crate) fn read_to_end(receiver: &mut File, into: &mut Vec<u8>) {
     }
 }
 
-fn wait_readable(receiver: BorrowedFd<'_>) {
+/// Waits until the receiver can receive.
+pub(crate) fn wait_readable(receiver: BorrowedFd<'_>) {
     let mut one = [PollFd::from_borrowed_fd(receiver, PollFlags::IN)];
     let limit = Timespec { tv_sec: 10, tv_nsec: 0 };
     assert!(poll(&mut one, Some(&limit)).unwrap() > 0, "nothing arrived for ten seconds");

@@ -61,6 +61,10 @@ impl Transfer {
             if job.budget == 0 {
                 return Ok(Turn::Yield);
             }
+            if path != Path::Splice {
+                // Only after a step on another engine: this one reads again what the pipe holds.
+                drop(self.queue.take_pipe());
+            }
             let progress = match path {
                 Path::Send | Path::ReadWrite => read_write::advance(&mut job, &mut self.queue)?,
                 Path::Sendfile => sendfile::advance(&mut job, &mut self.queue)?,

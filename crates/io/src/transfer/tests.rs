@@ -13,7 +13,7 @@ use crate::counters::Fallback;
 use crate::error::SourceFault;
 use crate::sys::calls;
 use crate::tests::*;
-use crate::{Extent, Thresholds};
+use crate::{Counters, Extent, Thresholds};
 
 const FILE_LEN: usize = 2 << 20;
 
@@ -22,7 +22,8 @@ const FILE_LEN: usize = 2 << 20;
 struct Case {
     /// Kind, offset, length.
     pieces: Vec<(u8, u64, u64)>,
-    means: (bool, bool),
+    /// Whether there is splice, and sendfile; on the engine that steps first, and on the one that takes turns with it.
+    means: [(bool, bool); 2],
     tcp: bool,
     thresholds: Thresholds,
     budgets: Vec<u64>,
@@ -54,13 +55,16 @@ impl Case {
         });
         let (content, file) = &*SHARED;
         let (pieces, expected) = self.pieces(file, content);
-        let mut engine = engine(&caps(self.means.0, self.means.1), self.thresholds);
+        let counters = Arc::new(Counters::default());
+        let mut engines = self.means.map(|(splice, sendfile)| {
+            Engine::with_thresholds(&caps(splice, sendfile), Arc::clone(&counters), self.thresholds)
+        });
         let (sender, receiver) = sockets(self.tcp, true);
         let mut transfer = Transfer::new(pieces);
         assert_eq!(transfer.remaining(), expected.len() as u64);
-        let arrived = self.drive(&mut engine, &mut transfer, sender, receiver);
+        let arrived = self.drive(&mut engines, &mut transfer, sender, receiver);
         let taken = expected.len() as u64 - transfer.remaining();
-        let counted = engine.counters().snapshot();
+        let counted = counters.snapshot();
         assert_eq!(Path::ALL.map(|path| counted.bytes(path)).iter().sum::<u64>(), taken);
         let copied = counted.bytes(Path::Send) + counted.bytes(Path::ReadWrite);
         assert!(counted.copied() >= copied + counted.bytes(Path::ReadWrite));
@@ -73,7 +77,7 @@ impl Case {
     /// Steps and reads in turns; what arrived.
     fn drive(
         &self,
-        engine: &mut Engine,
+        engines: &mut [Engine; 2],
         transfer: &mut Transfer,
         sender: OwnedFd,
         receiver: File,
@@ -82,6 +86,8 @@ impl Case {
         let mut reads = self.reads.iter().copied().cycle();
         let mut receiver = Some(receiver);
         for budget in self.budgets.iter().copied().cycle() {
+            engines.swap(0, 1);
+            let engine = &mut engines[0];
             let before = transfer.remaining();
             let turn = transfer.step(engine, sender.as_fd(), budget);
             assert!(before - transfer.remaining() < budget + engine.page_bytes, "the budget was overdrawn");
@@ -132,7 +138,7 @@ fn cases() -> impl Strategy<Value = Case> {
     let read = prop_oneof![1_usize..3_000, 3_000_usize..200_000];
     (
         prop::collection::vec(piece, 0..12),
-        any::<(bool, bool)>(),
+        any::<[(bool, bool); 2]>(),
         any::<bool>(),
         thresholds,
         prop::collection::vec(budget, 1..6),
@@ -148,7 +154,7 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(120))]
 
     #[test]
     fn exactly_the_bytes_in_order_once(case in cases()) {
@@ -224,6 +230,50 @@ fn a_run_of_small_pieces_takes_one_send() {
     // Twenty reads, one send.
     assert_eq!(counted.calls(Path::ReadWrite), 21);
     assert_eq!((counted.bytes(Path::Send), counted.bytes(Path::ReadWrite)), (600, 20_000));
+}
+
+#[test]
+fn a_refusal_binds_one_piece_only() {
+    let content = content(FILE_LEN);
+    let (pages, none) = (file_of(&content), Arc::new(File::open("/proc/self/maps").unwrap()));
+    let mut engine = engine(&caps(true, true), Thresholds { small_extent_bytes: 0, ..Thresholds::default() });
+    let transfer = Transfer::new([extent(&none, 0, 100), extent(&pages, 0, 1 << 20)]);
+    let (arrived, outcome) = deliver(&mut engine, transfer, sockets(true, false));
+    outcome.unwrap();
+    assert!(arrived[100..] == content[..1 << 20]);
+    let counted = engine.counters().snapshot();
+    assert_eq!((counted.bytes(Path::ReadWrite), counted.bytes(Path::Splice)), (100, 1 << 20));
+    assert_eq!(counted.fallbacks(Fallback::SpliceRefused), 1);
+}
+
+#[test]
+fn moves_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<Transfer>();
+    is_send::<Engine>();
+}
+
+#[test]
+fn a_header_waits_for_the_range_behind_it() {
+    let mut engine = engine(&caps(true, true), Thresholds::default());
+    let (sender, mut receiver) = sockets(true, false);
+    let header = || Piece::Bytes(Bytes::from_static(b"header"));
+    let mut arrived = Vec::new();
+
+    let mut alone = Transfer::new([header()]);
+    assert_eq!(alone.step(&mut engine, sender.as_fd(), 1 << 20).unwrap(), Turn::Done);
+    wait_readable(receiver.as_fd());
+    read_some(&mut receiver, 100, &mut arrived);
+    assert_eq!(arrived, b"header");
+
+    // The range cannot be read, so the header stays in the socket until it closes or the kernel's 200 ms are over.
+    let mut cut = Transfer::new([header(), extent(&file_of(b"short"), 5, 1 << 20)]);
+    assert!(cut.step(&mut engine, sender.as_fd(), 1 << 20).is_err());
+    read_some(&mut receiver, 100, &mut arrived);
+    assert_eq!(arrived.len(), 6, "the header went out alone");
+    drop(sender);
+    read_to_end(&mut receiver, &mut arrived);
+    assert_eq!(arrived, b"headerheader");
 }
 
 #[test]
