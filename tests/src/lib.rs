@@ -1,1 +1,39 @@
-//! Support for the black-box tests.
+//! Support for the black-box tests: it starts the release binary as a user would, runs real clients
+//! against it, and knows nothing of the crates inside.
+//!
+//! With `LEVADA_TEST_NODE=kafka` the same suites run against a real Kafka, which shows that a suite asks
+//! for what Kafka does; checks that only Levada promises are then left out.
+
+pub mod corpus;
+pub mod journal;
+pub mod node;
+pub mod place;
+pub mod process;
+pub mod raw;
+pub mod tool;
+pub mod trace;
+
+pub use node::Node;
+pub use tool::Tool;
+
+use std::time::{Duration, Instant};
+
+/// Asks `question` until it has an answer. Panics, naming what was awaited, after `limit`.
+pub fn await_some<T>(what: &str, limit: Duration, mut question: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = question() {
+            return answer;
+        }
+        assert!(start.elapsed() < limit, "still waiting after {limit:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The seed of this run: `LEVADA_TEST_SEED`, or a new one. Printed, so that a failure can be repeated.
+pub fn seed() -> u64 {
+    let given = std::env::var("LEVADA_TEST_SEED").ok();
+    let seed = given.map_or_else(rand::random, |seed| seed.parse().expect("LEVADA_TEST_SEED is a number"));
+    println!("seed: LEVADA_TEST_SEED={seed}");
+    seed
+}

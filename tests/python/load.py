@@ -1,0 +1,76 @@
+"""Produces without end, through broker crashes, and writes down every acknowledgement.
+
+load.py BOOTSTRAP TOPIC PARTITIONS JOURNAL idempotent|plain. Prints the number of acknowledgements whenever it has
+grown. A line on standard input ends it: it then waits until everything has been delivered.
+"""
+
+import random
+import sys
+import threading
+
+from confluent_kafka import Producer
+
+bootstrap, topic, partitions, journal, kind = sys.argv[1:]
+partitions = int(partitions)
+producer = Producer(
+    {
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": kind == "idempotent",
+        "acks": "all" if kind == "idempotent" else "1",
+        "max.in.flight.requests.per.connection": 5,
+        "compression.type": random.choice(["none", "lz4", "zstd"]),
+        "linger.ms": 2,
+        "batch.num.messages": 50,
+        "message.timeout.ms": 300000 if kind == "idempotent" else 5000,
+        "reconnect.backoff.ms": 20,
+        "reconnect.backoff.max.ms": 100,
+        "retry.backoff.ms": 20,
+        "retry.backoff.max.ms": 100,
+        "queue.buffering.max.messages": 3000,
+        "log_level": 2,
+    }
+)
+acknowledged = open(journal, "w", buffering=1)
+count = 0
+stop = threading.Event()
+
+
+def delivered(partition, number):
+    def report(error, message):
+        global count
+        if error is None:
+            count += 1
+            acknowledged.write(f"{partition} {number} {message.offset()}\n")
+        elif kind == "idempotent":
+            print(f"failed: {error}", flush=True)
+            sys.exit(1)
+
+    return report
+
+
+def listen():
+    sys.stdin.readline()
+    stop.set()
+
+
+threading.Thread(target=listen, daemon=True).start()
+random.seed(7)
+number, reported = [0] * partitions, 0
+while not stop.is_set():
+    partition = random.randrange(partitions)
+    value = number[partition].to_bytes(8, "big") + random.randbytes(random.randrange(1000))
+    try:
+        producer.produce(
+            topic, value=value, partition=partition, on_delivery=delivered(partition, number[partition])
+        )
+        number[partition] += 1
+    except BufferError:
+        producer.poll(0.01)
+    producer.poll(0)
+    if count >= reported + 500:
+        reported = count
+        print(count, flush=True)
+left = producer.flush(120)
+acknowledged.close()
+assert left == 0, f"{left} records are still waiting"
+print(f"produced {sum(number)}", flush=True)

@@ -1,0 +1,309 @@
+//! One broker under test, on a data directory that outlives it: Levada, or a real Kafka.
+
+mod kafka;
+mod levada;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::{await_some, process};
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+
+/// A broker and its data directory. Dropping it kills the process and removes the directory.
+pub struct Node {
+    plan: Plan,
+    running: Option<Running>,
+    home: TempDir,
+}
+
+/// How to start the broker; the addresses stay the same over restarts.
+#[derive(Clone)]
+struct Plan {
+    kind: Kind,
+    options: Vec<(String, String)>,
+    kafka: SocketAddr,
+    http: SocketAddr,
+    /// A command that runs the broker as its child, such as a tracer.
+    wrapper: Vec<String>,
+}
+
+/// Which broker runs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Kind {
+    /// The release binary of this repository.
+    Levada,
+    /// Apache Kafka, as a reference.
+    Kafka,
+}
+
+impl Kind {
+    /// What this run of the suites tests.
+    pub fn under_test() -> Kind {
+        match std::env::var("LEVADA_TEST_NODE").as_deref() {
+            Err(_) | Ok("levada") => Kind::Levada,
+            Ok("kafka") => Kind::Kafka,
+            Ok(other) => panic!("LEVADA_TEST_NODE={other}: levada or kafka"),
+        }
+    }
+}
+
+struct Running {
+    child: Child,
+    /// What the broker has written to stderr.
+    talk: Arc<Mutex<String>>,
+}
+
+impl Node {
+    /// A node that is not started yet, on an empty directory and free ports.
+    pub fn new() -> Node {
+        Node::of(Kind::under_test())
+    }
+
+    /// A node of the given kind, whatever the suites run against.
+    pub fn of(kind: Kind) -> Node {
+        let home = tempfile::Builder::new().prefix("levada-test-").tempdir().expect("a temporary directory");
+        let plan =
+            Plan { kind, options: Vec::new(), kafka: free_port(), http: free_port(), wrapper: Vec::new() };
+        Node { plan, running: None, home }
+    }
+
+    /// A running node with default configuration.
+    pub fn started() -> Node {
+        let mut node = Node::new();
+        node.start();
+        node
+    }
+
+    /// Sets a configuration key, by Kafka's name, for the starts to come.
+    pub fn option(mut self, key: &str, value: &str) -> Node {
+        self.plan.options.push((key.to_string(), value.to_string()));
+        self
+    }
+
+    /// Starts the broker below another command, such as a tracer, from the next start on.
+    pub fn wrap(&mut self, command: &[&str]) {
+        self.plan.wrapper = command.iter().map(|word| (*word).to_string()).collect();
+    }
+
+    /// Starts the broker and returns when it says that it accepts connections.
+    pub fn start(&mut self) {
+        self.launch();
+        let ready = match self.plan.kind {
+            Kind::Levada => format!("listening on {}", self.plan.kafka),
+            Kind::Kafka => kafka::READY.to_string(),
+        };
+        await_some(&ready, START_LIMIT, || {
+            self.assert_running("start");
+            self.talk().lines().any(|line| line.contains(&ready)).then_some(())
+        });
+    }
+
+    /// Starts the broker and returns at once.
+    pub fn launch(&mut self) {
+        assert!(self.running.is_none(), "the node runs already");
+        let command = match self.plan.kind {
+            Kind::Levada => levada::command(&self.plan, &self.data()),
+            Kind::Kafka => kafka::command(&self.plan, self.home.path()),
+        };
+        self.running = Some(Running::launch(command, &self.plan.wrapper));
+    }
+
+    /// Stops the broker as an operator does, by SIGTERM, and waits for it.
+    pub fn stop(&mut self) -> ExitStatus {
+        let pid = self.pid();
+        process::signal(pid, Signal::TERM);
+        let status = self.wait();
+        let fine = status.success() || self.plan.kind == Kind::Kafka && status.code() == Some(143);
+        assert!(fine, "after SIGTERM: {status}\n{}", self.talk());
+        status
+    }
+
+    /// Ends the broker by SIGKILL, as a crash would.
+    pub fn kill(&mut self) {
+        let pid = self.pid();
+        process::signal(pid, Signal::KILL);
+        self.wait();
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let running = self.running.as_mut().expect("the node runs");
+        let status =
+            await_some("the end of the broker", STOP_LIMIT, || running.child.try_wait().expect("wait"));
+        if self.plan.kind == Kind::Levada {
+            let talk = self.talk();
+            assert!(!talk.contains("panicked"), "{talk}");
+        }
+        self.running = None;
+        status
+    }
+
+    /// Stops by SIGTERM and starts again, on the same addresses.
+    pub fn restart(&mut self) {
+        self.stop();
+        self.start();
+    }
+
+    /// Fails, with what the broker said, unless the broker still runs and has not panicked.
+    pub fn assert_running(&mut self, when: &str) {
+        let running = self.running.as_mut().expect("the node runs");
+        let ended = running.child.try_wait().expect("wait");
+        let talk = self.talk();
+        assert!(ended.is_none(), "{when}: the broker ended: {}\n{talk}", ended.unwrap_or_default());
+        assert!(!talk.contains("panicked"), "{when}: {talk}");
+    }
+
+    /// Which broker this is.
+    pub fn kind(&self) -> Kind {
+        self.plan.kind
+    }
+
+    /// The address for Kafka clients.
+    pub fn address(&self) -> SocketAddr {
+        self.plan.kafka
+    }
+
+    /// The address for Kafka clients, as they want it.
+    pub fn bootstrap(&self) -> String {
+        self.plan.kafka.to_string()
+    }
+
+    /// The address of `/healthz` and `/metrics`.
+    pub fn http_address(&self) -> SocketAddr {
+        self.plan.http
+    }
+
+    /// The directory of the logs.
+    pub fn data(&self) -> PathBuf {
+        self.home.path().join("data")
+    }
+
+    /// A directory for the test's own files.
+    pub fn scratch(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// The broker itself, even below a wrapper.
+    pub fn pid(&self) -> u32 {
+        let child = self.running.as_ref().expect("the node runs").child.id();
+        if self.plan.wrapper.is_empty() {
+            return child;
+        }
+        let children = format!("/proc/{child}/task/{child}/children");
+        await_some("the wrapped broker", START_LIMIT, || {
+            fs::read_to_string(&children).ok()?.split_whitespace().next()?.parse().ok()
+        })
+    }
+
+    /// What the broker has written to stderr since its start.
+    pub fn talk(&self) -> String {
+        let talk = self.running.as_ref().map(|running| running.talk.lock().expect("no panic").clone());
+        talk.unwrap_or_default()
+    }
+
+    /// GET over HTTP: status and body.
+    pub fn http(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.plan.http).expect("the HTTP address accepts");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: levada\r\nConnection: close\r\n\r\n")
+            .expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+        (status, body.to_string())
+    }
+
+    /// Every sample of `/metrics`: name with labels, and value.
+    pub fn metrics(&self) -> Vec<(String, f64)> {
+        let (status, body) = self.http("/metrics");
+        assert_eq!(status, 200, "{body}");
+        let samples = body.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        samples
+            .map(|line| {
+                let (name, value) = line.rsplit_once(' ').expect("a sample has a value");
+                (name.to_string(), value.parse().expect("a value is a number"))
+            })
+            .collect()
+    }
+
+    /// The time from the launch to the first connection that is accepted and answered.
+    pub fn time_to_answer(&mut self) -> Duration {
+        let start = Instant::now();
+        self.launch();
+        loop {
+            if let Ok(mut connection) = crate::raw::Connection::try_open(self.address())
+                && connection.try_call(&crate::raw::api_versions(0)).is_ok()
+            {
+                return start.elapsed();
+            }
+            assert!(start.elapsed() < START_LIMIT, "no answer: {}", self.talk());
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    }
+}
+
+impl Default for Node {
+    fn default() -> Node {
+        Node::new()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.running.is_some() {
+            eprintln!("---- the broker said:\n{}----", self.talk());
+        }
+        if self.running.is_some() {
+            // A wrapper would leave the broker behind.
+            process::signal(self.pid(), Signal::KILL);
+        }
+    }
+}
+
+impl Running {
+    fn launch(command: Command, wrapper: &[String]) -> Running {
+        let mut wrapped = match wrapper {
+            [] => command,
+            [program, arguments @ ..] => {
+                let mut outer = Command::new(program);
+                outer.args(arguments).arg(command.get_program()).args(command.get_args());
+                outer
+            }
+        };
+        wrapped.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = wrapped.spawn().expect("the broker starts");
+        let stderr = child.stderr.take().expect("stderr was asked for");
+        let talk = Arc::new(Mutex::new(String::new()));
+        let record = Arc::clone(&talk);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                record.lock().expect("no panic").push_str(&(line + "\n"));
+            }
+        });
+        Running { child, talk }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only when the process has ended already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port of the loopback address that nobody listens on.
+fn free_port() -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("a bound socket has an address")
+}

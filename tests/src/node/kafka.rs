@@ -1,0 +1,58 @@
+//! The command that starts a real Kafka with one node, after formatting its directory.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{Plan, free_port};
+use crate::{Tool, place};
+
+/// A line with this text says that the broker accepts connections.
+pub(super) const READY: &str = "Kafka Server started";
+
+const LOGGING: &str = r#"<Configuration status="ERROR">
+  <Appenders>
+    <Console name="stderr" target="SYSTEM_ERR"><PatternLayout pattern="%p %c: %m%n"/></Console>
+  </Appenders>
+  <Loggers>
+    <Root level="ERROR"><AppenderRef ref="stderr"/></Root>
+    <Logger name="kafka.server.KafkaRaftServer" level="INFO"/>
+  </Loggers>
+</Configuration>
+"#;
+
+pub(super) fn command(plan: &Plan, home: &Path) -> Command {
+    let properties = home.join("server.properties");
+    let logging = home.join("log4j2.xml");
+    if !properties.exists() {
+        fs::write(&logging, LOGGING).expect("a logging configuration");
+        fs::write(&properties, configuration(plan, home)).expect("a configuration");
+        let mut format = Tool::java("kafka.tools.StorageTool");
+        format.args(["format", "--cluster-id", "bGV2YWRhLXRlc3RzLTAwMA", "--config"]);
+        format.arg(properties.display().to_string()).run();
+    }
+    let mut command = Command::new("java");
+    command.args(["-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
+    command.arg(format!("-Dlog4j2.configurationFile={}", logging.display()));
+    command.arg("-cp").arg(place::class_path()).arg("kafka.Kafka").arg(properties);
+    command
+}
+
+fn configuration(plan: &Plan, home: &Path) -> String {
+    let controller = free_port();
+    let mut lines = vec![
+        "process.roles=broker,controller".to_string(),
+        "node.id=1".to_string(),
+        format!("controller.quorum.voters=1@{controller}"),
+        "controller.listener.names=CONTROLLER".to_string(),
+        format!("listeners=PLAINTEXT://{},CONTROLLER://{controller}", plan.kafka),
+        format!("log.dirs={}", home.join("data").display()),
+        "offsets.topic.replication.factor=1".to_string(),
+        "transaction.state.log.replication.factor=1".to_string(),
+        "transaction.state.log.min.isr=1".to_string(),
+        "group.initial.rebalance.delay.ms=0".to_string(),
+    ];
+    let kafkas_own = plan.options.iter().filter(|(key, _)| !key.starts_with("levada."));
+    lines.extend(kafkas_own.map(|(key, value)| format!("{key}={value}")));
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,24 @@
+//! The command that starts the release binary.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::Plan;
+use crate::place;
+
+pub(super) fn command(plan: &Plan, data: &Path) -> Command {
+    let mut command = Command::new(place::binary());
+    command.arg("serve");
+    let own = [
+        ("listeners", format!("PLAINTEXT://{}", plan.kafka)),
+        ("levada.http.listen", plan.http.to_string()),
+        ("log.dirs", data.display().to_string()),
+    ];
+    for (key, value) in own {
+        command.arg("-o").arg(format!("{key}={value}"));
+    }
+    for (key, value) in &plan.options {
+        command.arg("-o").arg(format!("{key}={value}"));
+    }
+    command
+}

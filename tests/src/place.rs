@@ -1,0 +1,42 @@
+//! Where the binary, the clients and the scripts lie.
+
+use std::path::{Path, PathBuf};
+
+/// The release binary: `LEVADA_BIN`, or where `cargo build --release` puts it.
+pub fn binary() -> PathBuf {
+    let given = std::env::var_os("LEVADA_BIN").map(PathBuf::from);
+    let path = given.unwrap_or_else(|| target().join("release/levada"));
+    assert!(path.exists(), "{} is missing: cargo build --release", path.display());
+    path
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lies one level below the root")
+}
+
+/// A class path with every Java client and tool.
+pub fn class_path() -> String {
+    format!("{}/*", installed("kafka/libs").display())
+}
+
+/// The Python that has the clients.
+pub fn python() -> PathBuf {
+    installed("python").join("bin/python")
+}
+
+/// A script below `tests/python`.
+pub fn script(name: &str) -> PathBuf {
+    root().join("tests/python").join(name)
+}
+
+fn installed(name: &str) -> PathBuf {
+    let given = std::env::var_os("LEVADA_TEST_CACHE").map(PathBuf::from);
+    let home = || Path::new(&std::env::var_os("HOME").expect("HOME is set")).join(".cache/levada-test");
+    let path = given.unwrap_or_else(home).join(name);
+    assert!(path.exists(), "{} is missing: cargo xtask deps", path.display());
+    path
+}

@@ -1,0 +1,38 @@
+//! What the kernel says about a process.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal};
+
+/// Sends a signal to a process that the caller has started and not yet waited for.
+pub fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid.cast_signed()).expect("a child has a pid");
+    rustix::process::kill_process(pid, signal).expect("the process is ours");
+}
+
+/// Memory in use, in bytes.
+pub fn resident_bytes(pid: u32) -> u64 {
+    status_bytes(pid, "VmRSS:")
+}
+
+/// The most memory that was ever in use, in bytes.
+pub fn peak_bytes(pid: u32) -> u64 {
+    status_bytes(pid, "VmHWM:")
+}
+
+fn status_bytes(pid: u32, key: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
+    let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("the kernel reports memory");
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("memory is a number of kB");
+    kilobytes * 1024
+}
+
+/// Processor time used by all threads so far, in nanoseconds.
+pub fn cpu_ns(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs");
+    let spent = |task: std::io::Result<fs::DirEntry>| -> Option<u64> {
+        let schedstat = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        schedstat.split_whitespace().next()?.parse().ok()
+    };
+    tasks.filter_map(spent).sum()
+}

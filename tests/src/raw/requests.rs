@@ -1,0 +1,118 @@
+//! One valid request of each kind, encoded field by field.
+
+use super::{Batch, Encoder};
+
+/// The number of an API.
+pub type ApiKey = i16;
+
+/// Header versions 1 (plain) and 2 (with tagged fields), correlation id 7.
+fn head(api: ApiKey, version: i16) -> Encoder {
+    Encoder::default().i16(api).i16(version).i32(7).string("raw")
+}
+
+fn flexible_head(api: ApiKey, version: i16) -> Encoder {
+    head(api, version).varint(0)
+}
+
+/// ApiVersions without a body: versions 0 to 2.
+pub fn api_versions(version: i16) -> Vec<u8> {
+    head(18, version).done()
+}
+
+/// ApiVersions of a version from the future.
+pub fn future_api_versions() -> Vec<u8> {
+    flexible_head(18, 99).compact_string("raw").compact_string("1.0").varint(0).done()
+}
+
+/// Metadata 4 of one topic.
+pub fn metadata(topic: &str, create: bool) -> Vec<u8> {
+    head(3, 4).i32(1).string(topic).i8(i8::from(create)).done()
+}
+
+/// Produce 8 of one batch to partition 0.
+pub fn produce(topic: &str, acks: i16, batch: &[u8]) -> Vec<u8> {
+    let request = head(0, 8).i16(-1).i16(acks).i32(5_000);
+    request.i32(1).string(topic).i32(1).i32(0).bytes(batch).done()
+}
+
+/// Fetch 11 of partition 0, which does not wait.
+pub fn fetch(topic: &str, offset: i64, max_bytes: i32) -> Vec<u8> {
+    let request = head(1, 11).i32(-1).i32(0).i32(1).i32(max_bytes).i8(0).i32(0).i32(-1);
+    let partition = request.i32(1).string(topic).i32(1).i32(0).i32(-1).i64(offset).i64(-1).i32(max_bytes);
+    partition.i32(0).string("").done()
+}
+
+/// ListOffsets 1 for the end of partition 0.
+pub fn list_end_offset(topic: &str) -> Vec<u8> {
+    head(2, 1).i32(-1).i32(1).string(topic).i32(1).i32(0).i64(-1).done()
+}
+
+/// Valid requests of every API that a broker without security serves, in old and in flexible versions.
+pub fn samples(topic: &str) -> Vec<Vec<u8>> {
+    let batch = Batch::of(&[b"one", b"two", b"three"]).encode();
+    let mut samples = vec![
+        api_versions(0),
+        flexible_head(18, 3).compact_string("raw").compact_string("1.0").varint(0).done(),
+        metadata(topic, false),
+        flexible_head(3, 12)
+            .varint(2)
+            .raw(&[0; 16])
+            .compact_string(topic)
+            .varint(0)
+            .i8(0)
+            .i8(0)
+            .varint(0)
+            .done(),
+        produce(topic, 1, &batch),
+        produce(topic, -1, &batch),
+        flexible_produce(topic, &batch),
+        fetch(topic, 0, 1 << 20),
+        flexible_fetch(topic),
+        list_end_offset(topic),
+        flexible_head(22, 4).varint(0).i32(60_000).i64(-1).i16(-1).varint(0).done(),
+        head(23, 2).i32(1).string(topic).i32(1).i32(0).i32(-1).i32(0).done(),
+        flexible_head(60, 0).i8(0).varint(0).done(),
+        head(32, 1).i32(1).i8(2).string(topic).i32(-1).i8(1).done(),
+    ];
+    samples.extend(administration());
+    samples.extend(group());
+    samples
+}
+
+fn flexible_produce(topic: &str, batch: &[u8]) -> Vec<u8> {
+    let request = flexible_head(0, 9).varint(0).i16(1).i32(5_000).varint(2).compact_string(topic);
+    let length = u32::try_from(batch.len()).expect("a small batch");
+    request.varint(2).i32(0).varint(length + 1).raw(batch).varint(0).varint(0).varint(0).done()
+}
+
+fn flexible_fetch(topic: &str) -> Vec<u8> {
+    let request = flexible_head(1, 12).i32(-1).i32(0).i32(1).i32(1 << 20).i8(0).i32(0).i32(-1);
+    let partition = request.varint(2).compact_string(topic).varint(2).i32(0).i32(-1).i64(0).i32(-1).i64(-1);
+    let partition = partition.i32(1 << 20).varint(0).varint(0);
+    partition.varint(1).compact_string("").varint(0).done()
+}
+
+fn administration() -> [Vec<u8>; 4] {
+    [
+        // Only validated, so that ten thousand of them leave no topics behind.
+        head(19, 2).i32(1).string("hostile").i32(1).i16(1).i32(0).i32(0).i32(1_000).i8(1).done(),
+        head(20, 1).i32(1).string("nothing-of-that-name").i32(1_000).done(),
+        head(37, 0).i32(1).string("nothing-of-that-name").i32(2).i32(-1).i32(1_000).i8(1).done(),
+        head(42, 0).i32(1).string("nothing-of-that-name").done(),
+    ]
+}
+
+fn group() -> [Vec<u8>; 9] {
+    let group = "hostile-group";
+    [
+        head(10, 1).string(group).i8(0).done(),
+        flexible_head(10, 4).i8(0).varint(2).compact_string(group).varint(0).done(),
+        head(11, 5).string(group).i32(6_000).i32(6_000).string("").i16(-1).string("consumer").i32(0).done(),
+        head(14, 3).string(group).i32(1).string("nobody").i16(-1).i32(0).done(),
+        head(12, 3).string(group).i32(1).string("nobody").i16(-1).done(),
+        head(13, 1).string(group).string("nobody").done(),
+        head(8, 3).string(group).i32(-1).string("").i64(-1).i32(0).done(),
+        head(9, 3).string(group).i32(-1).done(),
+        head(15, 0).i32(1).string(group).done(),
+    ]
+}

@@ -1,0 +1,206 @@
+//! Runs other people's programs: kcat, the Java tools, Python scripts. A program that fails or outlives
+//! its deadline fails the test and shows what it said.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::{await_some, place};
+
+/// A program to be run.
+pub struct Tool {
+    command: Command,
+    name: String,
+    limit: Duration,
+    stdin: Stdio,
+    stdout: Option<File>,
+}
+
+/// What a program said.
+#[derive(Debug)]
+pub struct Said {
+    /// Empty if it went to a file.
+    pub stdout: String,
+    /// Diagnostics.
+    pub stderr: String,
+}
+
+impl Tool {
+    /// The main class of one of the Java tools.
+    pub fn java(class: &str) -> Tool {
+        let mut command = Command::new("java");
+        command.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]);
+        command.arg(place::class_path()).arg(class);
+        Tool::new(command, class.rsplit('.').next().unwrap_or(class))
+    }
+
+    /// A script of `tests/python`.
+    pub fn python(script: &str) -> Tool {
+        let mut command = Command::new(place::python());
+        command.arg("-B").arg(place::script(script)).env("PYTHONUNBUFFERED", "1");
+        Tool::new(command, script)
+    }
+
+    /// kcat.
+    pub fn kcat() -> Tool {
+        Tool::new(Command::new("kcat"), "kcat")
+    }
+
+    /// The binary under test.
+    pub fn levada() -> Tool {
+        Tool::new(Command::new(place::binary()), "levada")
+    }
+
+    fn new(command: Command, name: &str) -> Tool {
+        let limit = Duration::from_secs(180);
+        Tool { command, name: name.to_string(), limit, stdin: Stdio::null(), stdout: None }
+    }
+
+    /// Adds an argument.
+    pub fn arg(&mut self, argument: impl AsRef<str>) -> &mut Tool {
+        self.command.arg(argument.as_ref());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<const N: usize>(&mut self, arguments: [&str; N]) -> &mut Tool {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Reads standard input from a file.
+    pub fn stdin(&mut self, path: &Path) -> &mut Tool {
+        self.stdin = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).into();
+        self
+    }
+
+    /// Writes standard output to a file.
+    pub fn stdout(&mut self, path: &Path) -> &mut Tool {
+        let file = File::create(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        self.stdout = Some(file);
+        self
+    }
+
+    /// Runs to the end; fails the test if the program does.
+    pub fn run(&mut self) -> Said {
+        let (code, said) = self.outcome();
+        assert_eq!(code, Some(0), "{}:\n{}\n{}", self.name, said.stdout, said.stderr);
+        said
+    }
+
+    /// Runs to the end; the exit code, whatever it is, and what was said.
+    pub fn outcome(&mut self) -> (Option<i32>, Said) {
+        let stdin = std::mem::replace(&mut self.stdin, Stdio::null());
+        let stdout = self.stdout.take().map_or_else(Stdio::piped, Stdio::from);
+        self.command.stdin(stdin).stdout(stdout).stderr(Stdio::piped());
+        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        let stdout = child.stdout.take().map(collect);
+        let stderr = child.stderr.take().map(collect);
+        let text = |reader: Option<JoinHandle<String>>| {
+            reader.map(|reader| reader.join().expect("no panic")).unwrap_or_default()
+        };
+        let ended = std::time::Instant::now() + self.limit;
+        let status = loop {
+            match child.try_wait().expect("wait") {
+                Some(status) => break Some(status),
+                None if std::time::Instant::now() > ended => break None,
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        };
+        if status.is_none() {
+            // Fails only when the process has ended this instant.
+            let _ = child.kill();
+            child.wait().expect("wait");
+        }
+        let said = Said { stdout: text(stdout), stderr: text(stderr) };
+        let Some(status) = status else {
+            panic!("{} still ran after {:?}:\n{}\n{}", self.name, self.limit, said.stdout, said.stderr)
+        };
+        (status.code(), said)
+    }
+
+    /// Starts the program, to be talked to line by line.
+    pub fn spawn(&mut self) -> Conversation {
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().expect("stdout was asked for");
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Conversation { child, stdin, lines, name: self.name.clone() }
+    }
+}
+
+fn collect(mut source: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        source.read_to_end(&mut bytes).expect("a pipe can be read");
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// A program that runs beside the test. Dropping it kills it.
+pub struct Conversation {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    name: String,
+}
+
+impl Conversation {
+    /// The next line it prints; fails the test if none comes in time.
+    pub fn line(&mut self, limit: Duration) -> String {
+        match self.lines.recv_timeout(limit) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => panic!("{} said nothing for {limit:?}", self.name),
+            Err(RecvTimeoutError::Disconnected) => panic!("{} has ended", self.name),
+        }
+    }
+
+    /// A line that has been printed already, if any.
+    pub fn line_now(&mut self) -> Option<String> {
+        self.lines.try_recv().ok()
+    }
+
+    /// Says a line.
+    pub fn say(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{}: {error}", self.name));
+    }
+
+    /// Waits until it ends by itself, which must be well.
+    pub fn finish(mut self, limit: Duration) -> Vec<String> {
+        self.stdin = None;
+        let status = await_some(&self.name, limit, || self.child.try_wait().expect("wait"));
+        assert!(status.success(), "{}: {status}", self.name);
+        let mut lines = Vec::new();
+        while let Ok(line) = self.lines.recv() {
+            lines.push(line);
+        }
+        lines
+    }
+
+    /// Kills it, without a chance to say goodbye.
+    pub fn kill(mut self) {
+        self.child.kill().expect("the process is ours");
+        self.child.wait().expect("wait");
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        // Both fail only when the process has ended already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

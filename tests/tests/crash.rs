@@ -1,0 +1,81 @@
+//! kill -9 during a produce load, again and again: what was acknowledged stays, and an idempotent producer
+//! goes on as if nothing had happened.
+
+use std::path::Path;
+use std::time::Duration;
+
+use levada_tests::node::Kind;
+use levada_tests::{Node, Tool, journal, seed};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+const PARTITIONS: &str = "4";
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn complaints(node: &Node, topic: &str, acknowledged: &Path, idempotent: bool) -> Vec<String> {
+    let found = node.scratch().join(format!("{topic}-found"));
+    Tool::python("journal.py").args([&node.bootstrap(), topic, PARTITIONS]).stdout(&found).run();
+    let (acknowledged, log) = (journal::read(acknowledged), journal::read(&found));
+    println!("{topic}: {} acknowledged, {} in the log", acknowledged.len(), log.len());
+    assert!(!acknowledged.is_empty());
+    let mut complaints = journal::lost(&acknowledged, &log);
+    if idempotent {
+        complaints.extend(journal::disorder(&log));
+        assert_eq!(acknowledged.len(), log.len(), "in the end everything was acknowledged");
+    }
+    complaints
+}
+
+#[test]
+fn twenty_crashes_under_load() {
+    let mut node = Node::new().option("log.segment.bytes", "1048576");
+    let mut random = StdRng::seed_from_u64(seed());
+    // A real Kafka takes seconds to come back; as a reference a few rounds do.
+    let rounds = if node.kind() == Kind::Levada { 20 } else { 3 };
+    node.start();
+    let topics = ["idempotent", "plain"];
+    for topic in topics {
+        Tool::python("topics.py").args([&node.bootstrap(), topic, PARTITIONS]).run();
+    }
+    let journal = |topic: &str| node.scratch().join(format!("{topic}-acknowledged"));
+    let journals = topics.map(journal);
+    let mut loads: Vec<_> = topics
+        .iter()
+        .zip(&journals)
+        .map(|(topic, journal)| {
+            let mut tool = Tool::python("load.py");
+            tool.args([&node.bootstrap(), topic, PARTITIONS, &journal.display().to_string(), topic]);
+            tool.spawn()
+        })
+        .collect();
+    for _ in 0..rounds {
+        // Both make progress, then at any moment the broker dies.
+        for load in &mut loads {
+            while load.line_now().is_some() {}
+            let line = load.line(LIMIT);
+            assert!(line.parse::<u64>().is_ok(), "{line}");
+        }
+        std::thread::sleep(Duration::from_micros(random.random_range(0..60_000)));
+        node.kill();
+        node.start();
+    }
+    for load in &mut loads {
+        load.say("stop");
+    }
+    for load in loads {
+        load.finish(Duration::from_secs(150));
+    }
+    node.assert_running("after the load");
+    let found: Vec<String> = topics
+        .iter()
+        .zip(&journals)
+        .flat_map(|(topic, journal)| complaints(&node, topic, journal, *topic == "idempotent"))
+        .collect();
+    assert!(
+        found.is_empty(),
+        "{} complaints, first:\n{}",
+        found.len(),
+        found[..found.len().min(10)].join("\n")
+    );
+    node.stop();
+}

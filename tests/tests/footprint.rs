@@ -1,0 +1,77 @@
+//! It starts in an instant and idles at next to nothing. Prints the figures; the best of a few tries counts,
+//! because other processes can only make them worse.
+
+use std::time::{Duration, Instant};
+
+use levada_tests::node::Kind;
+use levada_tests::{Node, Tool, process};
+
+const TRIES: usize = 5;
+
+fn best_start(node: &mut Node, limit: Duration) -> Duration {
+    let mut best = Duration::MAX;
+    for _ in 0..TRIES {
+        best = best.min(node.time_to_answer());
+        node.stop();
+        if best < limit {
+            break;
+        }
+    }
+    best
+}
+
+#[test]
+fn starts_and_idles_cheaply() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: a promise of Levada's alone");
+        return;
+    }
+    let limit = Duration::from_millis(50);
+    let mut best = Duration::MAX;
+    for _ in 0..TRIES {
+        // Each try needs a directory that is really empty.
+        let mut node = Node::new();
+        best = best.min(node.time_to_answer());
+        if best < limit {
+            break;
+        }
+    }
+    println!("start to first answer, empty directory: {best:.1?} (limit {limit:?})");
+    assert!(best < limit, "{best:?}");
+
+    let mut node = Node::started();
+    Tool::python("topics.py").args([&node.bootstrap(), "many", "1000"]).run();
+    node.stop();
+    let limit = Duration::from_millis(200);
+    let best = best_start(&mut node, limit);
+    println!("start to first answer, 1000 partitions: {best:.1?} (limit {limit:?})");
+    assert!(best < limit, "{best:?}");
+}
+
+#[test]
+fn idles_at_nearly_nothing() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: a promise of Levada's alone");
+        return;
+    }
+    let mut node = Node::started();
+    Tool::python("topics.py").args([&node.bootstrap(), "some", "10"]).run();
+    Tool::python("fill.py").args([&node.bootstrap(), "some", "10", "0", "100"]).run();
+    let (mut best_share, window) = (f64::MAX, Duration::from_secs(2));
+    for _ in 0..TRIES {
+        let (start, before) = (Instant::now(), process::cpu_ns(node.pid()));
+        std::thread::sleep(window);
+        let spent = process::cpu_ns(node.pid()) - before;
+        best_share = best_share.min(spent as f64 / start.elapsed().as_nanos() as f64);
+        if best_share < 0.005 {
+            break;
+        }
+    }
+    let resident = process::resident_bytes(node.pid());
+    println!("idle: {:.3} % of a core, {:.1} MB resident", best_share * 100.0, resident as f64 / 1e6);
+    assert!(best_share < 0.005, "{best_share}");
+    assert!(resident < 30 << 20, "{resident}");
+    let (status, body) = node.http("/healthz");
+    assert_eq!(status, 200, "{body}");
+    node.stop();
+}
