@@ -9,7 +9,7 @@ use super::shape::is_test_item;
 use super::{Complaint, Source};
 
 /// Names (or endings) of files on disk, as string literals of the code spell them.
-const FILES: [&str; 15] = [
+const FILES: [&str; 14] = [
     ".index",
     ".kafka_cleanshutdown",
     ".log",
@@ -18,7 +18,6 @@ const FILES: [&str; 15] = [
     ".txnindex",
     "__cluster_metadata",
     "__consumer_offsets",
-    "__transaction_state",
     "leader-epoch-checkpoint",
     "log-start-offset-checkpoint",
     "meta.properties",
@@ -61,9 +60,12 @@ struct Literals {
 
 impl Literals {
     fn literal(&mut self, line: usize, text: &str) {
-        // ".log" is also the end of ordinary words, so only a literal that ends like a file name counts.
-        let named =
-            |name: &&&'static str| text.ends_with(**name) || name.starts_with("__") && text.contains(**name);
+        let named = |name: &&&'static str| {
+            let before = text.strip_suffix(**name).map(|stem| stem.chars().last());
+            let extension = before.is_some_and(|last| last.is_none_or(|c| c == '}' || c.is_ascii_digit()));
+            let file = name.starts_with('.') && extension;
+            file || !name.starts_with('.') && text.contains(**name)
+        };
         self.found.extend(FILES.iter().find(named).map(|name| (line, *name)));
     }
 

@@ -197,5 +197,6 @@ fn files_on_disk_have_a_page() {
     assert_eq!(complaints(&[code, ("docs/format/time.md", "`.timeindex`\n")]), Vec::<String>::new());
     refused("crates/broker/src/a.rs", "//! A.\nconst A: &str = \"__consumer_offsets\";\n", 2, "docs/format");
     accepted("crates/log/src/a/tests.rs", code.1);
+    accepted("crates/broker/src/a.rs", "//! A.\nconst A: &str = \"max.bytes.between.snapshot\";\n");
     accepted("crates/log/src/a.rs", "//! A.\n/// Ends in \".log\".\nconst A: &str = \"blog\";\n");
 }
