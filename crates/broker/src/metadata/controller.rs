@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use super::image::ResourceKind;
 use super::records::Record;
 
-pub use self::configs::{AlterConfig, ConfigChange, alter_configs, replace_configs};
+pub use self::configs::{AlterConfig, ConfigChange, NewValue, alter_configs, replace_configs};
 pub use self::names::{METADATA_TOPIC, check_topic_name, is_internal};
 pub use self::nodes::{Node, start_node, stop_node};
 pub use self::partitions::{MorePartitions, create_partitions};
@@ -76,6 +76,8 @@ pub enum Reason {
     InvalidReplicaAssignment,
     /// A configuration key or value is not allowed.
     InvalidConfig,
+    /// More than the broker allows.
+    PolicyViolation,
     /// The request contradicts itself.
     InvalidRequest,
     /// No topic of that name.

@@ -7,7 +7,7 @@
 mod brokers;
 mod replay;
 #[cfg(test)]
-mod tests;
+pub(in crate::metadata) mod tests;
 mod topics;
 
 use std::collections::BTreeMap;

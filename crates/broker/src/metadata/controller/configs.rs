@@ -45,11 +45,14 @@ pub fn alter_configs(
     })
 }
 
+/// A key and the value it shall have, `None` for its default.
+pub type NewValue = (String, Option<String>);
+
 /// Replaces everything set on a resource; outcomes are in the order of `configs`.
 /// For "validate only", drop the records.
 pub fn replace_configs(
     image: &Image,
-    configs: &[(ConfigResource, Vec<(String, Option<String>)>)],
+    configs: &[(ConfigResource, Vec<NewValue>)],
     rules: &dyn ConfigRules,
 ) -> Decision<Vec<Result<(), Refusal>>> {
     each_resource(configs, |resource, configs| {
@@ -114,6 +117,39 @@ fn changed(
     Ok(Some(list.join(",")))
 }
 
+/// The longest value, in bytes.
+const MAX_VALUE_LEN: usize = 32_767;
+
+fn check_sizes(altered: &BTreeMap<String, Option<String>>) -> Result<(), Refusal> {
+    if altered.values().flatten().all(|value| value.len() <= MAX_VALUE_LEN) {
+        return Ok(());
+    }
+    let message = format!(
+        "The configuration value cannot be added because it exceeds the maximum value size of {MAX_VALUE_LEN} \
+         bytes."
+    );
+    Err(Refusal::new(Reason::InvalidConfig, message))
+}
+
+/// Where eligible leaders are recorded, every broker must mean the same by "enough replicas in sync".
+fn check_min_insync_replicas(
+    image: &Image,
+    resource: &ConfigResource,
+    altered: &BTreeMap<String, Option<String>>,
+) -> Result<(), Refusal> {
+    let recorded = image.features().get("eligible.leader.replicas.version").is_some_and(|level| *level > 0);
+    let message = match altered.get("min.insync.replicas") {
+        _ if !recorded || resource.kind != ResourceKind::Broker => return Ok(()),
+        None => return Ok(()),
+        Some(Some(_)) if resource.name.is_empty() => return Ok(()),
+        Some(None) if resource.name.is_empty() => {
+            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+        }
+        Some(_) => "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+    };
+    Err(Refusal::new(Reason::InvalidConfig, message))
+}
+
 fn check(
     image: &Image,
     resource: &ConfigResource,
@@ -128,6 +164,8 @@ fn check(
             None => drop(all.remove(key)),
         }
     }
+    check_sizes(&altered)?;
+    check_min_insync_replicas(image, resource, &altered)?;
     rules.check(resource.kind, &all).map_err(|message| Refusal::new(Reason::InvalidConfig, message))?;
     if resource.kind == ResourceKind::Topic && image.topic(&resource.name).is_none() {
         let message = format!("The topic '{}' does not exist.", resource.name);

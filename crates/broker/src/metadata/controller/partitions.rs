@@ -28,6 +28,11 @@ pub fn create_partitions(
     topics: &[MorePartitions],
 ) -> Decision<Vec<(String, Result<(), Refusal>)>> {
     let repeated = duplicates(topics.iter().map(|topic| &*topic.topic));
+    let additional = topics.iter().map(|topic| {
+        let present = image.topic(&topic.topic).map_or(0, |topic| topic.partition_count());
+        usize::try_from(topic.count).unwrap_or(0).saturating_sub(present)
+    });
+    let too_many = check_total(additional);
     let mut decision = Decision::nothing(Vec::new());
     for (position, topic) in topics.iter().enumerate() {
         if topics[..position].iter().any(|earlier| earlier.topic == topic.topic) {
@@ -35,6 +40,8 @@ pub fn create_partitions(
         }
         let outcome = if repeated.contains(&*topic.topic) {
             Err(Refusal::new(Reason::InvalidRequest, "Duplicate topic name."))
+        } else if let Err(refusal) = &too_many {
+            Err(refusal.clone())
         } else {
             add_partitions(image, topic).map(|records| decision.records.extend(records))
         };
@@ -83,6 +90,17 @@ fn add_partitions(image: &Image, request: &MorePartitions) -> Result<Vec<Record>
     Ok(records.map(|(index, placement)| placement.into_record(image, topic.id(), index)).collect())
 }
 
+/// The most partitions that one request may ask for.
+const MAX_PARTITIONS_PER_REQUEST: usize = 10_000;
+
+/// Refuses a request for so many partitions that it would not fit into one change.
+pub(super) fn check_total(partitions: impl Iterator<Item = usize>) -> Result<(), Refusal> {
+    if partitions.fold(0, usize::saturating_add) <= MAX_PARTITIONS_PER_REQUEST {
+        return Ok(());
+    }
+    Err(Refusal::new(Reason::PolicyViolation, "Excessively large number of partitions per request."))
+}
+
 /// Where the replicas of a new partition are, and which of them are in sync from the start.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Placement {
@@ -124,11 +142,12 @@ impl fmt::Display for NoPlace {
                     "Invalid replication factor {factor}: the replication factor must be positive."
                 )
             }
-            Self::AllFenced => formatter.write_str("All brokers are currently fenced."),
+            Self::AllFenced => formatter
+                .write_str("All brokers are currently fenced, or have all their log directories cordoned."),
             Self::TooFewBrokers { factor, brokers } => write!(
                 formatter,
                 "The target replication factor of {factor} cannot be reached because only {brokers} \
-                 broker(s) are registered."
+                 broker(s) are registered or some brokers have all their log directories cordoned."
             ),
         }
     }

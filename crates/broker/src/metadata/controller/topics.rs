@@ -1,11 +1,11 @@
 //! Creating and deleting topics.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use levada_wire::primitives::Uuid;
 
 use super::names::{METADATA_TOPIC, can_collide, check_topic_name, collide};
-use super::partitions::{Placement, place, place_manually};
+use super::partitions::{Placement, check_total, place, place_manually};
 use super::{ConfigRules, Decision, Reason, Refusal};
 use crate::metadata::image::{Image, ResourceKind};
 use crate::metadata::records::{ConfigRecord, Record, RemoveTopicRecord, TopicRecord};
@@ -61,6 +61,15 @@ pub fn create_topics(
 ) -> Decision<Vec<Result<CreatedTopic, Refusal>>> {
     let mut records = Vec::new();
     let names = duplicates(topics.iter().map(|topic| &*topic.name));
+    let too_many =
+        check_total(topics.iter().map(|topic| match (topic.assignments.len(), topic.partitions) {
+            (0, -1) => usize::try_from(rules.default_partitions).unwrap_or(0),
+            (0, partitions) => usize::try_from(partitions).unwrap_or(0),
+            (assigned, _) => assigned,
+        }));
+    if let Err(refusal) = too_many {
+        return Decision::nothing(topics.iter().map(|_| Err(refusal.clone())).collect());
+    }
     let outcome = topics
         .iter()
         .map(|topic| {
@@ -83,11 +92,11 @@ fn check_new_name(image: &Image, name: &str) -> Result<(), Refusal> {
     if image.topic(name).is_some() {
         return Err(Refusal::new(Reason::TopicExists, format!("Topic '{name}' already exists.")));
     }
-    if can_collide(name) {
-        if let Some(other) = image.topics().iter().find(|other| collide(other.name(), name)) {
-            let message = format!("Topic '{name}' collides with existing topic: {}", other.name());
-            return Err(Refusal::new(Reason::InvalidTopic, message));
-        }
+    let mut colliding =
+        image.topics().iter().filter(|other| can_collide(name) && collide(other.name(), name));
+    if let Some(other) = colliding.next() {
+        let message = format!("Topic '{name}' collides with existing topic: {}", other.name());
+        return Err(Refusal::new(Reason::InvalidTopic, message));
     }
     Ok(())
 }
@@ -228,7 +237,6 @@ pub fn delete_topics(
     let repeated = duplicates(keys);
     // A name and an id may mean the same topic: the one that comes later is refused.
     let mut taken: HashSet<Uuid> = HashSet::new();
-    let mut reported = BTreeSet::new();
     let mut decision = Decision::nothing(Vec::new());
     // Ids come first, as in Kafka, so that it is the name that is refused.
     let (by_id, by_name): (Vec<&TopicKey>, Vec<&TopicKey>) = keys.iter().partition(|key| key.name.is_none());
@@ -249,10 +257,9 @@ pub fn delete_topics(
         outcomes.insert(key, outcome);
     }
     for key in keys {
-        if reported.insert(key) {
-            if let Some(outcome) = outcomes.remove(key) {
-                decision.outcome.push((key.clone(), outcome));
-            }
+        // The first mention takes the outcome along.
+        if let Some(outcome) = outcomes.remove(key) {
+            decision.outcome.push((key.clone(), outcome));
         }
     }
     decision

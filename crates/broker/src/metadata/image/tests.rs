@@ -1,1 +1,162 @@
 //! Images made of records.
+
+use std::collections::BTreeSet;
+
+use levada_log::batch::{BatchView, records as batch_records};
+
+use super::*;
+use crate::metadata::records::{self, *};
+
+const LOG: &[u8] =
+    include_bytes!("../../../testdata/metadata/kafka-4.3.1/__cluster_metadata-0/00000000000000000000.log");
+
+/// The image of the real log's records below `end_offset`.
+pub(in crate::metadata) fn golden_image(end_offset: i64) -> Image {
+    let mut replay = Replay::new(Image::empty());
+    let mut file = LOG;
+    while !file.is_empty() {
+        let batch = BatchView::parse(file).unwrap();
+        for record in batch_records(batch.bytes()).unwrap() {
+            let record = record.unwrap();
+            let offset = batch.base_offset() + i64::from(record.offset_delta);
+            let position =
+                Position { offset, epoch: batch.leader_epoch(), timestamp_ms: batch.max_timestamp() };
+            if offset >= end_offset {
+                return replay.into_image();
+            } else if batch.is_control() {
+                replay.skip(position);
+            } else {
+                replay.push(records::decode(record.value.unwrap()).unwrap().0, position).unwrap();
+            }
+        }
+        file = &file[batch.bytes().len()..];
+    }
+    replay.into_image()
+}
+
+#[test]
+fn a_real_log_adds_up_to_what_kafka_had() {
+    let image = golden_image(i64::MAX);
+    let names: Vec<&str> = image.topics().iter().map(|topic| &**topic.name()).collect();
+    assert_eq!(names, ["al.pha", "alpha", "beta"]);
+    let beta = image.topic("beta").unwrap();
+    assert_eq!(beta.partition_count(), 4);
+    assert_eq!(image.topic_by_id(beta.id()).unwrap().name(), beta.name());
+    // Led, given up, led, lost in a crash, led, given up: six changes of the leader.
+    let partition = beta.partition(3).unwrap();
+    assert_eq!((partition.leader, partition.leader_epoch, &partition.isr[..]), (NO_LEADER, 5, &[][..]));
+    assert_eq!(partition.eligible_leader_replicas, [1]);
+    let configs = image.configs(&ConfigResource::topic("alpha")).unwrap();
+    let configs: Vec<(&str, &str)> = configs.iter().map(|(key, value)| (&**key, &**value)).collect();
+    assert_eq!(configs, [("cleanup.policy", "compact"), ("segment.bytes", "2000000")]);
+    let brokers = image.configs(&ConfigResource::all_brokers()).unwrap();
+    assert_eq!(brokers.get("min.insync.replicas").map(|value| &**value), Some("1"));
+    assert_eq!(image.features().get("metadata.version"), Some(&30));
+    assert_eq!(image.features().get("transaction.version"), Some(&2));
+    assert_eq!(image.next_producer_id(), 1000);
+    assert_eq!(image.kept().iter().map(|kept| kept.api_key).collect::<BTreeSet<_>>(), [11, 14, 18].into());
+    let broker = image.brokers().broker(1).unwrap();
+    assert!(broker.fenced && broker.in_controlled_shutdown && !image.brokers().is_active(1));
+    assert_eq!(image.brokers().controllers().count(), 1);
+    assert_eq!(image.epoch(), 3);
+}
+
+#[test]
+fn a_removed_topic_takes_its_configuration_along() {
+    let mut image = Image::empty();
+    let topic_id = Uuid::from_bytes([7; 16]);
+    let config = ConfigRecord {
+        resource_type: ResourceKind::Topic.id(),
+        resource_name: "t".to_owned(),
+        name: "retention.ms".to_owned(),
+        value: Some("1".to_owned()),
+    };
+    for record in [TopicRecord { name: "t".to_owned(), topic_id }.into(), Record::from(config)] {
+        image.apply(&record, Position::default()).unwrap();
+    }
+    let before = image.clone();
+    image.apply(&RemoveTopicRecord { topic_id }.into(), Position::default()).unwrap();
+    assert!(image.topics().is_empty() && image.topic_by_id(topic_id).is_none());
+    assert_eq!(image.configs(&ConfigResource::topic("t")), None);
+    // Who still holds the earlier image sees no change.
+    assert!(before.topic("t").is_some() && before.configs(&ConfigResource::topic("t")).is_some());
+}
+
+#[test]
+fn contradictions_are_errors_and_change_nothing() {
+    let topic_id = Uuid::from_bytes([7; 16]);
+    let mut image = Image::empty();
+    image.apply(&TopicRecord { name: "t".to_owned(), topic_id }.into(), Position::default()).unwrap();
+    let other = Uuid::from_bytes([8; 16]);
+    let check = |record: Record, expected: ApplyError| {
+        let mut changed = image.clone();
+        let position = Position { offset: 9, ..Position::default() };
+        assert_eq!(changed.apply(&record, position), Err(expected));
+        assert_eq!((changed.offset(), changed.topics().len()), (0, 1));
+    };
+    let exists = || ApplyError::TopicExists { name: "t".to_owned() };
+    check(TopicRecord { name: "t".to_owned(), topic_id: other }.into(), exists());
+    check(RemoveTopicRecord { topic_id: other }.into(), ApplyError::NoTopic { topic_id: other });
+    check(
+        PartitionRecord { topic_id: other, ..Default::default() }.into(),
+        ApplyError::NoTopic { topic_id: other },
+    );
+    check(
+        PartitionRecord { topic_id, partition_id: -1, ..Default::default() }.into(),
+        ApplyError::NegativePartition { topic: "t".to_owned(), partition: -1 },
+    );
+    check(
+        PartitionChangeRecord { topic_id, partition_id: 0, ..Default::default() }.into(),
+        ApplyError::NoPartition { topic: "t".to_owned(), partition: 0 },
+    );
+    check(
+        BrokerRegistrationChangeRecord { broker_id: 1, ..Default::default() }.into(),
+        ApplyError::NoBroker { broker_id: 1, broker_epoch: 0 },
+    );
+    check(
+        ConfigRecord { resource_type: 3, ..Default::default() }.into(),
+        ApplyError::UnknownResource { kind: 3 },
+    );
+    check(
+        ProducerIdsRecord { next_producer_id: -1, ..Default::default() }.into(),
+        ApplyError::ProducerIdsBackwards { from: 0, to: -1 },
+    );
+}
+
+#[test]
+fn a_transaction_takes_effect_at_its_end_or_never() {
+    let topic = |name: &str, byte| {
+        Record::from(TopicRecord { name: name.to_owned(), topic_id: Uuid::from_bytes([byte; 16]) })
+    };
+    let begin = || Record::from(BeginTransactionRecord::default());
+    let check = |records: Vec<Record>, names: &[&str], offset: i64, open: bool| {
+        let mut replay = Replay::new(Image::empty());
+        for (offset, record) in (0..).zip(records) {
+            replay.push(record, Position { offset, ..Position::default() }).unwrap();
+        }
+        let found: Vec<&str> = replay.image().topics().iter().map(|topic| &**topic.name()).collect();
+        assert_eq!((&found[..], replay.image().offset(), replay.in_transaction()), (names, offset, open));
+    };
+    check(vec![topic("a", 1), begin(), topic("b", 2)], &["a"], 0, true);
+    check(vec![begin(), topic("b", 2), EndTransactionRecord.into()], &["b"], 2, false);
+    check(
+        vec![begin(), topic("b", 2), AbortTransactionRecord::default().into(), topic("b", 3)],
+        &["b"],
+        3,
+        false,
+    );
+    let mut replay = Replay::new(Image::empty());
+    assert_eq!(replay.push(EndTransactionRecord.into(), Position::default()), Err(ApplyError::NoTransaction));
+    replay.push(begin(), Position::default()).unwrap();
+    assert_eq!(replay.push(begin(), Position::default()), Err(ApplyError::NestedTransaction));
+}
+
+#[test]
+fn a_zero_level_removes_a_feature() {
+    let mut image = Image::empty();
+    for level in [2, 0] {
+        let record = FeatureLevelRecord { name: "f".to_owned(), feature_level: level };
+        image.apply(&record.into(), Position::default()).unwrap();
+        assert_eq!(image.features().get("f"), (level > 0).then_some(&level));
+    }
+}
