@@ -1,0 +1,104 @@
+//! The binary's own commands, as a person types them: results on stdout, talk on stderr, exit codes.
+
+use levada_tests::node::Kind;
+use levada_tests::{Node, Tool};
+
+fn levada(node: &Node, line: &str) -> Tool {
+    let mut words = line.split(' ');
+    let mut tool = Tool::levada();
+    tool.arg(words.next().expect("a command"));
+    let noun = ["topic"].iter().any(|noun| line.starts_with(noun));
+    if noun {
+        tool.arg(words.next().expect("a verb"));
+    }
+    for word in words {
+        tool.arg(word);
+    }
+    tool.args(["--brokers", &node.bootstrap()]);
+    tool
+}
+
+#[test]
+fn topics_produce_and_consume() {
+    let mut node = Node::started();
+    levada(&node, "topic create tour --partitions 3").run();
+    let listed = levada(&node, "topic list").run().stdout;
+    assert!(listed.contains("tour"), "{listed}");
+    let (code, said) = levada(&node, "topic create tour").outcome();
+    assert_eq!(code, Some(1), "{said:?}");
+    assert!(said.stdout.is_empty() && said.stderr.contains("exists"), "{said:?}");
+
+    let input = node.scratch().join("input");
+    let lines: String = (0..50_000).map(|number| format!("key-{}:line {number}\n", number % 100)).collect();
+    std::fs::write(&input, &lines).expect("room");
+    levada(&node, "produce tour --key : --compression zstd").stdin(&input).run();
+    let said = levada(&node, "consume tour --exit --format %k:%v\\n").run();
+    let mut back: Vec<&str> = said.stdout.lines().collect();
+    let mut sent: Vec<&str> = lines.lines().collect();
+    assert_eq!(back.len(), sent.len());
+    back.sort_unstable();
+    sent.sort_unstable();
+    assert!(back == sent, "other lines came back");
+
+    node.restart();
+    let described = levada(&node, "topic describe tour --output json").run().stdout;
+    let described: serde_json::Value = serde_json::from_str(&described).expect("JSON");
+    assert!(described.to_string().contains("\"tour\""), "{described}");
+    levada(&node, "topic delete tour").run();
+    let listed = levada(&node, "topic list").run().stdout;
+    assert!(!listed.contains("tour"), "{listed}");
+    node.stop();
+}
+
+#[test]
+fn a_stopped_log_can_be_dumped() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: a promise of Levada's alone");
+        return;
+    }
+    let mut node = Node::started();
+    Tool::python("topics.py").args([&node.bootstrap(), "dumped", "1"]).run();
+    Tool::python("fill.py").args([&node.bootstrap(), "dumped", "1", "0", "10"]).run();
+    node.stop();
+    let log = node.data().join("dumped-0/00000000000000000000.log");
+    let said = Tool::levada().args(["log", "dump", &log.display().to_string()]).run();
+    assert!(said.stdout.contains('9'), "the last offset: {}", said.stdout);
+}
+
+#[test]
+fn the_doctor_tells_about_paths() {
+    let said = Tool::levada().arg("doctor").run().stdout;
+    for path in ["splice", "sendfile"] {
+        assert!(said.contains(path), "{said}");
+    }
+}
+
+#[test]
+fn wrong_questions_get_exit_code_2_and_a_hint() {
+    let (code, said) = Tool::levada().args(["serve", "-o", "num.partition=3"]).outcome();
+    assert_eq!(code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("num.partitions"), "names the nearest key: {}", said.stderr);
+    let (code, _) = Tool::levada().arg("swim").outcome();
+    assert_eq!(code, Some(2));
+}
+
+#[test]
+fn health_and_metrics_answer() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: a promise of Levada's alone");
+        return;
+    }
+    let mut node = Node::started();
+    assert_eq!(node.http("/healthz").0, 200);
+    assert_eq!(node.http("/nothing").0, 404);
+    let value = |node: &Node, name: &str| {
+        let metrics = node.metrics();
+        let sample = metrics.iter().find(|(found, _)| found == name);
+        sample.unwrap_or_else(|| panic!("no {name} in {metrics:?}")).1
+    };
+    Tool::python("topics.py").args([&node.bootstrap(), "counted", "1"]).run();
+    assert_eq!(value(&node, "levada_produced_bytes_total"), 0.0);
+    Tool::python("fill.py").args([&node.bootstrap(), "counted", "1", "0", "100"]).run();
+    assert!(value(&node, "levada_produced_bytes_total") > 10_000.0);
+    node.stop();
+}
