@@ -1,1 +1,308 @@
 //! The metadata log on a real disk.
+
+use std::fs;
+
+use levada_log::batch::BatchView;
+use levada_wire::primitives::Uuid;
+use tempfile::TempDir;
+
+use super::snapshot::{LogRecord, each_record};
+use super::*;
+use crate::metadata::image::ConfigResource;
+use crate::metadata::records::{PartitionRecord, RemoveTopicRecord, TopicRecord};
+
+const SEGMENT: &str = "__cluster_metadata-0/00000000000000000000.log";
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/metadata/kafka-4.3.1")
+}
+
+/// A copy of the real Kafka's directory.
+fn golden_copy() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join(METADATA_DIR)).unwrap();
+    for from in [golden(), golden().join(METADATA_DIR)] {
+        for entry in fs::read_dir(&from).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_file() {
+                let name = entry.path().strip_prefix(golden()).unwrap().to_owned();
+                fs::copy(entry.path(), dir.path().join(name)).unwrap();
+            }
+        }
+    }
+    dir
+}
+
+fn options(dir: &Path) -> StoreOptions {
+    StoreOptions {
+        dir: dir.to_owned(),
+        node_id: 1,
+        cluster_id: None,
+        controller: VoterEndpoint { name: "CONTROLLER".to_owned(), host: "localhost".to_owned(), port: 9093 },
+        min_insync_replicas: 1,
+    }
+}
+
+fn open(dir: &Path) -> (Store, OpenReport) {
+    Store::open(&options(dir), 1_000).unwrap()
+}
+
+fn topic(name: &str, byte: u8) -> Vec<Record> {
+    let topic_id = Uuid::from_bytes([byte; 16]);
+    vec![
+        TopicRecord { name: name.to_owned(), topic_id }.into(),
+        PartitionRecord { topic_id, replicas: vec![1], leader: 1, isr: vec![1], ..Default::default() }.into(),
+    ]
+}
+
+fn add(store: &mut Store, name: &str, byte: u8) {
+    store.update(2_000, |_, _| Decision { records: topic(name, byte), outcome: () }).unwrap();
+}
+
+fn names(image: &Image) -> Vec<String> {
+    image.topics().iter().map(|topic| topic.name().to_string()).collect()
+}
+
+/// Every record of a file of batches, with the batch's offset, epoch and time.
+fn contents(path: &Path) -> Vec<(i64, i32, i64, Vec<LogRecord>)> {
+    let mut batches = Vec::new();
+    journal::read_batches(path, |batch| {
+        let mut list = Vec::new();
+        each_record(path, batch, |record| {
+            list.push(record);
+            Ok(())
+        })?;
+        batches.push((batch.base_offset(), batch.leader_epoch(), batch.max_timestamp(), list));
+        Ok(())
+    })
+    .unwrap();
+    batches
+}
+
+#[test]
+fn a_real_kafkas_files_are_written_again_byte_for_byte() {
+    for name in
+        [SEGMENT, "bootstrap.checkpoint", "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"]
+    {
+        let path = golden().join(name);
+        let mut written = Vec::new();
+        for (base_offset, epoch, timestamp_ms, list) in contents(&path) {
+            let control: Vec<ControlRecord> = list.iter().filter_map(control_record).collect();
+            let batch = if control.is_empty() {
+                let list: Vec<Record> = list.iter().filter_map(metadata_record).collect();
+                metadata_batch(&path, &list, base_offset, epoch, timestamp_ms)
+            } else {
+                control_batch(&path, &control, base_offset, epoch, timestamp_ms)
+            };
+            written.extend_from_slice(&batch.unwrap().bytes);
+        }
+        assert_eq!(written, fs::read(&path).unwrap(), "{name}");
+    }
+}
+
+fn control_record(record: &LogRecord) -> Option<ControlRecord> {
+    if let LogRecord::Control(record) = record { Some(record.clone()) } else { None }
+}
+
+fn metadata_record(record: &LogRecord) -> Option<Record> {
+    if let LogRecord::Metadata(record) = record { Some(record.clone()) } else { None }
+}
+
+#[test]
+fn a_new_directory_holds_what_kafka_would_have_put_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, report) = open(dir.path());
+    assert!(report.formatted);
+    assert_eq!((report.epoch, report.torn.clone()), (1, None));
+    let identity = store.identity().clone();
+    drop(store);
+    let ours = |name: &str| contents(&dir.path().join(name));
+    let real = |name: &str| contents(&golden().join(name));
+    let records = |batches: Vec<(i64, i32, i64, Vec<LogRecord>)>| -> Vec<_> {
+        batches.into_iter().map(|(offset, epoch, _, list)| (offset, epoch, list)).collect()
+    };
+    assert_eq!(records(ours("bootstrap.checkpoint")), records(real("bootstrap.checkpoint")));
+    // Ids, port and times differ; places and kinds do not.
+    let kinds = |batches: Vec<(i64, i32, i64, Vec<LogRecord>)>| -> Vec<_> {
+        let kind = |record: &LogRecord| match record {
+            LogRecord::Control(record) => format!("{:?}", std::mem::discriminant(record)),
+            LogRecord::Metadata(record) => format!("{record:?}"),
+        };
+        batches
+            .into_iter()
+            .map(|(offset, epoch, _, list)| (offset, epoch, list.iter().map(kind).collect::<Vec<_>>()))
+            .collect()
+    };
+    let first = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint";
+    assert_eq!(kinds(ours(first)), kinds(real(first)));
+    assert_eq!(kinds(ours(SEGMENT)), kinds(real(SEGMENT))[..2]);
+    assert_eq!(Identity::read(dir.path()).unwrap().unwrap(), identity);
+    let text = |name: &str| fs::read_to_string(dir.path().join(METADATA_DIR).join(name)).unwrap();
+    let real_text = |name: &str| fs::read_to_string(golden().join(METADATA_DIR).join(name)).unwrap();
+    assert_eq!(
+        text("quorum-state"),
+        real_text("quorum-state").replace("\"leaderEpoch\":3", "\"leaderEpoch\":1")
+    );
+    assert_eq!(text("partition.metadata"), real_text("partition.metadata").trim_end_matches('\n'));
+    assert_eq!(text("leader-epoch-checkpoint"), "0\n1\n1 0\n");
+}
+
+#[test]
+fn changes_are_there_after_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    let images = store.images();
+    let before = images.current();
+    add(&mut store, "a", 1);
+    assert_eq!(before.topics().len(), 0);
+    assert_eq!(names(&images.current()), ["a"]);
+    let identity = store.identity().clone();
+    drop(store);
+    let (mut store, report) = open(dir.path());
+    assert_eq!((report.formatted, report.epoch, store.identity()), (false, 2, &identity));
+    assert_eq!(names(store.image()), ["a"]);
+    let removed = RemoveTopicRecord { topic_id: Uuid::from_bytes([1; 16]) };
+    let mut base = None;
+    let remove = |_: &Image, base_offset| {
+        base = Some(base_offset);
+        Decision { records: vec![removed.into()], outcome: 7 }
+    };
+    assert_eq!(store.update(3_000, remove).unwrap(), 7);
+    assert_eq!((Some(store.image().offset()), store.image().epoch()), (base, 2));
+    drop(store);
+    let (store, report) = open(dir.path());
+    assert_eq!((names(store.image()), report.epoch), (Vec::new(), 3));
+    let epochs = fs::read_to_string(dir.path().join("__cluster_metadata-0/leader-epoch-checkpoint")).unwrap();
+    assert_eq!(epochs.lines().nth(1), Some("3"));
+}
+
+#[test]
+fn a_real_kafkas_directory_goes_on() {
+    let dir = golden_copy();
+    let (mut store, report) = open(dir.path());
+    assert_eq!((report.formatted, report.epoch, report.records, report.torn), (false, 4, 105, None));
+    assert_eq!(names(store.image()), ["al.pha", "alpha", "beta"]);
+    add(&mut store, "ours", 1);
+    drop(store);
+    let (store, _) = open(dir.path());
+    assert_eq!(names(store.image()), ["al.pha", "alpha", "beta", "ours"]);
+    let brokers = store.image().configs(&ConfigResource::all_brokers()).unwrap();
+    assert_eq!(brokers.get("log.retention.ms").map(|value| &**value), Some("12345"));
+    // What was there before is untouched.
+    let log = fs::read(dir.path().join(SEGMENT)).unwrap();
+    assert!(log.starts_with(&fs::read(golden().join(SEGMENT)).unwrap()));
+}
+
+#[test]
+fn a_torn_tail_is_cut_wherever_it_was_torn() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    add(&mut store, "a", 1);
+    let path = dir.path().join(SEGMENT);
+    let whole = fs::metadata(&path).unwrap().len() as usize;
+    add(&mut store, "b", 2);
+    drop(store);
+    let log = fs::read(&path).unwrap();
+    let check = |bytes: Vec<u8>| {
+        let len = bytes.len();
+        fs::write(&path, bytes).unwrap();
+        let (store, report) = open(dir.path());
+        assert_eq!(names(store.image()), ["a"], "{len}");
+        let torn = report.torn.unwrap();
+        assert_eq!((torn.position, torn.len_bytes), (whole as u64, (len - whole) as u64));
+    };
+    for end in [whole + 1, whole + 12, whole + 60, log.len() - 1] {
+        check(log[..end].to_vec());
+    }
+    // The file's length was written, some of its pages were not.
+    for range in [whole..log.len(), whole..whole + 61, log.len() - 10..log.len()] {
+        let mut bytes = log.clone();
+        bytes[range].fill(0);
+        check(bytes);
+    }
+}
+
+#[test]
+fn damage_in_front_of_whole_batches_is_refused_and_kept() {
+    let dir = golden_copy();
+    let path = dir.path().join(SEGMENT);
+    let log = fs::read(&path).unwrap();
+    let first = BatchView::parse(&log).unwrap().bytes().len();
+    for position in [8, 21, 100, first + 16, first + 70] {
+        let mut bytes = log.clone();
+        bytes[position] ^= 0x55;
+        fs::write(&path, &bytes).unwrap();
+        let error = Store::open(&options(dir.path()), 1_000).unwrap_err();
+        assert!(matches!(&error, StoreError::Damaged { path: named, .. } if *named == path), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), bytes, "nothing may be changed");
+    }
+}
+
+#[test]
+fn epochs_never_go_back() {
+    let dir = golden_copy();
+    let path = dir.path().join("__cluster_metadata-0/quorum-state");
+    let state = fs::read_to_string(&path).unwrap();
+    fs::write(&path, state.replace("\"leaderEpoch\":3", "\"leaderEpoch\":40")).unwrap();
+    assert_eq!(open(dir.path()).1.epoch, 41);
+    fs::remove_file(&path).unwrap();
+    assert_eq!(open(dir.path()).1.epoch, 42);
+}
+
+#[test]
+fn somebody_elses_directory_is_refused() {
+    let check = |change: &dyn Fn(&Path, &mut StoreOptions), message: &str| {
+        let dir = golden_copy();
+        let mut options = options(dir.path());
+        change(dir.path(), &mut options);
+        let error = Store::open(&options, 1_000).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+        assert_eq!(fs::read(dir.path().join(SEGMENT)).unwrap(), fs::read(golden().join(SEGMENT)).unwrap());
+    };
+    check(&|_, options| options.node_id = 2, "has node.id 1, but 2 is configured");
+    check(&|_, options| options.cluster_id = Some("x".to_owned()), "but x is configured");
+    check(&|dir, _| fs::remove_file(dir.join("meta.properties")).unwrap(), "no meta.properties");
+    check(&|dir, _| fs::write(dir.join("meta.properties"), "version=1\n").unwrap(), "node.id is missing");
+    check(&|dir, _| fs::write(dir.join("meta.properties"), "version=2\n").unwrap(), "version is \"2\"");
+}
+
+#[test]
+fn a_change_that_contradicts_the_image_never_reaches_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    add(&mut store, "a", 1);
+    let log = fs::read(dir.path().join(SEGMENT)).unwrap();
+    let again = store.update(2_000, |_, _| Decision { records: topic("a", 2), outcome: () });
+    assert!(matches!(again, Err(StoreError::Contradiction { .. })));
+    assert_eq!(fs::read(dir.path().join(SEGMENT)).unwrap(), log);
+    add(&mut store, "b", 2);
+    assert_eq!(names(store.image()), ["a", "b"]);
+}
+
+#[test]
+fn half_a_change_never_happened() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    let half = || {
+        let mut records = vec![Record::from(BeginTransactionRecord::default())];
+        records.extend(topic("a", 1));
+        Decision { records, outcome: () }
+    };
+    store.update(2_000, |_, _| half()).unwrap();
+    assert_eq!(names(&store.images().current()), Vec::<String>::new());
+    drop(store);
+    let (mut store, _) = open(dir.path());
+    assert_eq!(names(store.image()), Vec::<String>::new());
+    add(&mut store, "a", 1);
+    drop(store);
+    assert_eq!(names(open(dir.path()).0.image()), ["a"]);
+}
+
+#[test]
+fn one_change_is_one_batch() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path());
+    let before = contents(&dir.path().join(SEGMENT)).len();
+    add(&mut store, "a", 1);
+    store.update(2_000, |_, _| Decision::nothing(())).unwrap();
+    assert_eq!(contents(&dir.path().join(SEGMENT)).len(), before + 1);
+}
