@@ -1,3 +1,76 @@
-//! The `levada` binary.
+//! The `levada` binary: reads the command line, runs one command, turns its end into an exit code
+//! (0 done, 1 failed, 2 asked wrongly). Results go to stdout, talk goes to stderr.
 
-fn main() {}
+mod cluster;
+mod completions;
+mod config;
+mod consume;
+mod doctor;
+mod failure;
+mod kafka_error;
+mod log_dump;
+mod output;
+mod produce;
+mod topic;
+
+use std::{io::Write, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "levada",
+    version,
+    about = "A Kafka-compatible log broker in one binary",
+    after_help = "Examples:
+  levada serve                                  serve on 127.0.0.1:9092, data in ./levada-data
+  levada topic create clicks -p 3               create a topic
+  levada produce clicks < clicks.txt            one record a line
+  levada consume clicks -e                      print what is there, then exit
+  levada doctor                                 which transfer paths this machine allows",
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Topic(topic::Args),
+    Produce(produce::Args),
+    Consume(consume::Args),
+    Doctor(doctor::Args),
+    Log(log_dump::Args),
+    Config(config::Args),
+    Completions(completions::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let ended = match output::stdout() {
+        Ok(mut out) => run(cli, &mut out).and_then(|()| Ok(out.flush()?)),
+        Err(error) => Err(error.into()),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
+    match cli.command {
+        Command::Topic(args) => topic::run(args, out),
+        Command::Produce(args) => produce::run(args),
+        Command::Consume(args) => consume::run(args, out),
+        Command::Doctor(args) => doctor::run(&args, out),
+        Command::Log(args) => log_dump::run(args, out),
+        Command::Config(args) => config::run(args, out),
+        Command::Completions(args) => completions::run(&args, out),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! How a record is printed: `%` fields and `\` escapes, compiled once; or JSON.
+
+use std::{io::Write, str::FromStr};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use levada_log::batch::Record;
+use serde_json::{Map, Value, json};
+
+use crate::failure::Failure;
+
+/// A record with its place.
+pub(super) struct Shown<'a> {
+    pub(super) topic: &'a str,
+    pub(super) partition: i32,
+    pub(super) offset: i64,
+    pub(super) timestamp_ms: i64,
+    pub(super) record: &'a Record,
+}
+
+/// A compiled `--format`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Template(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(Vec<u8>),
+    Topic,
+    Partition,
+    Offset,
+    Timestamp,
+    Key,
+    KeyLength,
+    Value,
+    ValueLength,
+    Headers,
+}
+
+impl FromStr for Template {
+    type Err = String;
+
+    fn from_str(format: &str) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut text = Vec::new();
+        let mut rest = format.as_bytes();
+        while let Some((byte, after)) = rest.split_first() {
+            rest = after;
+            match byte {
+                b'\\' => text.push(escape(&mut rest)?),
+                b'%' => {
+                    if let Some(part) = field(&mut rest)? {
+                        parts.push(Part::Text(std::mem::take(&mut text)));
+                        parts.push(part);
+                    } else {
+                        text.push(b'%');
+                    }
+                }
+                byte => text.push(*byte),
+            }
+        }
+        parts.push(Part::Text(text));
+        parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+        Ok(Self(parts))
+    }
+}
+
+/// The field after `%`, or `None` for a percent sign.
+fn field(rest: &mut &[u8]) -> Result<Option<Part>, String> {
+    let (letter, after) = rest.split_first().ok_or("a lone % at the end; %% is a percent sign")?;
+    *rest = after;
+    Ok(Some(match letter {
+        b'%' => return Ok(None),
+        b't' => Part::Topic,
+        b'p' => Part::Partition,
+        b'o' => Part::Offset,
+        b'T' => Part::Timestamp,
+        b'k' => Part::Key,
+        b'K' => Part::KeyLength,
+        b'v' | b's' => Part::Value,
+        b'V' | b'S' => Part::ValueLength,
+        b'h' => Part::Headers,
+        other => {
+            return Err(format!("no field %{}; fields are %v %k %t %p %o %T %h %V %K", other.escape_ascii()));
+        }
+    }))
+}
+
+fn escape(rest: &mut &[u8]) -> Result<u8, String> {
+    let (letter, after) = rest.split_first().ok_or("a lone \\ at the end; \\\\ is a backslash")?;
+    *rest = after;
+    match letter {
+        b'n' => Ok(b'\n'),
+        b't' => Ok(b'\t'),
+        b'r' => Ok(b'\r'),
+        b'0' => Ok(0),
+        b'\\' => Ok(b'\\'),
+        b'x' => {
+            let digits = rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+            let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            *rest = rest.get(2..).unwrap_or_default();
+            byte.ok_or_else(|| "\\x must be followed by two hexadecimal digits".to_owned())
+        }
+        other => Err(format!("no escape \\{}; escapes are \\n \\t \\r \\0 \\\\ \\xNN", other.escape_ascii())),
+    }
+}
+
+impl Template {
+    /// Prints a record; an absent key or value prints nothing, its length is -1.
+    pub(super) fn print(&self, out: &mut dyn Write, shown: &Shown<'_>) -> Result<(), Failure> {
+        let record = shown.record;
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => out.write_all(text)?,
+                Part::Topic => out.write_all(shown.topic.as_bytes())?,
+                Part::Partition => write!(out, "{}", shown.partition)?,
+                Part::Offset => write!(out, "{}", shown.offset)?,
+                Part::Timestamp => write!(out, "{}", shown.timestamp_ms)?,
+                Part::Key => out.write_all(record.key.as_deref().unwrap_or_default())?,
+                Part::KeyLength => write!(out, "{}", length(record.key.as_deref()))?,
+                Part::Value => out.write_all(record.value.as_deref().unwrap_or_default())?,
+                Part::ValueLength => write!(out, "{}", length(record.value.as_deref()))?,
+                Part::Headers => print_headers(out, record)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn length(bytes: Option<&[u8]>) -> i64 {
+    bytes.map_or(-1, |bytes| bytes.len() as i64)
+}
+
+fn print_headers(out: &mut dyn Write, record: &Record) -> Result<(), Failure> {
+    for (index, header) in record.headers.iter().enumerate() {
+        if index > 0 {
+            out.write_all(b",")?;
+        }
+        out.write_all(&header.key)?;
+        out.write_all(b"=")?;
+        out.write_all(header.value.as_deref().unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+impl Shown<'_> {
+    /// The record as a JSON object. Bytes that are not UTF-8 are under a name with `_base64` added.
+    pub(super) fn json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("topic".to_owned(), json!(self.topic));
+        object.insert("partition".to_owned(), json!(self.partition));
+        object.insert("offset".to_owned(), json!(self.offset));
+        object.insert("timestamp".to_owned(), json!(self.timestamp_ms));
+        insert_bytes(&mut object, "key", self.record.key.as_deref());
+        insert_bytes(&mut object, "value", self.record.value.as_deref());
+        let header = |header: &levada_log::batch::Header| {
+            let mut object = Map::new();
+            insert_bytes(&mut object, "key", Some(&header.key));
+            insert_bytes(&mut object, "value", header.value.as_deref());
+            Value::Object(object)
+        };
+        object.insert("headers".to_owned(), self.record.headers.iter().map(header).collect());
+        Value::Object(object)
+    }
+}
+
+fn insert_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]>) {
+    match bytes.map(|bytes| std::str::from_utf8(bytes).map_err(|_| bytes)) {
+        None => object.insert(name.to_owned(), Value::Null),
+        Some(Ok(text)) => object.insert(name.to_owned(), json!(text)),
+        Some(Err(bytes)) => object.insert(format!("{name}_base64"), json!(STANDARD.encode(bytes))),
+    };
+}

@@ -1,0 +1,125 @@
+//! `levada doctor`: which transfer paths this kernel, this container and this file system allow, why not, and
+//! what to do about it.
+
+use std::{io::Write, path::PathBuf};
+
+use levada_io::{Caps, Path, probe::Support};
+use serde::Serialize;
+
+use crate::{
+    failure::Failure,
+    output::{self, Format, FormatArgs},
+};
+
+/// Show which transfer paths this machine allows, why not, and the remedy
+///
+/// Everything is tried, nothing is assumed: on a temporary file and over loopback. Nothing is left behind.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada doctor
+  levada doctor --dir /var/lib/levada     try the file system that will hold the data
+  levada doctor --output json")]
+pub(crate) struct Args {
+    /// Directory on the file system to try [default: the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// What was found out.
+#[derive(Debug, Serialize)]
+struct Report {
+    kernel: String,
+    directory: PathBuf,
+    large_fetches_use: &'static str,
+    capabilities: Vec<Capability>,
+}
+
+#[derive(Debug, Serialize)]
+struct Capability {
+    name: &'static str,
+    works: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<&'static str>,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    if !directory.is_dir() {
+        let what = format!("{} is not a directory", directory.display());
+        return Err(Failure::with_next(what, "create it, or name another with --dir"));
+    }
+    let caps = Caps::probe_in(&directory);
+    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+    print(out, &Report::new(&caps, kernel, directory), args.format.format)
+}
+
+impl Report {
+    fn new(caps: &Caps, kernel: String, directory: PathBuf) -> Self {
+        let best = [Path::Splice, Path::Sendfile].into_iter().find(|path| path.works(caps));
+        let capability = |(name, support): (&'static str, &Support)| match support {
+            Support::Works => Capability { name, works: true, why: None, remedy: None },
+            Support::Absent { why, remedy } => {
+                Capability { name, works: false, why: Some(why.clone()), remedy: Some(remedy) }
+            }
+        };
+        Self {
+            kernel,
+            directory,
+            large_fetches_use: best.unwrap_or(Path::ReadWrite).label(),
+            capabilities: caps.iter().map(capability).collect(),
+        }
+    }
+}
+
+fn print(out: &mut dyn Write, report: &Report, format: Format) -> Result<(), Failure> {
+    if format == Format::Json {
+        return output::json(out, report);
+    }
+    writeln!(out, "Linux {}, files in {}", report.kernel, report.directory.display())?;
+    writeln!(out)?;
+    let row = |one: &Capability| {
+        let verdict = if one.works { "yes" } else { "no" };
+        vec![one.name.to_owned(), verdict.to_owned(), one.why.clone().unwrap_or_default()]
+    };
+    output::table(out, &["CAPABILITY", "WORKS", "WHY NOT"], report.capabilities.iter().map(row).collect())?;
+    let remedies: Vec<_> =
+        report.capabilities.iter().filter_map(|one| Some((one.name, one.remedy?))).collect();
+    if !remedies.is_empty() {
+        writeln!(out, "\nRemedies")?;
+    }
+    for (name, remedy) in remedies {
+        writeln!(out, "  {name}: {remedy}")?;
+    }
+    writeln!(out, "\nLarge fetches of cached data leave by {}.", report.large_fetches_use)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_the_way_out() {
+        let mut caps = Caps::probe();
+        caps.splice = Support::Absent { why: "Operation not permitted".to_owned(), remedy: "allow splice" };
+        caps.sendfile = Support::Works;
+        let report = Report::new(&caps, "6.1".to_owned(), "/data".into());
+        let mut text = Vec::new();
+        print(&mut text, &report, Format::Table).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.starts_with("Linux 6.1, files in /data\n\nCAPABILITY "), "{text}");
+        assert!(text.contains("Operation not permitted\n"), "{text}");
+        assert!(text.contains("\n  splice: allow splice\n"), "{text}");
+        assert!(text.ends_with("\nLarge fetches of cached data leave by sendfile.\n"), "{text}");
+
+        let mut json = Vec::new();
+        print(&mut json, &report, Format::Json).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(json["capabilities"][0]["why"], "Operation not permitted");
+        assert_eq!(json["large_fetches_use"], "sendfile");
+    }
+}

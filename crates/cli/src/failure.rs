@@ -1,0 +1,94 @@
+//! How a command ends badly: what went wrong, what to do next, and the exit code.
+
+use std::{io, process::ExitCode};
+
+use levada_broker::config::ConfigErrors;
+use levada_wire::ClientError;
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The command was asked wrongly: exit code 2.
+    Usage(String),
+    /// Something outside failed: exit code 1.
+    Failed {
+        /// What, and where.
+        what: String,
+        /// What to try.
+        next: Option<String>,
+    },
+    /// The command has already printed what is wrong: exit code 1.
+    Told,
+    /// Output could not be written.
+    Output(io::Error),
+}
+
+impl Failure {
+    /// A failure without advice.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self::Failed { what: what.into(), next: None }
+    }
+
+    /// A failure with advice.
+    pub(crate) fn with_next(what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self::Failed { what: what.into(), next: Some(next.into()) }
+    }
+
+    /// Tells the user and gives the exit code. A reader that has gone away (`| head`) is not an error.
+    pub(crate) fn report(self) -> ExitCode {
+        match self {
+            Self::Usage(what) => {
+                eprintln!("error: {what}");
+                ExitCode::from(2)
+            }
+            Self::Failed { what, next } => {
+                eprintln!("error: {what}");
+                if let Some(next) = next {
+                    eprintln!("  try: {next}");
+                }
+                ExitCode::from(1)
+            }
+            Self::Told => ExitCode::from(1),
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            Self::Output(error) => {
+                eprintln!("error: cannot write to stdout: {error}");
+                ExitCode::from(1)
+            }
+        }
+    }
+}
+
+/// Commands return input and connection errors by their own types; what is left of `io::Error` is stdout's.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Output(error.into())
+    }
+}
+
+impl From<ConfigErrors> for Failure {
+    fn from(errors: ConfigErrors) -> Self {
+        Self::Usage(errors.to_string())
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let what = error.to_string();
+        match error {
+            ClientError::Connect { .. } => Self::with_next(
+                what,
+                "start a broker with `levada serve`, or name another with --brokers host:port",
+            ),
+            ClientError::Lost { .. } | ClientError::Closed { .. } => {
+                Self::with_next(what, "see the broker's log; it may have stopped or refused the request")
+            }
+            _ => Self::new(what),
+        }
+    }
+}

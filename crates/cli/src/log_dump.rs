@@ -1,0 +1,114 @@
+//! `levada log dump`: what lies in a file of a data directory, and whether it is sound. Reads the file alone and
+//! its neighbour segment; needs no broker.
+
+mod batches;
+mod checkpoint;
+mod index;
+mod report;
+mod snapshot;
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use clap::Subcommand;
+
+use crate::{
+    failure::Failure,
+    log_dump::report::{Report, Verdict},
+    output::{Format, FormatArgs},
+};
+
+/// Look into the files of a data directory
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Dump(Dump),
+}
+
+/// Print what lies in files of a data directory and check it
+///
+/// Reads segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot), checkpoints,
+/// partition.metadata and meta.properties. Exit code 1 if a file is damaged. Works on the files of a Kafka
+/// broker too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada log dump levada-data/clicks-0/00000000000000000000.log
+  levada log dump --records levada-data/clicks-0/*.log
+  levada log dump --quiet levada-data/*-*/*.log && echo all sound
+  levada log dump --output json levada-data/recovery-point-offset-checkpoint")]
+struct Dump {
+    /// Files to read
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Also print the records of segments
+    #[arg(short, long)]
+    records: bool,
+    /// Print the verdicts alone
+    #[arg(short, long, conflicts_with = "records")]
+    quiet: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let Verb::Dump(dump) = args.verb;
+    let mut damaged = false;
+    for file in &dump.files {
+        let mut report = Report::new(out, dump.format.format == Format::Json, dump.quiet);
+        let verdict = dump_file(file, dump.records, &mut report)?;
+        damaged |= matches!(verdict, Verdict::Damaged { .. });
+        report.verdict(file, &verdict)?;
+    }
+    if damaged { Err(Failure::Told) } else { Ok(()) }
+}
+
+/// The kinds of files, told apart by name as Kafka does.
+fn dump_file(path: &Path, records: bool, report: &mut Report<'_>) -> Result<Verdict, Failure> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    // A file on its way out has a suffix behind its kind.
+    let name = name.strip_suffix(".deleted").unwrap_or(&name);
+    match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
+        "log" | "checkpoint" => batches::dump(path, records, report),
+        "index" => index::dump_offsets(path, report),
+        "timeindex" => index::dump_times(path, report),
+        "txnindex" => index::dump_transactions(path, report),
+        "snapshot" => snapshot::dump(path, report),
+        _ if name.ends_with("-offset-checkpoint") => checkpoint::dump_offsets(&text(path)?, report),
+        _ if name == "leader-epoch-checkpoint" => checkpoint::dump_epochs(&text(path)?, report),
+        _ if name == "partition.metadata" => checkpoint::dump_pairs(&text(path)?, ':', "topic_id", report),
+        _ if name == "meta.properties" => checkpoint::dump_pairs(&text(path)?, '=', "cluster.id", report),
+        _ => Err(Failure::Usage(format!(
+            "{}: not a kind of file that can be dumped; `levada log dump --help` lists them",
+            path.display()
+        ))),
+    }
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| unreadable(path, &error))
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    Ok(String::from_utf8_lossy(&bytes(path)?).into_owned())
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot read {}: {error}", path.display()))
+}
+
+/// The offset that a segment's file name begins with.
+fn base_offset(path: &Path) -> Option<i64> {
+    let name = path.file_name()?.to_str()?;
+    name.split(['.', '-']).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! Segments and KRaft snapshots: record batches, each checked.
+
+use std::{
+    fs::File,
+    io::{BufReader, Read},
+    path::Path,
+};
+
+use levada_log::batch::{self, BatchView, EndMarker, HEADER_LEN, Record};
+use serde_json::{Value, json};
+
+use super::{
+    base_offset,
+    report::{Report, Verdict},
+    unreadable,
+};
+use crate::{failure::Failure, output::printable};
+
+/// What was found so far in a segment.
+#[derive(Default)]
+struct Tally {
+    batches: u64,
+    records: u64,
+    first_offset: Option<i64>,
+    next_offset: i64,
+    first_damage: Option<(u64, String)>,
+}
+
+pub(super) fn dump(path: &Path, records: bool, report: &mut Report<'_>) -> Result<Verdict, Failure> {
+    let mut segment = Segment::open(path)?;
+    let mut tally = Tally { next_offset: base_offset(path).unwrap_or(0), ..Tally::default() };
+    loop {
+        match segment.next_batch().map_err(|error| unreadable(path, &error))? {
+            Next::Batch { at, bytes } => tally.take(at, bytes, records, report)?,
+            Next::End { unused: 0 } => break,
+            Next::End { unused } => {
+                report.row("unused", &[("position", json!(segment.position)), ("bytes", json!(unused))])?;
+                break;
+            }
+            Next::Broken(what) => {
+                tally.damage(segment.position, what);
+                break;
+            }
+        }
+    }
+    Ok(tally.verdict())
+}
+
+impl Tally {
+    fn take(&mut self, at: u64, bytes: &[u8], records: bool, report: &mut Report<'_>) -> Result<(), Failure> {
+        let checked = batch::check_stored(bytes);
+        let view = match BatchView::parse(bytes) {
+            Ok(view) => view,
+            Err(error) => {
+                self.damage(at, error.to_string());
+                return Ok(());
+            }
+        };
+        if let Err(error) = &checked {
+            self.damage(at, error.to_string());
+        }
+        if view.base_offset() < self.next_offset {
+            let what = format!("base offset {} lies before {}", view.base_offset(), self.next_offset);
+            self.damage(at, what);
+        }
+        report.row("batch", &batch_fields(at, &view, checked.is_ok()))?;
+        // Records under a wrong checksum could be anything.
+        if checked.is_ok() {
+            self.take_records(at, &view, records, report)?;
+        }
+        self.batches += 1;
+        self.first_offset.get_or_insert(view.base_offset());
+        self.next_offset = self.next_offset.max(view.last_offset().saturating_add(1));
+        Ok(())
+    }
+
+    fn take_records(
+        &mut self,
+        at: u64,
+        view: &BatchView<'_>,
+        print: bool,
+        report: &mut Report<'_>,
+    ) -> Result<(), Failure> {
+        let records = match batch::records(view.bytes()) {
+            Ok(records) => records,
+            Err(error) => {
+                self.damage(at, error.to_string());
+                return Ok(());
+            }
+        };
+        for record in records {
+            match record {
+                Ok(record) => {
+                    self.records += 1;
+                    if print {
+                        report.row("record", &record_fields(view, &record))?;
+                    }
+                }
+                Err(error) => self.damage(at, error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn damage(&mut self, at: u64, what: String) {
+        self.first_damage.get_or_insert((at, what));
+    }
+
+    fn verdict(self) -> Verdict {
+        match (self.first_damage, self.first_offset) {
+            (Some((at, what)), _) => Verdict::damaged(at, what),
+            (None, None) => Verdict::Sound("empty".to_owned()),
+            (None, Some(first)) => Verdict::Sound(format!(
+                "{} batches, {} records, offsets {first} to {}",
+                self.batches,
+                self.records,
+                self.next_offset - 1
+            )),
+        }
+    }
+}
+
+fn batch_fields(at: u64, view: &BatchView<'_>, crc_is_right: bool) -> Vec<(&'static str, Value)> {
+    let codec = view.compression().map_or("unknown", |codec| codec.name());
+    let crc = format!("{:#010x}", view.stored_crc());
+    let mut fields = vec![
+        ("position", json!(at)),
+        ("base_offset", json!(view.base_offset())),
+        ("last_offset", json!(view.last_offset())),
+        ("records", json!(view.record_count())),
+        ("bytes", json!(view.size_bytes())),
+        ("crc", json!(crc)),
+        ("check", json!(if crc_is_right { "ok" } else { "WRONG" })),
+        ("compression", json!(codec)),
+        ("leader_epoch", json!(view.leader_epoch())),
+        ("max_timestamp", json!(view.max_timestamp())),
+    ];
+    if view.producer_id() >= 0 {
+        fields.push(("producer_id", json!(view.producer_id())));
+        fields.push(("producer_epoch", json!(view.producer_epoch())));
+        fields.push(("base_sequence", json!(view.base_sequence())));
+        fields.push(("last_sequence", json!(view.last_sequence())));
+    }
+    let flags = [
+        ("log_append_time", view.is_log_append_time()),
+        ("transactional", view.is_transactional()),
+        ("control", view.is_control()),
+    ];
+    fields.extend(flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| (name, json!(true))));
+    if let Some(horizon) = view.delete_horizon_ms() {
+        fields.push(("delete_horizon_ms", json!(horizon)));
+    }
+    if let Some(end) = view.is_control().then(|| EndMarker::parse(view.bytes())).flatten() {
+        fields.push(("marker", json!(format!("{:?}", end.marker).to_lowercase())));
+        fields.push(("coordinator_epoch", json!(end.coordinator_epoch)));
+    }
+    fields
+}
+
+fn record_fields(view: &BatchView<'_>, record: &Record) -> Vec<(&'static str, Value)> {
+    let text = |bytes: &Option<bytes::Bytes>| bytes.as_deref().map(printable);
+    let headers = record.headers.iter();
+    let headers: Vec<Value> =
+        headers.map(|header| json!([printable(&header.key), text(&header.value)])).collect();
+    let mut fields = vec![
+        ("offset", json!(view.base_offset().saturating_add(i64::from(record.offset_delta)))),
+        ("timestamp", json!(view.base_timestamp().saturating_add(record.timestamp_delta))),
+        ("key", json!(text(&record.key))),
+        ("value", json!(text(&record.value))),
+    ];
+    if !headers.is_empty() {
+        fields.push(("headers", Value::Array(headers)));
+    }
+    fields
+}
+
+/// A segment read batch by batch. Memory is bounded by the largest batch that the file really has room for.
+pub(super) struct Segment {
+    input: BufReader<File>,
+    len: u64,
+    position: u64,
+    batch: Vec<u8>,
+}
+
+/// What comes next in a segment.
+pub(super) enum Next<'a> {
+    Batch {
+        at: u64,
+        bytes: &'a [u8],
+    },
+    /// The end; `unused` bytes of zeros were allocated ahead of use.
+    End {
+        unused: u64,
+    },
+    /// Bytes that are no batch.
+    Broken(String),
+}
+
+impl Segment {
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let open = || {
+            let file = File::open(path)?;
+            let len = file.metadata()?.len();
+            Ok(Self { input: BufReader::with_capacity(1 << 20, file), len, position: 0, batch: Vec::new() })
+        };
+        open().map_err(|error| unreadable(path, &error))
+    }
+
+    pub(super) fn next_batch(&mut self) -> std::io::Result<Next<'_>> {
+        let left = self.len - self.position;
+        self.batch.clear();
+        (&mut self.input).take(HEADER_LEN as u64).read_to_end(&mut self.batch)?;
+        if self.batch.iter().all(|byte| *byte == 0) {
+            return self.zeros(left);
+        }
+        let size = match self.batch.first_chunk::<HEADER_LEN>().map(BatchView::parse_header) {
+            Some(Ok(header)) => header.size_bytes() as u64,
+            Some(Err(error)) => return Ok(Next::Broken(error.to_string())),
+            None => {
+                return Ok(Next::Broken(format!(
+                    "batch is cut short: {left} of at least {HEADER_LEN} bytes"
+                )));
+            }
+        };
+        if size > left {
+            return Ok(Next::Broken(format!("batch is cut short: {left} of {size} bytes")));
+        }
+        let rest = size - HEADER_LEN as u64;
+        (&mut self.input).take(rest).read_to_end(&mut self.batch)?;
+        let at = self.position;
+        self.position += size;
+        Ok(Next::Batch { at, bytes: &self.batch })
+    }
+
+    /// Zeros up to the end are room for later; zeros in between are a hole.
+    fn zeros(&mut self, left: u64) -> std::io::Result<Next<'_>> {
+        let mut chunk = Vec::with_capacity(64 * 1024);
+        loop {
+            chunk.clear();
+            if (&mut self.input).take(64 * 1024).read_to_end(&mut chunk)? == 0 {
+                return Ok(Next::End { unused: left });
+            }
+            if chunk.iter().any(|byte| *byte != 0) {
+                return Ok(Next::Broken("zeros where a batch should be, data behind them".to_owned()));
+            }
+        }
+    }
+}

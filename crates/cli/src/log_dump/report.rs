@@ -1,0 +1,88 @@
+//! The form of a dump: a line for each thing found, fields in order, and a verdict at the end.
+
+use std::{io::Write, path::Path};
+
+use serde_json::{Map, Value, json};
+
+use crate::{failure::Failure, output};
+
+/// Where the things found go.
+pub(super) struct Report<'a> {
+    out: &'a mut dyn Write,
+    json: bool,
+    quiet: bool,
+}
+
+/// Whether a file is sound.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is; with what it holds, in words.
+    Sound(String),
+    /// It is not.
+    Damaged {
+        /// Byte from the start of the file, or line for text, of the first damage.
+        at: u64,
+        /// What is wrong there.
+        what: String,
+    },
+}
+
+impl Verdict {
+    pub(super) fn damaged(at: u64, what: impl Into<String>) -> Self {
+        Self::Damaged { at, what: what.into() }
+    }
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(out: &'a mut dyn Write, json: bool, quiet: bool) -> Self {
+        Self { out, json, quiet }
+    }
+
+    /// One thing found: its kind and its fields.
+    pub(super) fn row(&mut self, kind: &str, fields: &[(&str, Value)]) -> Result<(), Failure> {
+        if self.quiet {
+            return Ok(());
+        }
+        if self.json {
+            let mut object = Map::new();
+            object.insert("kind".to_owned(), json!(kind));
+            object.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+            return output::json_line(self.out, &object);
+        }
+        write!(self.out, "{kind}")?;
+        for (name, value) in fields {
+            match value {
+                Value::String(text) if is_plain(text) => write!(self.out, " {name}={text}")?,
+                value => write!(self.out, " {name}={value}")?,
+            }
+        }
+        writeln!(self.out)?;
+        Ok(())
+    }
+
+    /// The end of a file's dump.
+    pub(super) fn verdict(&mut self, path: &Path, verdict: &Verdict) -> Result<(), Failure> {
+        let file = path.display().to_string();
+        if self.json {
+            let object = match verdict {
+                Verdict::Sound(what) => {
+                    json!({ "kind": "verdict", "file": file, "sound": true, "what": what })
+                }
+                Verdict::Damaged { at, what } => {
+                    json!({ "kind": "verdict", "file": file, "sound": false, "at": at, "what": what })
+                }
+            };
+            return output::json_line(self.out, &object);
+        }
+        match verdict {
+            Verdict::Sound(what) => writeln!(self.out, "{file}: sound: {what}")?,
+            Verdict::Damaged { at, what } => writeln!(self.out, "{file}: DAMAGED at {at}: {what}")?,
+        }
+        Ok(())
+    }
+}
+
+/// Texts that need no quotes to be told from what follows.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && !text.contains([' ', '"', '=']) && !text.contains(char::is_control)
+}

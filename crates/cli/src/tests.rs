@@ -1,0 +1,59 @@
+//! Tests of the command line itself: it parses, helps, and completes.
+
+use clap::CommandFactory;
+
+use super::*;
+
+#[test]
+fn the_definition_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn wrong_command_lines_are_refused() {
+    fn check(line: &str, expected: &str) {
+        let error = Cli::try_parse_from(line.split(' ')).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{line}");
+        assert!(error.to_string().contains(expected), "{line}: {error}");
+    }
+    check("levada topc list", "a similar subcommand exists: 'topic'");
+    check("levada topic create", "<TOPIC>");
+    check("levada topic create t -p 0", "0 is not in 1..");
+    check("levada topic create t -c x", "expected KEY=VALUE");
+    check("levada produce t -z lzma", "[possible values: none, gzip, snappy, lz4, zstd]");
+    check("levada produce t -H x", "expected KEY=VALUE");
+    check("levada consume t -o soon", "expected earliest, latest");
+    check("levada consume t -f %q", "no field %q");
+    check("levada consume t -f %v --output json", "cannot be used with");
+    check("levada log dump", "<FILE>");
+}
+
+#[test]
+fn every_command_says_what_it_does() {
+    fn check(command: &clap::Command) {
+        assert!(command.get_about().is_some(), "{}", command.get_name());
+        for argument in command
+            .get_arguments()
+            .filter(|argument| !["help", "version"].contains(&argument.get_id().as_str()))
+        {
+            assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
+        }
+        command.get_subcommands().for_each(check);
+    }
+    check(&Cli::command());
+}
+
+#[test]
+fn completions_name_the_commands() {
+    let cli = Cli::try_parse_from(["levada", "completions", "bash"]).unwrap();
+    let mut script = Vec::new();
+    run(cli, &mut script).unwrap();
+    let script = String::from_utf8(script).unwrap();
+    for command in ["topic", "produce", "consume", "doctor", "log", "config", "completions"] {
+        assert!(
+            script.contains(&format!("levada__subcmd__{command}"))
+                || script.contains(&format!("levada__{command}")),
+            "{command}"
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! `levada topic create|list|describe|delete`.
+
+mod describe;
+
+use std::io::Write;
+
+use clap::Subcommand;
+use levada_wire::{
+    StrBytes,
+    messages::{
+        CreateTopicsRequest, DeleteTopicsRequest, create_topics_request::CreatableTopic,
+        create_topics_request::CreatableTopicConfig, delete_topics_request::DeleteTopicState,
+        metadata_response::MetadataResponseTopic,
+    },
+};
+use serde_json::json;
+
+use crate::{
+    cluster::{BrokerArgs, Cluster},
+    failure::Failure,
+    kafka_error,
+    output::{self, Format, FormatArgs},
+};
+
+/// Create, list, describe and delete topics
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada topic create clicks -p 6 -c retention.ms=86400000
+  levada topic list
+  levada topic describe clicks
+  levada topic delete clicks")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    brokers: BrokerArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Create(Create),
+    List(List),
+    Describe(describe::Describe),
+    Delete(Delete),
+}
+
+/// Create topics
+#[derive(Debug, clap::Args)]
+struct Create {
+    /// Names of the topics
+    #[arg(required = true, value_name = "TOPIC")]
+    topics: Vec<String>,
+    /// Partitions of each [default: the broker's num.partitions]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    partitions: Option<i32>,
+    /// Replicas of each partition [default: the broker's default.replication.factor]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
+    replicas: Option<i16>,
+    /// A setting of the topics; repeatable
+    #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = setting)]
+    config: Vec<(String, String)>,
+    /// Only check whether it could be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// List topics
+#[derive(Debug, clap::Args)]
+struct List {
+    /// Also topics the broker keeps for itself
+    #[arg(short, long)]
+    internal: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// Delete topics with everything in them
+#[derive(Debug, clap::Args)]
+struct Delete {
+    /// Names of the topics
+    #[arg(required = true, value_name = "TOPIC")]
+    topics: Vec<String>,
+}
+
+/// How long the broker may take to create or delete.
+const TIMEOUT_MS: i32 = 30_000;
+
+pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut cluster = Cluster::connect(&args.brokers)?;
+    match args.verb {
+        Verb::Create(create) => create.run(&mut cluster),
+        Verb::List(list) => list.run(&mut cluster, out),
+        Verb::Describe(describe) => describe.run(&mut cluster, out),
+        Verb::Delete(delete) => delete.run(&mut cluster),
+    }
+}
+
+impl Create {
+    fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        let mut request = CreateTopicsRequest::default();
+        request.topics = self.topics.iter().map(|name| self.asked(name)).collect();
+        request.timeout_ms = TIMEOUT_MS;
+        request.validate_only = self.dry_run;
+        let response = cluster.ask(&request)?;
+        let mut failures = Vec::new();
+        for topic in &response.topics {
+            let doing = format!("create topic {}", topic.name.as_str());
+            match kafka_error::check(topic.error_code, &doing, topic.error_message.as_deref()) {
+                Ok(()) if self.dry_run => eprintln!("topic {} can be created", topic.name.as_str()),
+                Ok(()) => eprintln!("created topic {}", topic.name.as_str()),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        report_all(failures)
+    }
+
+    fn asked(&self, name: &str) -> CreatableTopic {
+        let mut topic = CreatableTopic::default();
+        topic.name = StrBytes::from(name);
+        topic.num_partitions = self.partitions.unwrap_or(-1);
+        topic.replication_factor = self.replicas.unwrap_or(-1);
+        let settings = self.config.iter().map(|(key, value)| {
+            let mut setting = CreatableTopicConfig::default();
+            setting.name = StrBytes::from(key.as_str());
+            setting.value = Some(StrBytes::from(value.as_str()));
+            setting
+        });
+        topic.configs = settings.collect();
+        topic
+    }
+}
+
+impl List {
+    fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+        let mut topics = cluster.metadata(None, false)?.topics;
+        topics.retain(|topic| self.internal || !topic.is_internal);
+        topics.sort_by(|a, b| a.name.as_deref().cmp(&b.name.as_deref()));
+        let replicas = |topic: &MetadataResponseTopic| {
+            topic.partitions.first().map_or(0, |partition| partition.replica_nodes.len())
+        };
+        if self.format.format == Format::Json {
+            let object = |topic: &MetadataResponseTopic| {
+                let name = describe::name(topic);
+                json!({
+                    "name": name,
+                    "partitions": topic.partitions.len(),
+                    "replicas": replicas(topic),
+                    "internal": topic.is_internal,
+                })
+            };
+            return output::json(out, &topics.iter().map(object).collect::<Vec<_>>());
+        }
+        let row = |topic: &MetadataResponseTopic| {
+            let counts = [topic.partitions.len(), replicas(topic)].map(|count| count.to_string());
+            [describe::name(topic).to_owned()].into_iter().chain(counts).collect()
+        };
+        output::table(out, &["NAME", "PARTITIONS", "REPLICAS"], topics.iter().map(row).collect())
+    }
+}
+
+impl Delete {
+    fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        let mut request = DeleteTopicsRequest::default();
+        // Version 6 names topics in a list of its own, next to ids.
+        if cluster.version::<DeleteTopicsRequest>()? >= 6 {
+            let state = |name: &String| {
+                let mut state = DeleteTopicState::default();
+                state.name = Some(StrBytes::from(name.as_str()));
+                state
+            };
+            request.topics = self.topics.iter().map(state).collect();
+        } else {
+            request.topic_names = self.topics.iter().map(|name| StrBytes::from(name.as_str())).collect();
+        }
+        request.timeout_ms = TIMEOUT_MS;
+        let response = cluster.ask(&request)?;
+        let mut failures = Vec::new();
+        for topic in &response.responses {
+            let name = topic.name.as_deref().unwrap_or_default();
+            match kafka_error::check(
+                topic.error_code,
+                &format!("delete topic {name}"),
+                topic.error_message.as_deref(),
+            ) {
+                Ok(()) => eprintln!("deleted topic {name}"),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        report_all(failures)
+    }
+}
+
+/// Reports each failure of a request for several topics; the others were done.
+fn report_all(failures: Vec<Failure>) -> Result<(), Failure> {
+    if failures.is_empty() {
+        return Ok(());
+    }
+    for failure in failures {
+        failure.report();
+    }
+    Err(Failure::Told)
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE, such as retention.ms=86400000".to_owned()),
+    }
+}
