@@ -302,8 +302,11 @@ impl Drop for Running {
     }
 }
 
-/// A port of the loopback address that nobody listens on.
+/// A port of the loopback address that nobody listens on. It lies below the range from which the kernel takes
+/// the ports of clients: while a broker is down between two starts, no client must happen to get its port.
 fn free_port() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("a bound socket has an address")
+    let free = |address: &SocketAddr| std::net::TcpListener::bind(address).is_ok();
+    let mut random = std::iter::repeat_with(|| rand::random_range(20_000..32_000));
+    let mut addresses = random.by_ref().map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port)));
+    addresses.find(free).expect("the sequence has no end")
 }

@@ -28,12 +28,8 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     let cache = cache()?;
     fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
     packages()?;
-    stamped(&root.join("tests/requirements.txt"), &cache.join("python.stamp"), |list| {
-        python(list, &cache.join("python"))
-    })?;
-    stamped(&root.join("tests/pom.xml"), &cache.join("kafka.stamp"), |list| {
-        jars(list, &cache.join("kafka/libs"))
-    })
+    stamped(&root.join("tests/requirements.txt"), &cache.join("python"), python)?;
+    stamped(&root.join("tests/pom.xml"), &cache.join("kafka/libs"), jars)
 }
 
 /// Where the clients are kept: `$LEVADA_TEST_CACHE`, or `~/.cache/levada-test`.
@@ -76,21 +72,22 @@ fn works(probe: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Runs `install` unless `stamp` says that it has run for the present content of `list`.
+/// Runs `install` unless the stamp beside `target` says that it has run for the present content of `list`.
 fn stamped(
     list: &Path,
-    stamp: &Path,
-    install: impl FnOnce(&Path) -> Result<(), String>,
+    target: &Path,
+    install: fn(&Path, &Path) -> Result<(), String>,
 ) -> Result<(), String> {
     let content = fs::read(list).map_err(|error| format!("{}: {error}", list.display()))?;
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);
     let hash = format!("{:016x}\n", hasher.finish());
-    if fs::read_to_string(stamp).is_ok_and(|old| old == hash) {
+    let stamp = target.with_extension("stamp");
+    if target.exists() && fs::read_to_string(&stamp).is_ok_and(|old| old == hash) {
         return Ok(());
     }
-    install(list)?;
-    fs::write(stamp, hash).map_err(|error| format!("{}: {error}", stamp.display()))
+    install(list, target)?;
+    fs::write(&stamp, hash).map_err(|error| format!("{}: {error}", stamp.display()))
 }
 
 fn python(requirements: &Path, target: &Path) -> Result<(), String> {
