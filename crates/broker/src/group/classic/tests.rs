@@ -208,6 +208,22 @@ fn an_assignment_stored_too_late_counts_for_nothing() {
 }
 
 #[test]
+fn waiting_for_the_leader_is_no_silence_but_sessions_count_again_afterwards() {
+    let mut rig = Rig::new(config());
+    let (first, ticket) = rig.enter();
+    let generation = rig.joined(ticket).generation;
+    rig.hold_appends = true;
+    rig.send(sync(&first, generation, std::slice::from_ref(&first)));
+    rig.pass(20_000);
+    rig.finish_appends();
+    assert_eq!(rig.state(), "Stable");
+    rig.pass(9_999);
+    assert_eq!(rig.state(), "Stable");
+    rig.pass(1);
+    assert_eq!(rig.state(), "Empty");
+}
+
+#[test]
 fn a_sync_is_refused_for_what_is_wrong_with_it() {
     fn check(change: impl FnOnce(&mut SyncRequest), expected: GroupError) {
         let mut rig = Rig::new(config());
@@ -490,6 +506,21 @@ mod static_members {
         let leader = rig.send(rig.join(&dynamic));
         assert_eq!(rig.joined(leader).members.len(), 3);
         rig.joined(back);
+    }
+
+    #[test]
+    fn one_whose_return_is_overtaken_by_a_rebalance_is_part_of_it() {
+        let mut rig = Rig::new(config());
+        let (_, dynamic, generation) = group(&mut rig, false);
+        rig.hold_appends = true;
+        let back = rig.send(rig.join_static("i", ""));
+        let newcomer = rig.send(JoinRequest { api_version: 3, ..rig.join("") });
+        rig.finish_appends();
+        assert!(waits(&rig, back), "the old generation is no answer any more");
+        let leader = rig.send(rig.join(&dynamic));
+        for ticket in [back, newcomer, leader] {
+            assert_eq!(rig.joined(ticket).generation, generation + 1);
+        }
     }
 
     #[test]
