@@ -12,6 +12,10 @@ pub const MAX_FRAME_BYTES_BEFORE_AUTHENTICATION: u32 = 512 * 1024;
 /// Room for reading that an idle or unknown connection gets.
 const FIRST_READ_BYTES: usize = 4 * 1024;
 
+/// Memory that a connection without a frame in progress may keep. More goes back with the frame that needed it,
+/// or a thousand idle connections would hold what each once needed for its largest frame.
+const KEPT_BYTES: usize = 64 * 1024;
+
 /// Collects what a socket yields and hands out whole frames, one connection each.
 ///
 /// Read into [`spare`](FrameBuffer::spare), then call [`next_frame`](FrameBuffer::next_frame) until it
@@ -79,7 +83,11 @@ impl FrameBuffer {
         }
         self.largest_bytes = self.largest_bytes.max(length + 4);
         self.bytes.advance(4);
-        Ok(Some(self.bytes.split_to(length)))
+        let frame = self.bytes.split_to(length);
+        if self.bytes.is_empty() && length > KEPT_BYTES {
+            self.bytes = BytesMut::new();
+        }
+        Ok(Some(frame))
     }
 
     /// The length of the frame in progress, if it is one that [`next_frame`](Self::next_frame) accepts.

@@ -81,6 +81,15 @@ fn a_completed_frame_earns_room_for_the_next() {
     assert!((500_000..=1_100_000).contains(&capacity), "{capacity}");
 }
 
+#[test]
+fn idle_connections_keep_little() {
+    let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
+    receive(&mut frames, 500_000, 500_000);
+    assert_eq!(frames.pending(), 0);
+    let capacity = frames.spare().capacity();
+    assert!(capacity <= KEPT_BYTES, "{capacity}");
+}
+
 proptest! {
     #[test]
     fn any_cut_of_the_stream_gives_the_same_frames(
