@@ -27,8 +27,41 @@ fn fields_unknown_to_a_version_are_dropped_only_if_ignorable() {
     response.throttle_time_ms = 5;
     assert!(encode_response(7, 0, &response).is_ok());
     let mut response = JoinGroupResponse::default();
-    response.protocol_name = Some(StrBytes::from(""));
     response.skip_assignment = true;
     assert!(encode_response(7, 9, &response).is_ok());
     assert!(matches!(encode_response(7, 8, &response), Err(EncodeError::Body(_))));
+}
+
+/// Versions in which an untouched response cannot be encoded.
+#[track_caller]
+fn check_default<R: KafkaResponse + Default>(expected: &[i16]) {
+    let versions = R::SUPPORTED_VERSIONS;
+    let refused: Vec<i16> = (versions.min().value()..=versions.max().value())
+        .filter(|version| encode_response(7, *version, &R::default()).is_err())
+        .collect();
+    assert_eq!(refused, expected, "{}", R::NAME);
+}
+
+#[test]
+fn untouched_responses_encode_in_every_version() {
+    check_default::<ApiVersionsResponse>(&[]);
+    check_default::<CreatePartitionsResponse>(&[]);
+    check_default::<CreateTopicsResponse>(&[]);
+    check_default::<DeleteGroupsResponse>(&[]);
+    check_default::<DeleteTopicsResponse>(&[]);
+    check_default::<DescribeClusterResponse>(&[]);
+    check_default::<DescribeConfigsResponse>(&[]);
+    check_default::<DescribeGroupsResponse>(&[]);
+    check_default::<FindCoordinatorResponse>(&[]);
+    check_default::<HeartbeatResponse>(&[]);
+    check_default::<InitProducerIdResponse>(&[]);
+    check_default::<JoinGroupResponse>(&[]);
+    check_default::<LeaveGroupResponse>(&[]);
+    check_default::<ListGroupsResponse>(&[]);
+    check_default::<ListOffsetsResponse>(&[]);
+    check_default::<MetadataResponse>(&[]);
+    check_default::<OffsetCommitResponse>(&[]);
+    check_default::<OffsetFetchResponse>(&[]);
+    check_default::<OffsetForLeaderEpochResponse>(&[]);
+    check_default::<SyncGroupResponse>(&[]);
 }

@@ -38,7 +38,7 @@ fn unbacked_counts_are_refused() {
 }
 
 /// Bytes of memory that one byte of the densest honest array costs, at most.
-const AMPLIFICATION: usize = 80;
+const AMPLIFICATION: usize = 40;
 
 #[track_caller]
 fn check_dense<R: KafkaMessage>(version: i16, body: Vec<u8>) {
