@@ -181,8 +181,7 @@ impl World {
     }
 
     fn act(&mut self, client: usize) {
-        let (member_id, generation) =
-            (self.clients[client].member_id.clone(), self.clients[client].generation);
+        let member_id = self.clients[client].member_id.clone();
         match (&self.clients[client].phase, self.random.below(30)) {
             // It has died without a word, and somebody starts it again.
             (_, 0) => {
