@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fs};
 
 use super::*;
 
+mod documentation;
+
 /// The entries a stock single-node Kafka 4.3 file sets.
 const STOCK: &str = "\
 # roles
