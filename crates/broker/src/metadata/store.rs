@@ -21,13 +21,11 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use self::journal::Journal;
-use self::snapshot::{Encoded, control_batch, metadata_batch};
+use self::snapshot::{control_batch, metadata_batch};
 use super::controller::Decision;
 use super::image::{ApplyError, Image, Position, Replay};
 use super::records::control::{ControlRecord, LeaderChange, VoterEndpoint};
-use super::records::{
-    AbortTransactionRecord, BeginTransactionRecord, ConfigRecord, EndTransactionRecord, Record, RecordError,
-};
+use super::records::{AbortTransactionRecord, Record, RecordError};
 
 pub use self::files::Identity;
 pub use self::journal::TornTail;
@@ -57,6 +55,7 @@ pub struct Store {
     path: PathBuf,
     journal: Journal,
     epoch: i32,
+    kraft_version: i16,
     replay: Replay,
     published: Images,
     broken: bool,
@@ -124,14 +123,21 @@ impl Store {
             path,
             journal: loaded.journal,
             epoch,
+            kraft_version: loaded.quorum.kraft_version,
             replay: loaded.replay,
             published: Images::fixed(Image::empty()),
             broken: false,
         };
         store.begin_epoch(&loaded.quorum, loaded.epochs, now_ms)?;
-        store.abort_unfinished(now_ms)?;
         if is_new {
-            store.bootstrap(options, now_ms)?;
+            store.push(format::first_change(options)?, now_ms)?;
+        }
+        store.flush()?;
+        if store.replay.in_transaction() {
+            // A crash left half of a change: it never happened.
+            let reason = Some("failover".to_owned());
+            store.push(vec![AbortTransactionRecord { reason }.into()], now_ms)?;
+            store.flush()?;
         }
         store.publish();
         Ok((store, report))
@@ -140,6 +146,11 @@ impl Store {
     /// Who the directory belongs to.
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// The quorum's level, finalised outside the image's features: 1 if the log names the voters.
+    pub fn kraft_version(&self) -> i16 {
+        self.kraft_version
     }
 
     /// A handle through which any thread reads the current image.
@@ -153,7 +164,8 @@ impl Store {
     }
 
     /// Makes one change: `decide` sees the current image and the offset that its first record will have. When this
-    /// returns, the change is on the disk and published. After a storage error the store refuses further changes.
+    /// returns, the change is on the disk and published. After a storage error nobody knows what the disk holds, and the
+    /// store refuses further changes.
     pub fn update<T>(
         &mut self,
         now_ms: i64,
@@ -164,13 +176,15 @@ impl Store {
         }
         let Decision { records, outcome } = decide(self.replay.image(), self.journal.end_offset());
         if !records.is_empty() {
-            self.append(records, now_ms)?;
+            self.push(records, now_ms)?;
+            self.flush()?;
             self.publish();
         }
         Ok(outcome)
     }
 
-    fn append(&mut self, records: Vec<Record>, now_ms: i64) -> Result<(), StoreError> {
+    /// Takes records as one batch, to be written by the next [`Store::flush`].
+    fn push(&mut self, records: Vec<Record>, now_ms: i64) -> Result<(), StoreError> {
         let base = self.journal.end_offset();
         // First on a copy: a batch that contradicts the image must not reach the log.
         let mut replay = self.replay.clone();
@@ -179,23 +193,23 @@ impl Store {
             let position = Position { offset, epoch: self.epoch, timestamp_ms: now_ms };
             replay.push(record, position).map_err(|source| StoreError::Contradiction { offset, source })?;
         }
-        self.write(&batch)?;
+        self.journal.push(&batch.bytes, batch.records);
         self.replay = replay;
         Ok(())
     }
 
-    fn append_control(&mut self, records: &[ControlRecord], now_ms: i64) -> Result<(), StoreError> {
+    fn push_control(&mut self, records: &[ControlRecord], now_ms: i64) -> Result<(), StoreError> {
         let batch = control_batch(&self.path, records, self.journal.end_offset(), self.epoch, now_ms)?;
-        self.write(&batch)?;
+        self.journal.push(&batch.bytes, batch.records);
         let offset = self.journal.end_offset() - 1;
         self.replay.skip(Position { offset, epoch: self.epoch, timestamp_ms: now_ms });
         Ok(())
     }
 
-    fn write(&mut self, batch: &Encoded) -> Result<(), StoreError> {
-        let written = self.journal.append(&batch.bytes, batch.records);
-        self.broken = written.is_err();
-        written
+    fn flush(&mut self) -> Result<(), StoreError> {
+        let flushed = self.journal.flush();
+        self.broken = flushed.is_err();
+        flushed
     }
 
     fn publish(&self) {
@@ -210,7 +224,6 @@ impl Store {
         now_ms: i64,
     ) -> Result<(), StoreError> {
         let node_id = self.identity.node_id;
-        // The epoch is claimed before anything is written in it.
         files::write_quorum_state(&self.path, node_id, self.epoch, quorum.kraft_version)?;
         let start = self.journal.end_offset();
         let mut records = vec![ControlRecord::LeaderChange(LeaderChange {
@@ -222,34 +235,9 @@ impl Store {
             records.push(ControlRecord::KRaftVersion(quorum.kraft_version));
             records.push(ControlRecord::Voters(quorum.voters.clone()));
         }
-        self.append_control(&records, now_ms)?;
+        self.push_control(&records, now_ms)?;
         epochs.push((self.epoch, start));
-        files::write_epochs(&self.path, &epochs)?;
-        files::write_partition_metadata(&self.path)
-    }
-
-    /// A crash left half of a change: it never happened.
-    fn abort_unfinished(&mut self, now_ms: i64) -> Result<(), StoreError> {
-        if !self.replay.in_transaction() {
-            return Ok(());
-        }
-        let reason = Some("failover".to_owned());
-        self.append(vec![Record::from(AbortTransactionRecord { reason })], now_ms)
-    }
-
-    /// The first records of a new cluster, in the form that Kafka's controller gives them.
-    fn bootstrap(&mut self, options: &StoreOptions, now_ms: i64) -> Result<(), StoreError> {
-        let begin = BeginTransactionRecord { name: Some("Bootstrap records".to_owned()) };
-        let mut records = vec![Record::from(begin)];
-        records.extend(format::read_bootstrap(&options.dir)?);
-        records.push(Record::from(ConfigRecord {
-            resource_type: super::image::ResourceKind::Broker.id(),
-            resource_name: String::new(),
-            name: "min.insync.replicas".to_owned(),
-            value: Some(options.min_insync_replicas.to_string()),
-        }));
-        records.push(Record::from(EndTransactionRecord));
-        self.append(records, now_ms)
+        files::write_epochs(&self.path, &epochs)
     }
 }
 

@@ -3,12 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use super::files::{Access, Identity, sync_dir};
+use super::files::{Access, Identity, sync_together, write_partition_metadata};
+use super::journal::Journal;
 use super::snapshot::{BOOTSTRAP, Snapshot, SnapshotId};
 use super::{METADATA_DIR, StoreError, StoreOptions};
 use crate::metadata::features::FEATURES;
+use crate::metadata::image::ResourceKind;
 use crate::metadata::records::control::{ControlRecord, Voter};
-use crate::metadata::records::{FeatureLevelRecord, Record};
+use crate::metadata::records::{
+    BeginTransactionRecord, ConfigRecord, EndTransactionRecord, FeatureLevelRecord, Record,
+};
 use crate::metadata::uuid;
 
 /// Voters are kept in the log.
@@ -24,9 +28,9 @@ pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<Identity, St
     };
     let metadata_dir = dir.join(METADATA_DIR);
     fs::create_dir_all(&metadata_dir).map_err(|source| StoreError::io("create", &metadata_dir, source))?;
-    sync_dir(dir).map_err(|source| StoreError::io("sync", dir, source))?;
     let bootstrap = Snapshot { records: first_levels(), ..Snapshot::default() };
-    bootstrap.write(&dir.join(BOOTSTRAP), 0, Access::Writable, now_ms)?;
+    let bootstrap_path = dir.join(BOOTSTRAP);
+    bootstrap.write(&bootstrap_path, 0, Access::Writable, now_ms)?;
     let first = Snapshot {
         timestamp_ms: now_ms,
         control: vec![
@@ -35,7 +39,12 @@ pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<Identity, St
         ],
         records: Vec::new(),
     };
-    first.write(&SnapshotId { end_offset: 0, epoch: 0 }.path(&metadata_dir), 0, Access::ReadOnly, now_ms)?;
+    let first_path = SnapshotId { end_offset: 0, epoch: 0 }.path(&metadata_dir);
+    first.write(&first_path, 0, Access::ReadOnly, now_ms)?;
+    Journal::create(&metadata_dir)?;
+    write_partition_metadata(&metadata_dir)?;
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    sync_together(&[&bootstrap_path, &first_path, &metadata_dir, dir, parent])?;
     identity.write(dir)?;
     Ok(identity)
 }
@@ -67,11 +76,24 @@ fn voter(options: &StoreOptions, identity: &Identity) -> Voter {
 /// it is written again.
 pub(super) fn has_log(dir: &Path) -> bool {
     let files = fs::read_dir(dir.join(METADATA_DIR)).into_iter().flatten().flatten();
-    files.map(|file| file.path()).any(|path| path.extension().is_some_and(|extension| extension == "log"))
+    let is_segment = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
+    files.filter(|file| is_segment(&file.path())).any(|file| file.metadata().is_ok_and(|file| file.len() > 0))
 }
 
-/// The records that a new cluster begins with: those of `bootstrap.checkpoint`, where there is one.
-pub(super) fn read_bootstrap(dir: &Path) -> Result<Vec<Record>, StoreError> {
-    let path = dir.join(BOOTSTRAP);
-    if path.exists() { Ok(Snapshot::read(&path)?.records) } else { Ok(first_levels()) }
+/// The first records of a new cluster, in the form that Kafka's controller gives them: what `bootstrap.checkpoint`
+/// says, where there is one, all at once.
+pub(super) fn first_change(options: &StoreOptions) -> Result<Vec<Record>, StoreError> {
+    let path = options.dir.join(BOOTSTRAP);
+    let levels = if path.exists() { Snapshot::read(&path)?.records } else { first_levels() };
+    let begin = BeginTransactionRecord { name: Some("Bootstrap records".to_owned()) };
+    let mut records = vec![Record::from(begin)];
+    records.extend(levels);
+    records.push(Record::from(ConfigRecord {
+        resource_type: ResourceKind::Broker.id(),
+        resource_name: String::new(),
+        name: "min.insync.replicas".to_owned(),
+        value: Some(options.min_insync_replicas.to_string()),
+    }));
+    records.push(Record::from(EndTransactionRecord));
+    Ok(records)
 }

@@ -12,7 +12,7 @@ use levada_log::batch::{BatchView, HEADER_LEN, PREFIX_LEN, check_stored};
 use levada_wire::primitives::Bytes;
 
 use super::StoreError;
-use super::files::sync_dir;
+use super::files::sync;
 
 /// Kafka's `metadata.log.segment.bytes`.
 const SEGMENT_MAX_BYTES: u64 = 1 << 30;
@@ -25,6 +25,9 @@ pub(super) struct Journal {
     file: File,
     size_bytes: u64,
     end_offset: i64,
+    /// The end offset as of the last flush.
+    flushed_offset: i64,
+    pending: Vec<u8>,
 }
 
 /// Bytes at the log's end that were being written when the process or machine stopped.
@@ -39,6 +42,14 @@ pub struct TornTail {
 }
 
 impl Journal {
+    /// Makes an empty log, which lasts once the caller has synced `dir`. No error if there is one.
+    pub(super) fn create(dir: &Path) -> Result<(), StoreError> {
+        if segments(dir)?.is_empty() {
+            create(&segment_path(dir, 0))?;
+        }
+        Ok(())
+    }
+
     /// Opens the log in `dir`, hands every batch from `start_offset` on to `visit`, and cuts a torn tail. A log that
     /// does not exist begins at `start_offset`.
     pub(super) fn open(
@@ -50,6 +61,7 @@ impl Journal {
         if segments.is_empty() {
             let path = segment_path(dir, start_offset);
             create(&path)?;
+            sync(dir).map_err(|source| StoreError::io("sync", dir, source))?;
             segments.push((start_offset, path));
         }
         let last = segments.len() - 1;
@@ -86,7 +98,10 @@ impl Journal {
             let cut = file.set_len(size_bytes).and_then(|()| file.sync_all());
             cut.map_err(|source| StoreError::io("cut the torn tail of", &path, source))?;
         }
-        Ok((Self { dir: dir.to_owned(), path, file, size_bytes, end_offset }, torn))
+        let dir = dir.to_owned();
+        let journal =
+            Self { dir, path, file, size_bytes, end_offset, flushed_offset: end_offset, pending: Vec::new() };
+        Ok((journal, torn))
     }
 
     /// The offset that the next record will have.
@@ -94,18 +109,28 @@ impl Journal {
         self.end_offset
     }
 
-    /// Appends one batch, whose base offset is [`Journal::end_offset`], and waits until it is on the disk. After an
-    /// error nobody knows what the disk holds: the journal must not be used again.
-    pub(super) fn append(&mut self, batch: &[u8], records: usize) -> Result<(), StoreError> {
-        if self.size_bytes > 0 && self.size_bytes + batch.len() as u64 > SEGMENT_MAX_BYTES {
-            self.path = segment_path(&self.dir, self.end_offset);
+    /// Takes `batch`, whose base offset is [`Journal::end_offset`], to be written by the next [`Journal::flush`].
+    pub(super) fn push(&mut self, batch: &[u8], records: usize) {
+        self.pending.extend_from_slice(batch);
+        self.end_offset += i64::try_from(records).unwrap_or(i64::MAX);
+    }
+
+    /// Writes what was pushed and waits until it is on the disk. After an error nobody knows what the disk holds: the
+    /// journal must not be used again.
+    pub(super) fn flush(&mut self) -> Result<(), StoreError> {
+        let len_bytes = self.pending.len() as u64;
+        if self.size_bytes > 0 && self.size_bytes + len_bytes > SEGMENT_MAX_BYTES {
+            self.path = segment_path(&self.dir, self.flushed_offset);
             self.file = create(&self.path)?;
+            sync(&self.dir).map_err(|source| StoreError::io("sync", &self.dir, source))?;
             self.size_bytes = 0;
         }
-        let written = self.file.write_all_at(batch, self.size_bytes).and_then(|()| self.file.sync_data());
+        let written = self.file.write_all_at(&self.pending, self.size_bytes);
+        let written = written.and_then(|()| self.file.sync_data());
         written.map_err(|source| StoreError::io("append to", &self.path, source))?;
-        self.size_bytes += batch.len() as u64;
-        self.end_offset += i64::try_from(records).unwrap_or(i64::MAX);
+        self.pending.clear();
+        self.size_bytes += len_bytes;
+        self.flushed_offset = self.end_offset;
         Ok(())
     }
 }
@@ -212,10 +237,6 @@ fn segment_path(dir: &Path, base_offset: i64) -> PathBuf {
 }
 
 fn create(path: &Path) -> Result<File, StoreError> {
-    let create = || {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        sync_dir(path.parent().unwrap_or(Path::new(".")))?;
-        Ok(file)
-    };
-    create().map_err(|source| StoreError::io("create", path, source))
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+    file.map_err(|source| StoreError::io("create", path, source))
 }

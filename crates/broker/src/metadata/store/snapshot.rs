@@ -9,7 +9,7 @@ use levada_log::batch::{BatchView, Builder, records};
 use levada_wire::primitives::Bytes;
 
 use super::StoreError;
-use super::files::{Access, replace};
+use super::files::{Access, Lasting, write_file};
 use super::journal::read_batches;
 use crate::metadata::records::control::{self, ControlRecord};
 use crate::metadata::records::{self as metadata_records, Record};
@@ -83,7 +83,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Writes a snapshot; `epoch` marks its batches.
+    /// Writes a snapshot, which lasts once the caller has synced it; `epoch` marks its batches.
     pub(super) fn write(
         &self,
         path: &Path,
@@ -106,7 +106,7 @@ impl Snapshot {
             next = push(metadata_batch(path, chunk, next, epoch, now_ms)?);
         }
         push(control_batch(path, &[ControlRecord::SnapshotFooter], next, epoch, now_ms)?);
-        replace(path, &bytes, access)
+        write_file(path, &bytes, access, Lasting::Eventually)
     }
 }
 

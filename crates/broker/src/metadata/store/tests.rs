@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::snapshot::{LogRecord, each_record};
 use super::*;
 use crate::metadata::image::ConfigResource;
-use crate::metadata::records::{PartitionRecord, RemoveTopicRecord, TopicRecord};
+use crate::metadata::records::{BeginTransactionRecord, PartitionRecord, RemoveTopicRecord, TopicRecord};
 
 const SEGMENT: &str = "__cluster_metadata-0/00000000000000000000.log";
 
