@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     base_offset,
-    report::{Report, Verdict},
+    report::{Report, Verdict, counted},
     unreadable,
 };
 use crate::{failure::Failure, output::printable};
@@ -111,9 +111,9 @@ impl Tally {
             (Some((at, what)), _) => Verdict::damaged(at, what),
             (None, None) => Verdict::Sound("empty".to_owned()),
             (None, Some(first)) => Verdict::Sound(format!(
-                "{} batches, {} records, offsets {first} to {}",
-                self.batches,
-                self.records,
+                "{}, {}, offsets {first} to {}",
+                counted(self.batches, "batch", "batches"),
+                counted(self.records, "record", "records"),
                 self.next_offset - 1
             )),
         }

@@ -9,7 +9,7 @@ use super::{
     base_offset,
     batches::{Next, Segment},
     bytes,
-    report::{Report, Verdict},
+    report::{Report, Verdict, counted},
     unreadable,
 };
 use crate::failure::Failure;
@@ -157,7 +157,7 @@ fn verdict(damage: Option<(u64, String)>, cut: usize, content: &[u8], size: usiz
         None if cut > 0 => {
             Verdict::damaged(end, format!("{cut} bytes behind the last whole entry of {size}"))
         }
-        None => Verdict::Sound(format!("{count} entries")),
+        None => Verdict::Sound(counted(count as u64, "entry", "entries")),
     }
 }
 

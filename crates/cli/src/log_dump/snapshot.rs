@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     bytes,
-    report::{Report, Verdict},
+    report::{Report, Verdict, counted},
 };
 use crate::failure::Failure;
 
@@ -40,7 +40,7 @@ pub(super) fn dump(path: &Path, report: &mut Report<'_>) -> Result<Verdict, Fail
             let what = format!("{count} entries need {expected} bytes, there are {found}");
             Verdict::damaged(CHECKED_FROM as u64, what)
         }
-        _ => Verdict::Sound(format!("{count} producers")),
+        _ => Verdict::Sound(counted(u64::from(count), "producer", "producers")),
     })
 }
 
