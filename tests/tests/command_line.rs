@@ -31,7 +31,7 @@ fn topics_produce_and_consume() {
     let input = node.scratch().join("input");
     let lines: String = (0..50_000).map(|number| format!("key-{}:line {number}\n", number % 100)).collect();
     std::fs::write(&input, &lines).expect("room");
-    levada(&node, "produce tour --key : --compression zstd").stdin(&input).run();
+    levada(&node, "produce tour --key-separator : --compression zstd").stdin(&input).run();
     let said = levada(&node, "consume tour --exit --format %k:%v\\n").run();
     let mut back: Vec<&str> = said.stdout.lines().collect();
     let mut sent: Vec<&str> = lines.lines().collect();
