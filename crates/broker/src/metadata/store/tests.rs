@@ -9,7 +9,10 @@ use tempfile::TempDir;
 use super::snapshot::{LogRecord, each_record};
 use super::*;
 use crate::metadata::image::ConfigResource;
-use crate::metadata::records::{BeginTransactionRecord, PartitionRecord, RemoveTopicRecord, TopicRecord};
+use crate::metadata::records::control;
+use crate::metadata::records::{
+    BeginTransactionRecord, FeatureLevelRecord, PartitionRecord, RemoveTopicRecord, TopicRecord,
+};
 
 const SEGMENT: &str = "__cluster_metadata-0/00000000000000000000.log";
 
@@ -295,6 +298,78 @@ fn half_a_change_never_happened() {
     add(&mut store, "a", 1);
     drop(store);
     assert_eq!(names(open(dir.path()).0.image()), ["a"]);
+}
+
+#[test]
+fn a_snapshot_stands_for_the_log_in_front_of_it() {
+    let dir = golden_copy();
+    let metadata = dir.path().join(METADATA_DIR);
+    let topic_id = Uuid::from_bytes([5; 16]);
+    let snapshot = snapshot::Snapshot {
+        timestamp_ms: 5,
+        control: vec![ControlRecord::KRaftVersion(1), ControlRecord::Voters(Vec::new())],
+        records: vec![
+            FeatureLevelRecord { name: "metadata.version".to_owned(), feature_level: 30 }.into(),
+            TopicRecord { name: "kept".to_owned(), topic_id }.into(),
+        ],
+    };
+    let id = snapshot::SnapshotId { end_offset: 105, epoch: 3 };
+    let path = id.path(&metadata);
+    assert!(path.ends_with("00000000000000000105-0000000003.checkpoint"));
+    snapshot.write(&path, 3, files::Access::ReadOnly, 6).unwrap();
+    assert_eq!(snapshot::Snapshot::read(&path).unwrap(), snapshot);
+    let check = || {
+        let (mut store, _) = open(dir.path());
+        assert_eq!(names(store.image()), ["kept"]);
+        store
+    };
+    check();
+    // Kafka deletes segments that a snapshot covers.
+    fs::remove_file(dir.path().join(SEGMENT)).unwrap();
+    let mut store = check();
+    assert_eq!((store.image().offset(), store.image().epoch()), (105, 5));
+    add(&mut store, "more", 6);
+    drop(store);
+    assert_eq!(names(open(dir.path()).0.image()), ["kept", "more"]);
+    let cut = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, &cut[..cut.len() - 75]).unwrap();
+    let error = Store::open(&options(dir.path()), 1_000).unwrap_err().to_string();
+    assert!(error.contains("no end"), "{error}");
+}
+
+#[test]
+fn a_quorum_of_several_is_refused() {
+    let dir = golden_copy();
+    let voter = |voter_id| control::Voter {
+        voter_id,
+        directory_id: Uuid::from_bytes([1; 16]),
+        endpoints: Vec::new(),
+        min_kraft_version: 0,
+        max_kraft_version: 1,
+    };
+    let path = dir.path().join(SEGMENT);
+    let voters = [ControlRecord::Voters(vec![voter(1), voter(2)])];
+    let mut log = fs::read(&path).unwrap();
+    log.extend_from_slice(&control_batch(&path, &voters, 105, 3, 1_000).unwrap().bytes);
+    fs::write(&path, &log).unwrap();
+    let error = Store::open(&options(dir.path()), 1_000).unwrap_err();
+    assert!(matches!(&error, StoreError::Quorum { voters, .. } if *voters == [1, 2]), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), log);
+}
+
+#[test]
+fn an_interrupted_format_is_done_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = open(dir.path());
+    drop(store);
+    let metadata = dir.path().join(METADATA_DIR);
+    fs::remove_file(dir.path().join("meta.properties")).unwrap();
+    fs::write(dir.path().join(SEGMENT), b"").unwrap();
+    fs::write(metadata.join("quorum-state"), b"").unwrap();
+    fs::write(dir.path().join("bootstrap.checkpoint"), b"half").unwrap();
+    let (store, report) = open(dir.path());
+    assert_eq!((report.formatted, report.epoch, store.image().features().len()), (true, 1, 6));
 }
 
 #[test]
