@@ -1,7 +1,7 @@
 //! The binary's own commands, as a person types them: results on stdout, talk on stderr, exit codes.
 
 use levada_tests::node::Kind;
-use levada_tests::{Node, Tool};
+use levada_tests::{Node, Tool, corpus};
 
 fn levada(node: &Node, line: &str) -> Tool {
     let mut words = line.split(' ');
@@ -47,6 +47,25 @@ fn topics_produce_and_consume() {
     levada(&node, "topic delete tour").run();
     let listed = levada(&node, "topic list").run().stdout;
     assert!(!listed.contains("tour"), "{listed}");
+    node.stop();
+}
+
+#[test]
+fn a_file_through_one_partition_is_the_same_file() {
+    let mut node = Node::started();
+    let lines = node.scratch().join("lines");
+    corpus::write_lines(&lines, 100_000);
+    levada(&node, "topic create file --partitions 1").run();
+    for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
+        levada(&node, &format!("produce file --partition 0 --compression {codec}")).stdin(&lines).run();
+    }
+    let back = node.scratch().join("back");
+    for round in 0..5 {
+        let offset = (round * 100_000).to_string();
+        let line = format!("consume file --partition 0 --offset {offset} --count 100000");
+        levada(&node, &line).stdout(&back).run();
+        assert_eq!(corpus::digest(&back), corpus::digest(&lines), "from offset {offset}");
+    }
     node.stop();
 }
 
