@@ -319,7 +319,7 @@ fn a_snapshot_stands_for_the_log_in_front_of_it() {
     snapshot.write(&path, 3, files::Access::ReadOnly, 6).unwrap();
     assert_eq!(snapshot::Snapshot::read(&path).unwrap(), snapshot);
     let check = || {
-        let (mut store, _) = open(dir.path());
+        let (store, _) = open(dir.path());
         assert_eq!(names(store.image()), ["kept"]);
         store
     };
