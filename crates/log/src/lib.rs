@@ -1,10 +1,23 @@
 //! A partition on disk, byte for byte as Apache Kafka lays it out; no sockets, no runtime, no clock.
 
 pub mod batch;
+pub mod checkpoint;
 pub mod compress;
+pub mod disk;
 
 mod config;
+mod epochs;
 mod error;
+mod index;
+mod partition;
+mod producers;
+mod recover;
+mod segment;
+mod writer;
 
 pub use config::{LogConfig, TimestampType};
 pub use error::{AppendError, LogError, ReadError};
+pub use partition::{Partition, Slice, TimestampOffset};
+pub use producers::Source;
+pub use recover::{Cut, OpenReport};
+pub use writer::{Append, Appended, OpenOptions, Writer};

@@ -1,0 +1,54 @@
+//! `.kafka_cleanshutdown`: written last when a broker stops, removed first when it starts. Its presence says that every log was
+//! closed and synced.
+
+use std::path::Path;
+
+use super::lines;
+use crate::LogError;
+use crate::disk::{At, Disk, remove_if_there};
+
+/// The mark of a clean shutdown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CleanShutdown {
+    /// The epoch under which the broker was registered, -1 if it does not know.
+    pub broker_epoch: i64,
+}
+
+impl CleanShutdown {
+    /// The file's name in a data directory.
+    pub const FILE_NAME: &'static str = ".kafka_cleanshutdown";
+
+    /// Writes the mark. Syncs it and its directory; blocks.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn store(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
+        let text = format!("{{\"version\":0,\"brokerEpoch\":{}}}", self.broker_epoch);
+        super::replace(disk, &dir.join(Self::FILE_NAME), text.as_bytes())
+    }
+
+    /// Takes the mark away and returns it; `None` if the last stop was no clean one. An unreadable mark counts, but knows no epoch.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn take(disk: &dyn Disk, dir: &Path) -> Result<Option<CleanShutdown>, LogError> {
+        let path = dir.join(Self::FILE_NAME);
+        let text = match lines::read(disk, &path) {
+            Ok(None) => return Ok(None),
+            Err(LogError::Corrupt { .. }) => String::new(),
+            other => other?.unwrap_or_default(),
+        };
+        remove_if_there(disk, &path)?;
+        // Were the removal lost, a crash would look like a clean stop.
+        disk.sync_dir(dir).at("sync", dir)?;
+        Ok(Some(CleanShutdown { broker_epoch: broker_epoch(&text).unwrap_or(-1) }))
+    }
+}
+
+/// The number behind `"brokerEpoch":`; the file is too small for a parser of JSON.
+fn broker_epoch(text: &str) -> Option<i64> {
+    let (_, rest) = text.split_once("\"brokerEpoch\"")?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start();
+    let end = rest.find(|letter: char| letter != '-' && !letter.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}

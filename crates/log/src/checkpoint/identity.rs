@@ -1,0 +1,133 @@
+//! Files that say what a directory is: `meta.properties` of a data directory, `partition.metadata` of a partition.
+
+use std::path::Path;
+
+use super::lines;
+use crate::LogError;
+use crate::disk::Disk;
+
+/// A topic's or directory's id: 128 bits, written as Kafka does, in 22 characters of URL-safe base 64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uuid(pub u128);
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+impl std::fmt::Display for Uuid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for at in 0..21 {
+            let digit = (self.0 >> (122 - 6 * at)) & 63;
+            write!(f, "{}", char::from(ALPHABET[digit as usize]))?;
+        }
+        write!(f, "{}", char::from(ALPHABET[((self.0 & 3) << 4) as usize]))
+    }
+}
+
+impl std::str::FromStr for Uuid {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Uuid, String> {
+        let refused = || format!("{text:?} is no id");
+        let bytes = text.trim_end_matches('=').as_bytes();
+        if bytes.len() != 22 {
+            return Err(refused());
+        }
+        let mut value = 0_u128;
+        for (at, byte) in bytes.iter().enumerate() {
+            let digit = ALPHABET.iter().position(|letter| letter == byte).ok_or_else(refused)? as u128;
+            value = if at < 21 { value << 6 | digit } else { value << 2 | digit >> 4 };
+        }
+        Ok(Uuid(value))
+    }
+}
+
+/// `partition.metadata`: which topic a partition's directory belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionMetadata {
+    /// The topic's id.
+    pub topic_id: Uuid,
+}
+
+impl PartitionMetadata {
+    /// The file's name in a partition's directory.
+    pub const FILE_NAME: &'static str = "partition.metadata";
+
+    /// Replaces the file. Syncs it and its directory; blocks.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn store(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
+        let text = format!("version: 0\ntopic_id: {}", self.topic_id);
+        super::replace(disk, &dir.join(Self::FILE_NAME), text.as_bytes())
+    }
+
+    /// Reads the file, `None` if there is none.
+    ///
+    /// # Errors
+    /// A failing disk, or a file of another kind.
+    pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<PartitionMetadata>, LogError> {
+        let path = dir.join(Self::FILE_NAME);
+        let Some(text) = lines::read(disk, &path)? else { return Ok(None) };
+        let damaged = |detail: &str| LogError::corrupt(&path, detail);
+        if value_of(&text, "version", ':') != Some("0") {
+            return Err(damaged("version is not 0"));
+        }
+        let id = value_of(&text, "topic_id", ':').ok_or_else(|| damaged("there is no topic_id"))?;
+        let topic_id = id.parse().map_err(|detail: String| damaged(&detail))?;
+        Ok(Some(PartitionMetadata { topic_id }))
+    }
+}
+
+/// `meta.properties`, version 1: whose data directory this is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetaProperties {
+    /// The cluster's id.
+    pub cluster_id: String,
+    /// The broker's id.
+    pub node_id: i32,
+    /// This directory's id.
+    pub directory_id: Uuid,
+}
+
+impl MetaProperties {
+    /// The file's name in a data directory.
+    pub const FILE_NAME: &'static str = "meta.properties";
+
+    /// Replaces the file. Syncs it and its directory; blocks.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn store(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
+        let MetaProperties { cluster_id, node_id, directory_id } = self;
+        let text =
+            format!("cluster.id={cluster_id}\ndirectory.id={directory_id}\nnode.id={node_id}\nversion=1\n");
+        super::replace(disk, &dir.join(Self::FILE_NAME), text.as_bytes())
+    }
+
+    /// Reads the file, `None` if there is none. Comments and unknown keys are passed over.
+    ///
+    /// # Errors
+    /// A failing disk, or a file of another version.
+    pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<MetaProperties>, LogError> {
+        let path = dir.join(Self::FILE_NAME);
+        let Some(text) = lines::read(disk, &path)? else { return Ok(None) };
+        let value = |key: &str| {
+            value_of(&text, key, '=').ok_or_else(|| LogError::corrupt(&path, format!("there is no {key}")))
+        };
+        let damaged = |detail: String| LogError::corrupt(&path, detail);
+        let version = value("version")?;
+        if version != "1" {
+            return Err(damaged(format!("version is {version:?}, not 1")));
+        }
+        Ok(Some(MetaProperties {
+            cluster_id: value("cluster.id")?.to_owned(),
+            node_id: value("node.id")?.parse().map_err(|_| damaged("node.id is no number".to_owned()))?,
+            directory_id: value("directory.id")?.parse().map_err(damaged)?,
+        }))
+    }
+}
+
+fn value_of<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
+    let pairs =
+        text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(separator));
+    pairs.filter(|(name, _)| name.trim() == key).map(|(_, value)| value.trim()).next_back()
+}

@@ -1,0 +1,68 @@
+//! Files that keep one offset for each partition of a data directory.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::lines::{self, Lines};
+use crate::LogError;
+use crate::disk::Disk;
+
+/// One of the three offset checkpoints, by the name of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffsetCheckpoint {
+    /// Everything before is synced; recovery after a crash starts here.
+    RecoveryPoint,
+    /// The high watermark.
+    Replication,
+    /// The first offset, where it is not that of the first segment.
+    LogStart,
+}
+
+impl OffsetCheckpoint {
+    /// The file's name in a data directory.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            OffsetCheckpoint::RecoveryPoint => "recovery-point-offset-checkpoint",
+            OffsetCheckpoint::Replication => "replication-offset-checkpoint",
+            OffsetCheckpoint::LogStart => "log-start-offset-checkpoint",
+        }
+    }
+
+    /// Replaces the file. Syncs it and its directory; blocks.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn store(
+        self,
+        disk: &dyn Disk,
+        dir: &Path,
+        offsets: &BTreeMap<(String, i32), i64>,
+    ) -> Result<(), LogError> {
+        let entries =
+            offsets.iter().map(|((topic, partition), offset)| format!("{topic} {partition} {offset}"));
+        super::replace(disk, &dir.join(self.file_name()), lines::render(entries).as_bytes())
+    }
+
+    /// Reads the file, by topic and partition; no file is an empty one.
+    ///
+    /// # Errors
+    /// A failing disk, or a file that is no checkpoint.
+    pub fn load(self, disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<(String, i32), i64>, LogError> {
+        let path = dir.join(self.file_name());
+        let Some(text) = lines::read(disk, &path)? else { return Ok(BTreeMap::new()) };
+        let damaged = |detail: String| LogError::corrupt(&path, detail);
+        let entry = |line: &str| {
+            let mut words = line.split_ascii_whitespace();
+            let topic = words.next()?.to_owned();
+            let partition = words.next()?.parse().ok()?;
+            let offset = words.next()?.parse().ok()?;
+            words.next().is_none().then_some(((topic, partition), offset))
+        };
+        Lines::parse(&text)
+            .map_err(damaged)?
+            .map(|line| {
+                entry(line).ok_or_else(|| damaged(format!("{line:?} is not topic, partition, offset")))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,174 @@
+//! The seam to the file system: every create, open, read, write, sync, rename and removal of the log goes through a [`Disk`], so
+//! that a test can make any of them fail, record them, or lose what was not synced.
+//!
+//! Two things pass it by: ranges handed out as extents, which others send without the log's doing, and entries written
+//! into mapped indexes, which are rebuilt after a crash and so need no order.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use crate::LogError;
+
+/// The operations a log asks of a file system. All of them block. Paths are given along with open files so that an
+/// implementation can tell files apart.
+pub trait Disk: Send + Sync + fmt::Debug {
+    /// Creates a file that must not exist, for reading and writing.
+    fn create(&self, path: &Path) -> io::Result<File>;
+    /// Opens an existing file for reading and writing.
+    fn open(&self, path: &Path) -> io::Result<File>;
+    /// Creates or replaces a small file as a whole; not atomic, not synced.
+    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+    /// The whole of a small file.
+    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>>;
+    /// Fills `into` from `position` on, as far as the file goes; returns the bytes read.
+    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize>;
+    /// Writes all parts one after the other from `position` on. After an error any prefix may have been written.
+    fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], position: u64) -> io::Result<()>;
+    /// Makes the file `len` bytes long; a longer one is sparse.
+    fn truncate(&self, file: &File, path: &Path, len: u64) -> io::Result<()>;
+    /// Reserves blocks for a range, growing the file if need be.
+    fn allocate(&self, file: &File, path: &Path, position: u64, len: u64) -> io::Result<()>;
+    /// Waits until the file's bytes (and its length) are on the device.
+    fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
+    /// Waits until the names in a directory are on the device.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Renames, replacing what has the new name.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Unlinks a file. Open files and mappings of it live on.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Creates a directory and its parents; no error if it is there.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+}
+
+/// The real file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+/// Vectors in one call; the kernel refuses more.
+const PARTS_MAX: usize = 1024;
+
+impl Disk for RealDisk {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(path)
+    }
+
+    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        fs::write(path, bytes)
+    }
+
+    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(path)
+    }
+
+    fn read_at(&self, file: &File, _path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < into.len() {
+            match file.read_at(&mut into[filled..], position + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(
+        &self,
+        file: &File,
+        _path: &Path,
+        parts: &mut [IoSlice<'_>],
+        position: u64,
+    ) -> io::Result<()> {
+        let mut rest = parts;
+        let mut at = position;
+        while rest.iter().any(|part| !part.is_empty()) {
+            let batch = rest.len().min(PARTS_MAX);
+            match rustix::io::pwritev(file, &rest[..batch], at) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    at += count as u64;
+                    IoSlice::advance_slices(&mut rest, count);
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn truncate(&self, file: &File, _path: &Path, len: u64) -> io::Result<()> {
+        file.set_len(len)
+    }
+
+    fn allocate(&self, file: &File, _path: &Path, position: u64, len: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), position, len) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => allocate_by_writing(file, position, len),
+            other => Ok(other?),
+        }
+    }
+
+    fn sync(&self, file: &File, _path: &Path) -> io::Result<()> {
+        file.sync_data()
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+}
+
+/// Makes blocks real where the file system cannot reserve them: writes every page back as it is.
+fn allocate_by_writing(file: &File, position: u64, len: u64) -> io::Result<()> {
+    let mut page = [0; 4096];
+    let mut at = position;
+    while at < position + len {
+        let count = page.len().min((position + len - at) as usize);
+        page.fill(0);
+        RealDisk.read_at(file, Path::new(""), &mut page[..count], at)?;
+        file.write_all_at(&page[..count], at)?;
+        at += count as u64;
+    }
+    Ok(())
+}
+
+/// Adds to an input/output error what was tried, and on which path.
+pub(crate) trait At<T> {
+    fn at(self, operation: &'static str, path: &Path) -> Result<T, LogError>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, operation: &'static str, path: &Path) -> Result<T, LogError> {
+        self.map_err(|source| LogError::io(operation, path, source))
+    }
+}
+
+/// Removes a file; one that is not there is as good as removed.
+pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<bool, LogError> {
+    match disk.remove(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(LogError::io("remove", path, error)),
+    }
+}

@@ -1,0 +1,118 @@
+//! Which leader epoch began at which offset, and the file that keeps it (`leader-epoch-checkpoint`).
+
+use std::io;
+use std::path::Path;
+
+use crate::LogError;
+use crate::checkpoint::lines::{self, Lines};
+use crate::disk::{At, Disk};
+
+#[cfg(test)]
+mod tests;
+
+/// The file's name in a partition's directory.
+pub(crate) const FILE_NAME: &str = "leader-epoch-checkpoint";
+
+/// Epochs and their first offsets; both ascend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Epochs {
+    entries: Vec<(i32, i64)>,
+}
+
+impl Epochs {
+    /// The latest epoch, -1 if there is none.
+    pub(crate) fn latest(&self) -> i32 {
+        self.entries.last().map_or(-1, |entry| entry.0)
+    }
+
+    /// The epoch current at an offset, -1 if unknown.
+    pub(crate) fn at(&self, offset: i64) -> i32 {
+        let after = self.entries.partition_point(|entry| entry.1 <= offset);
+        after.checked_sub(1).map_or(-1, |at| self.entries[at].0)
+    }
+
+    /// Notes that an epoch begins at an offset; returns whether that was news.
+    pub(crate) fn assign(&mut self, epoch: i32, offset: i64) -> bool {
+        if epoch < 0 || epoch <= self.latest() {
+            return false;
+        }
+        // An epoch in which nothing was written leaves no trace.
+        self.entries.retain(|entry| entry.1 < offset);
+        self.entries.push((epoch, offset));
+        true
+    }
+
+    /// The latest epoch not after the one asked for, and where it ends; (-1, -1) if unknown.
+    pub(crate) fn end_offset(&self, epoch: i32, log_end: i64) -> (i32, i64) {
+        if epoch < 0 {
+            return (-1, -1);
+        }
+        if epoch == self.latest() {
+            return (epoch, log_end);
+        }
+        let after = self.entries.partition_point(|entry| entry.0 <= epoch);
+        match (after.checked_sub(1), self.entries.get(after)) {
+            (_, None) => (-1, -1),
+            (None, Some(next)) => (epoch, next.1),
+            (Some(floor), Some(next)) => (self.entries[floor].0, next.1),
+        }
+    }
+
+    /// Forgets epochs that begin at or after the log's end; returns whether there were any.
+    pub(crate) fn truncate_end(&mut self, log_end: i64) -> bool {
+        let before = self.entries.len();
+        self.entries.retain(|entry| entry.1 < log_end);
+        before != self.entries.len()
+    }
+
+    /// Lets the epoch that was current at the log's start begin there; returns whether anything changed.
+    pub(crate) fn truncate_start(&mut self, log_start: i64) -> bool {
+        let covered = self.entries.partition_point(|entry| entry.1 <= log_start);
+        let Some(current) = covered.checked_sub(1).filter(|at| *at > 0 || self.entries[0].1 < log_start)
+        else {
+            return false;
+        };
+        self.entries.drain(..current);
+        self.entries[0].1 = log_start;
+        true
+    }
+
+    /// Reads the file; no file is no epochs.
+    pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Epochs, LogError> {
+        let path = dir.join(FILE_NAME);
+        let Some(text) = lines::read(disk, &path)? else { return Ok(Epochs::default()) };
+        let damaged = |detail: String| LogError::corrupt(&path, detail);
+        let mut entries = Vec::new();
+        for line in Lines::parse(&text).map_err(damaged)? {
+            let mut words = line.split_ascii_whitespace();
+            let epoch = words.next().and_then(|word| word.parse().ok());
+            let offset = words.next().and_then(|word| word.parse().ok());
+            let (Some(epoch), Some(offset), None) = (epoch, offset, words.next()) else {
+                return Err(damaged(format!("{line:?} is not an epoch and an offset")));
+            };
+            if entries.last().is_some_and(|last: &(i32, i64)| epoch <= last.0 || offset < last.1) {
+                return Err(damaged(format!("{line:?} is out of order")));
+            }
+            entries.push((epoch, offset));
+        }
+        Ok(Epochs { entries })
+    }
+
+    /// Writes the file anew and renames it into place; the next flush makes it durable.
+    pub(crate) fn store(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
+        let path = dir.join(FILE_NAME);
+        let text = lines::render(self.entries.iter().map(|(epoch, offset)| format!("{epoch} {offset}")));
+        let fresh = dir.join(format!("{FILE_NAME}.tmp"));
+        disk.write_file(&fresh, text.as_bytes()).at("write", &fresh)?;
+        disk.rename(&fresh, &path).at("rename", &fresh)
+    }
+
+    /// Waits until the file is on the device, if there is one.
+    pub(crate) fn sync(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
+        let path = dir.join(FILE_NAME);
+        match disk.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => disk.sync(&other.at("open", &path)?, &path).at("sync", &path),
+        }
+    }
+}

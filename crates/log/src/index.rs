@@ -1,0 +1,178 @@
+//! The mapped file under both indexes: fixed-width entries, appended by the writer, read by anyone without a lock.
+//!
+//! An index file grows with use. It has no length until its first entry; then it gets its full length as a sparse file
+//! and real blocks 16 KiB at a time, reserved before the mapping touches them, so that a full disk is an error of the append
+//! and never a signal; a thousand quiet partitions occupy nothing. It is cut to its entries when its segment is
+//! sealed or closed. An index is a hint that can be built again from the log.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use arc_swap::{ArcSwapOption, Guard};
+use levada_io::map::FileMap;
+use parking_lot::Mutex;
+
+use crate::LogError;
+use crate::disk::{At, Disk};
+
+mod offset;
+mod time;
+
+pub(crate) use offset::OffsetIndex;
+pub(crate) use time::{TimeEntry, TimeIndex};
+
+/// Blocks are reserved in steps of this many bytes.
+const RESERVE: u64 = 16 * 1024;
+/// The count of an index that has not been looked at yet.
+const UNKNOWN: usize = usize::MAX;
+
+/// Entries of one width in one file.
+#[derive(Debug)]
+pub(crate) struct Entries {
+    path: PathBuf,
+    width: usize,
+    count: AtomicUsize,
+    map: ArcSwapOption<FileMap>,
+    reserved: AtomicU64,
+    // Held while the file is mapped or grown; never by a lookup in a mapped index.
+    growing: Mutex<()>,
+}
+
+/// The entries published when it was taken: what one lookup works on.
+pub(crate) struct View {
+    map: Guard<Option<Arc<FileMap>>>,
+    pub(crate) count: usize,
+}
+
+impl View {
+    pub(crate) fn map(&self) -> Option<&FileMap> {
+        self.map.as_deref()
+    }
+}
+
+impl Entries {
+    /// An index without entries; its file is created empty.
+    pub(crate) fn create(disk: &dyn Disk, path: PathBuf, width: usize) -> Result<Entries, LogError> {
+        disk.write_file(&path, &[]).at("create", &path)?;
+        Ok(Entries::with_count(path, width, 0))
+    }
+
+    /// An index on disk; not touched before it is needed.
+    pub(crate) fn on_disk(path: PathBuf, width: usize) -> Entries {
+        Entries::with_count(path, width, UNKNOWN)
+    }
+
+    fn with_count(path: PathBuf, width: usize, count: usize) -> Entries {
+        let (map, reserved) = (ArcSwapOption::empty(), AtomicU64::new(0));
+        Entries { path, width, count: AtomicUsize::new(count), map, reserved, growing: Mutex::new(()) }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The published entries, mapping the file first if nobody has.
+    pub(crate) fn view(&self, disk: &dyn Disk) -> Result<View, LogError> {
+        let mut count = self.count.load(Ordering::Acquire);
+        if count == UNKNOWN {
+            count = self.load(disk)?;
+        }
+        Ok(View { map: self.map.load(), count })
+    }
+
+    fn load(&self, disk: &dyn Disk) -> Result<usize, LogError> {
+        let _growing = self.growing.lock();
+        let known = self.count.load(Ordering::Acquire);
+        if known != UNKNOWN {
+            return Ok(known);
+        }
+        let file = match disk.open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.count.store(0, Ordering::Release);
+                return Ok(0);
+            }
+            other => other.at("open", &self.path)?,
+        };
+        let len = file.metadata().at("look at", &self.path)?.len();
+        let slots = usize::try_from(len).unwrap_or(0) / self.width;
+        let mut count = 0;
+        if slots > 0 {
+            let map = FileMap::open(&file, slots * self.width).at("map", &self.path)?;
+            count = self.count_used(&map, slots);
+            self.map.store(Some(Arc::new(map)));
+        }
+        self.count.store(count, Ordering::Release);
+        Ok(count)
+    }
+
+    /// An index that was not cut to its entries ends in zeroes, which no entry consists of: the first batch of a segment has none.
+    fn count_used(&self, map: &FileMap, slots: usize) -> usize {
+        let used =
+            |slot: usize| (0..self.width / 4).any(|word| map.read_u32_be(slot * self.width + word * 4) != 0);
+        // A file of one entry has been cut to it, even if that entry is the timestamp 0 of offset 0.
+        if slots == 1 || used(slots - 1) {
+            return slots;
+        }
+        let (mut low, mut high) = (0, slots - 1);
+        while low < high {
+            let middle = low.midpoint(high);
+            if used(middle) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// Appends an entry and publishes it. `capacity` is the most entries the index may ever have. Called by the writer alone.
+    pub(crate) fn append(&self, disk: &dyn Disk, entry: &[u8], capacity: usize) -> Result<(), LogError> {
+        let count = self.view(disk)?.count;
+        let position = count * self.width;
+        let mapped = self.map.load().as_deref().map_or(0, FileMap::len);
+        let end = position + self.width;
+        if mapped < end || self.reserved.load(Ordering::Relaxed) < end as u64 {
+            self.grow(disk, position, capacity.max(count + 1) * self.width)?;
+        }
+        let map = self.map.load();
+        let map = map.as_deref().ok_or_else(|| LogError::corrupt(&self.path, "index is not mapped"))?;
+        map.write_bytes(position, entry);
+        self.count.store(count + 1, Ordering::Release);
+        Ok(())
+    }
+
+    fn grow(&self, disk: &dyn Disk, position: usize, full: usize) -> Result<(), LogError> {
+        let _growing = self.growing.lock();
+        let file = disk.open(&self.path).at("open", &self.path)?;
+        let mapped = self.map.load().as_deref().map_or(0, FileMap::len);
+        let full = full.max(mapped);
+        if file.metadata().at("look at", &self.path)?.len() < full as u64 {
+            disk.truncate(&file, &self.path, full as u64).at("grow", &self.path)?;
+        }
+        let start = position as u64 / 4096 * 4096;
+        let reserve = RESERVE.min(full as u64 - start);
+        disk.allocate(&file, &self.path, start, reserve).at("allocate", &self.path)?;
+        if mapped < full {
+            let map = FileMap::open(&file, full).at("map", &self.path)?;
+            self.map.store(Some(Arc::new(map)));
+        }
+        self.reserved.store(start + reserve, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Cuts the file to its entries. Readers are not disturbed: none looks beyond the published count.
+    pub(crate) fn trim(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        let count = self.count.load(Ordering::Acquire);
+        if count == UNKNOWN || self.reserved.swap(0, Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let file = disk.open(&self.path).at("open", &self.path)?;
+        disk.truncate(&file, &self.path, (count * self.width) as u64).at("trim", &self.path)
+    }
+
+    /// Waits until the entries are on the device.
+    pub(crate) fn sync(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        match disk.open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => disk.sync(&other.at("open", &self.path)?, &self.path).at("sync", &self.path),
+        }
+    }
+}

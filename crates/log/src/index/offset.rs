@@ -1,0 +1,106 @@
+//! The offset index: from an offset to a place in the segment. Entries of 8 bytes: offset less the segment's base, position.
+
+use std::path::PathBuf;
+
+use levada_io::map::FileMap;
+
+use super::{Entries, View};
+use crate::LogError;
+use crate::disk::Disk;
+
+const WIDTH: usize = 8;
+
+/// An index entry: the batch at `position` ends at `base + delta`.
+#[derive(Debug)]
+pub(crate) struct OffsetIndex {
+    entries: Entries,
+}
+
+/// Where to start looking for an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hint {
+    /// A batch starts here that is not behind the one sought.
+    pub(crate) position: u64,
+    /// The position of the entry after that, whose batch ends behind the offset sought.
+    pub(crate) next: Option<u64>,
+}
+
+impl OffsetIndex {
+    pub(crate) fn create(disk: &dyn Disk, path: PathBuf) -> Result<OffsetIndex, LogError> {
+        Ok(OffsetIndex { entries: Entries::create(disk, path, WIDTH)? })
+    }
+
+    pub(crate) fn on_disk(path: PathBuf) -> OffsetIndex {
+        OffsetIndex { entries: Entries::on_disk(path, WIDTH) }
+    }
+
+    /// How many entries fit in `segment.index.bytes`; never none.
+    pub(crate) fn capacity(index_bytes: u32) -> usize {
+        (index_bytes as usize / WIDTH).max(2)
+    }
+
+    pub(crate) fn entries(&self) -> &Entries {
+        &self.entries
+    }
+
+    /// The last entry that does not lie behind `delta`, or the start of the segment.
+    pub(crate) fn lookup(&self, disk: &dyn Disk, delta: u32) -> Result<Hint, LogError> {
+        let view = self.entries.view(disk)?;
+        let after = partition_point(&view, |map, slot| delta_at(map, slot) <= delta);
+        Ok(Hint { position: position_before(&view, after), next: position_of(&view, after) })
+    }
+
+    /// The last entry's position that is not greater than `limit`: the start of a batch, or 0.
+    pub(crate) fn boundary(&self, disk: &dyn Disk, limit: u64) -> Result<u64, LogError> {
+        let view = self.entries.view(disk)?;
+        let after = partition_point(&view, |map, slot| position_at(map, slot) <= limit);
+        Ok(position_before(&view, after))
+    }
+
+    /// All entries below a position, as (delta, position).
+    pub(crate) fn below(&self, disk: &dyn Disk, position: u64) -> Result<Vec<(u32, u32)>, LogError> {
+        let view = self.entries.view(disk)?;
+        let Some(map) = view.map() else { return Ok(Vec::new()) };
+        let all = (0..view.count).map(|slot| (delta_at(map, slot), position_at(map, slot) as u32));
+        Ok(all.take_while(|entry| u64::from(entry.1) < position).collect())
+    }
+
+    pub(crate) fn count(&self, disk: &dyn Disk) -> Result<usize, LogError> {
+        Ok(self.entries.view(disk)?.count)
+    }
+
+    pub(crate) fn append(&self, disk: &dyn Disk, entry: (u32, u32), capacity: usize) -> Result<(), LogError> {
+        let mut bytes = [0; WIDTH];
+        bytes[..4].copy_from_slice(&entry.0.to_be_bytes());
+        bytes[4..].copy_from_slice(&entry.1.to_be_bytes());
+        self.entries.append(disk, &bytes, capacity)
+    }
+}
+
+fn delta_at(map: &FileMap, slot: usize) -> u32 {
+    map.read_u32_be(slot * WIDTH)
+}
+
+fn position_at(map: &FileMap, slot: usize) -> u64 {
+    u64::from(map.read_u32_be(slot * WIDTH + 4))
+}
+
+fn position_of(view: &View, slot: usize) -> Option<u64> {
+    let map = view.map().filter(|_| slot < view.count)?;
+    Some(position_at(map, slot))
+}
+
+fn position_before(view: &View, slot: usize) -> u64 {
+    slot.checked_sub(1).and_then(|slot| position_of(view, slot)).unwrap_or(0)
+}
+
+/// The first slot for which `before` does not hold.
+pub(super) fn partition_point(view: &View, before: impl Fn(&FileMap, usize) -> bool) -> usize {
+    let Some(map) = view.map() else { return 0 };
+    let (mut low, mut high) = (0, view.count);
+    while low < high {
+        let middle = low.midpoint(high);
+        if before(map, middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}

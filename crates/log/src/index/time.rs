@@ -1,0 +1,90 @@
+//! The time index: from a timestamp to an offset. Entries of 12 bytes: a timestamp, and the offset (less the segment's base) of the
+//! batch that first carried it; every later timestamp lies behind that batch.
+
+use std::path::PathBuf;
+
+use levada_io::map::FileMap;
+
+use super::offset::partition_point;
+use super::{Entries, View};
+use crate::LogError;
+use crate::disk::Disk;
+
+const WIDTH: usize = 12;
+
+/// Timestamps ascend from entry to entry; so do offsets.
+#[derive(Debug)]
+pub(crate) struct TimeIndex {
+    entries: Entries,
+}
+
+/// One entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeEntry {
+    pub(crate) timestamp: i64,
+    pub(crate) delta: u32,
+}
+
+impl TimeIndex {
+    pub(crate) fn create(disk: &dyn Disk, path: PathBuf) -> Result<TimeIndex, LogError> {
+        Ok(TimeIndex { entries: Entries::create(disk, path, WIDTH)? })
+    }
+
+    pub(crate) fn on_disk(path: PathBuf) -> TimeIndex {
+        TimeIndex { entries: Entries::on_disk(path, WIDTH) }
+    }
+
+    /// How many entries fit in `segment.index.bytes`; never none.
+    pub(crate) fn capacity(index_bytes: u32) -> usize {
+        (index_bytes as usize / WIDTH).max(2)
+    }
+
+    pub(crate) fn entries(&self) -> &Entries {
+        &self.entries
+    }
+
+    /// The last entry whose timestamp is not later.
+    pub(crate) fn lookup(&self, disk: &dyn Disk, timestamp: i64) -> Result<Option<TimeEntry>, LogError> {
+        let view = self.entries.view(disk)?;
+        let after = partition_point(&view, |map, slot| map.read_i64_be(slot * WIDTH) <= timestamp);
+        Ok(entry_before(&view, after))
+    }
+
+    pub(crate) fn last(&self, disk: &dyn Disk) -> Result<Option<TimeEntry>, LogError> {
+        let view = self.entries.view(disk)?;
+        Ok(entry_before(&view, view.count))
+    }
+
+    /// All entries below an offset.
+    pub(crate) fn below(&self, disk: &dyn Disk, delta: u32) -> Result<Vec<TimeEntry>, LogError> {
+        let view = self.entries.view(disk)?;
+        let Some(map) = view.map() else { return Ok(Vec::new()) };
+        let all = (0..view.count).map(|slot| entry_at(map, slot));
+        Ok(all.take_while(|entry| entry.delta < delta).collect())
+    }
+
+    pub(crate) fn count(&self, disk: &dyn Disk) -> Result<usize, LogError> {
+        Ok(self.entries.view(disk)?.count)
+    }
+
+    /// Appends an entry unless its timestamp is no later than the last one's.
+    pub(crate) fn append(&self, disk: &dyn Disk, entry: TimeEntry, capacity: usize) -> Result<(), LogError> {
+        let last = self.last(disk)?.map_or(-1, |entry| entry.timestamp);
+        if entry.timestamp <= last {
+            return Ok(());
+        }
+        let mut bytes = [0; WIDTH];
+        bytes[..8].copy_from_slice(&entry.timestamp.to_be_bytes());
+        bytes[8..].copy_from_slice(&entry.delta.to_be_bytes());
+        self.entries.append(disk, &bytes, capacity)
+    }
+}
+
+fn entry_at(map: &FileMap, slot: usize) -> TimeEntry {
+    TimeEntry { timestamp: map.read_i64_be(slot * WIDTH), delta: map.read_u32_be(slot * WIDTH + 8) }
+}
+
+fn entry_before(view: &View, slot: usize) -> Option<TimeEntry> {
+    let map = view.map()?;
+    slot.checked_sub(1).filter(|slot| *slot < view.count).map(|slot| entry_at(map, slot))
+}

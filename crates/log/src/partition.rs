@@ -1,0 +1,305 @@
+//! The side of a partition that everyone may read: an immutable list of segments and a few atomics. Nothing here takes a lock
+//! on the way of a fetch, and nothing here writes to the log.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use levada_io::Extent;
+use parking_lot::Mutex;
+
+use crate::ReadError;
+use crate::disk::{At, Disk};
+use crate::epochs::Epochs;
+use crate::segment::{Head, Segment};
+
+mod flush;
+mod timestamps;
+
+pub use timestamps::TimestampOffset;
+
+/// One partition, shared between the writer and any number of readers.
+///
+/// Offsets: `log_start <= last_stable <= high_watermark <= log_end`. What lies below the high watermark is complete in
+/// its segment before the mark is published, so a reader that takes a mark first and then reads up to it finds everything.
+#[derive(Debug)]
+pub struct Partition {
+    dir: PathBuf,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) segments: ArcSwap<Vec<Arc<Segment>>>,
+    pub(crate) epochs: ArcSwap<Epochs>,
+    marks: Marks,
+    interval: AtomicU32,
+    offline: AtomicBool,
+    // Held by whoever syncs or truncates; never by readers or appends.
+    flushing: Mutex<()>,
+    unsynced_names: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Marks {
+    log_start: AtomicI64,
+    high_watermark: AtomicI64,
+    last_stable: AtomicI64,
+    log_end: AtomicI64,
+    recovery_point: AtomicI64,
+    latest_epoch: AtomicI32,
+}
+
+/// What a read found: a range of one segment, whole batches.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// The range, `None` if there is nothing to read yet.
+    pub extent: Option<Extent>,
+    /// The first batch's base offset, which may lie before the offset asked for; that offset itself if there is no range.
+    pub base_offset: i64,
+    /// The first offset of the log at the time.
+    pub log_start: i64,
+    /// Whether the range lies in a segment that is no longer written to: waiting for more of it is pointless.
+    pub sealed: bool,
+}
+
+impl Slice {
+    /// Bytes in the range.
+    pub fn len(&self) -> u64 {
+        self.extent.as_ref().map_or(0, |extent| extent.len)
+    }
+
+    /// Whether there is nothing to read yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The marks a partition starts with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) log_start: i64,
+    pub(crate) log_end: i64,
+    pub(crate) last_stable: i64,
+    pub(crate) recovery_point: i64,
+    pub(crate) index_interval_bytes: u32,
+}
+
+impl Partition {
+    pub(crate) fn new(
+        dir: PathBuf,
+        disk: Arc<dyn Disk>,
+        segments: Vec<Arc<Segment>>,
+        epochs: Epochs,
+        start: Start,
+    ) -> Partition {
+        let marks = Marks {
+            log_start: start.log_start.into(),
+            high_watermark: start.log_end.into(),
+            last_stable: start.last_stable.into(),
+            log_end: start.log_end.into(),
+            recovery_point: start.recovery_point.into(),
+            latest_epoch: epochs.latest().into(),
+        };
+        Partition {
+            dir,
+            disk,
+            segments: ArcSwap::from_pointee(segments),
+            epochs: ArcSwap::from_pointee(epochs),
+            marks,
+            interval: start.index_interval_bytes.into(),
+            offline: AtomicBool::new(false),
+            flushing: Mutex::new(()),
+            unsynced_names: AtomicBool::new(false),
+        }
+    }
+
+    /// The partition's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The first offset that may be read.
+    pub fn log_start(&self) -> i64 {
+        self.marks.log_start.load(Ordering::Acquire)
+    }
+
+    /// The offset after the last one that is safe to show.
+    pub fn high_watermark(&self) -> i64 {
+        self.marks.high_watermark.load(Ordering::Acquire)
+    }
+
+    /// The first offset of the oldest open transaction, or the high watermark.
+    pub fn last_stable(&self) -> i64 {
+        self.marks.last_stable.load(Ordering::Acquire)
+    }
+
+    /// The offset that the next record gets.
+    pub fn log_end(&self) -> i64 {
+        self.marks.log_end.load(Ordering::Acquire)
+    }
+
+    /// Everything before this offset is known to be on the device: what the checkpoint of recovery points stores.
+    pub fn recovery_point(&self) -> i64 {
+        self.marks.recovery_point.load(Ordering::Acquire)
+    }
+
+    /// The latest leader epoch, -1 if there was none.
+    pub fn latest_epoch(&self) -> i32 {
+        self.marks.latest_epoch.load(Ordering::Acquire)
+    }
+
+    /// Whether a failure of the storage has stopped all writing.
+    pub fn is_offline(&self) -> bool {
+        self.offline.load(Ordering::Acquire)
+    }
+
+    /// Published bytes of all segments.
+    pub fn size_bytes(&self) -> u64 {
+        self.segments.load().iter().map(|segment| segment.size()).sum()
+    }
+
+    /// How many segments there are.
+    pub fn segment_count(&self) -> usize {
+        self.segments.load().len()
+    }
+
+    /// Where an epoch ends: the latest epoch not after the one asked for, and the offset at which the next began; the log's end
+    /// for the latest one. (-1, -1) if the log cannot tell.
+    pub fn epoch_end_offset(&self, epoch: i32) -> (i32, i64) {
+        self.epochs.load().end_offset(epoch, self.log_end())
+    }
+
+    /// Finds the batch that holds `offset` and what follows it in the same segment, as a range of the file: whole batches, none of
+    /// which reaches `upto`, at most `max_bytes` of them. With `min_one` the first batch is returned whole even if it is larger.
+    ///
+    /// Take `upto` from this partition (high watermark, last stable, log end) before the call. Reads an index mapping and at most a few
+    /// kilobytes of headers; no lock; may block on a cold page. The range stays readable whatever happens to the log.
+    ///
+    /// # Errors
+    /// An offset outside the log, a failing disk, or bytes that are no batch.
+    pub fn read(&self, offset: i64, max_bytes: u32, upto: i64, min_one: bool) -> Result<Slice, ReadError> {
+        let segments = self.segments.load();
+        let active_size = segments.last().map_or(0, |active| active.size());
+        let (log_start, log_end) = (self.log_start(), self.log_end());
+        if offset < log_start || offset > log_end {
+            return Err(ReadError::OutOfRange { offset, log_start, log_end });
+        }
+        let first = segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1);
+        for (at, segment) in segments.iter().enumerate().skip(first) {
+            let sealed = at + 1 < segments.len();
+            let size = if sealed { segment.size() } else { active_size };
+            let found = match segment.find(&*self.disk, offset, size, self.interval()) {
+                Err(error) => return Err(self.explain(error, offset)),
+                Ok(found) => found,
+            };
+            let Some(head) = found else { continue };
+            let whole = match segments.get(at + 1) {
+                Some(next) => next.base() <= upto,
+                // The size was taken before the log's end: all of it lies below.
+                None => upto >= log_end,
+            };
+            let end = if whole { size } else { self.position_of(segment, upto, size)? };
+            let end = self.limit(segment, &head, end, (max_bytes, min_one))?;
+            let extent = match end.checked_sub(head.position) {
+                None | Some(0) => None,
+                Some(len) => {
+                    let file = segment.file(&*self.disk)?.clone();
+                    Some(Extent { file, offset: head.position, len })
+                }
+            };
+            return Ok(Slice { extent, base_offset: head.base_offset, log_start, sealed });
+        }
+        Ok(Slice { extent: None, base_offset: offset, log_start, sealed: false })
+    }
+
+    /// As [`Partition::read`] up to the log's end, but copies the bytes: for replaying internal topics. Empty at the end.
+    ///
+    /// # Errors
+    /// As [`Partition::read`].
+    pub fn read_batches(&self, offset: i64, max_bytes: u32) -> Result<Bytes, ReadError> {
+        let slice = self.read(offset, max_bytes, self.log_end(), true)?;
+        let Some(extent) = slice.extent else { return Ok(Bytes::new()) };
+        // A range of our own file: the length is what was found there, not what somebody claims.
+        let mut bytes = vec![0; usize::try_from(extent.len).unwrap_or(usize::MAX)];
+        let read =
+            self.disk.read_at(&extent.file, &self.dir, &mut bytes, extent.offset).at("read", &self.dir)?;
+        bytes.truncate(read);
+        Ok(bytes.into())
+    }
+
+    /// Where the first batch that is not wholly below `upto` starts.
+    fn position_of(&self, segment: &Segment, upto: i64, size: u64) -> Result<u64, ReadError> {
+        let found = segment.find(&*self.disk, upto, size, self.interval())?;
+        Ok(found.map_or(size, |head| head.position))
+    }
+
+    /// The end of the last batch within `max_bytes` of the first: free of charge where the index has a batch start close before the limit.
+    fn limit(
+        &self,
+        segment: &Segment,
+        first: &Head,
+        end: u64,
+        (max_bytes, min_one): (u32, bool),
+    ) -> Result<u64, ReadError> {
+        let limit = first.position + u64::from(max_bytes);
+        if limit >= end {
+            return Ok(end);
+        }
+        if first.end() > limit {
+            return Ok(if min_one { first.end().min(end) } else { first.position });
+        }
+        let boundary = segment.offsets.boundary(&*self.disk, limit)?;
+        if boundary >= first.end() {
+            return Ok(boundary);
+        }
+        let window = self.interval() as usize;
+        let mut scan = segment.scan(&*self.disk, first.end()..end, window)?;
+        let mut aligned = first.end();
+        while let Some(head) = scan.next()?.filter(|head| head.end() <= limit) {
+            aligned = head.end();
+        }
+        Ok(aligned)
+    }
+
+    /// A segment that was deleted under the reader's feet means an offset below the log's start.
+    fn explain(&self, error: ReadError, offset: i64) -> ReadError {
+        let (log_start, log_end) = (self.log_start(), self.log_end());
+        match error {
+            ReadError::Storage(_) if offset < log_start => {
+                ReadError::OutOfRange { offset, log_start, log_end }
+            }
+            ReadError::Corrupt { path, position, .. } => ReadError::Corrupt { path, position, offset },
+            other => other,
+        }
+    }
+
+    pub(crate) fn interval(&self) -> u32 {
+        self.interval.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_interval(&self, bytes: u32) {
+        self.interval.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish_log_end(&self, offset: i64) {
+        self.marks.log_end.store(offset, Ordering::Release);
+    }
+
+    /// After the segment's size: whoever sees these marks sees the bytes below them.
+    pub(crate) fn publish_marks(&self, high_watermark: i64, last_stable: i64) {
+        self.marks.high_watermark.store(high_watermark, Ordering::Release);
+        self.marks.last_stable.store(last_stable, Ordering::Release);
+    }
+
+    pub(crate) fn publish_log_start(&self, offset: i64) {
+        self.marks.log_start.store(offset, Ordering::Release);
+    }
+
+    pub(crate) fn publish_epochs(&self, epochs: Epochs) {
+        self.marks.latest_epoch.store(epochs.latest(), Ordering::Release);
+        self.epochs.store(Arc::new(epochs));
+    }
+
+    pub(crate) fn go_offline(&self) {
+        self.offline.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,268 @@
+//! What each idempotent producer wrote last: refuses what is out of order, recognises what was sent twice, knows which
+//! transactions are open. A state machine without clock or disk; its snapshots are in [`snapshot`].
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::AppendError;
+use crate::batch::{BatchView, EndMarker, Marker};
+
+pub(crate) mod snapshot;
+
+/// Batches remembered per producer: what a client may have in flight.
+const WINDOW: usize = 5;
+
+/// One batch of a producer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) last_sequence: i32,
+    pub(crate) last_offset: i64,
+    pub(crate) offset_delta: i32,
+    pub(crate) timestamp: i64,
+}
+
+impl Written {
+    fn first_sequence(&self) -> i32 {
+        self.last_sequence.wrapping_sub(self.offset_delta) & i32::MAX
+    }
+
+    pub(crate) fn base_offset(&self) -> i64 {
+        self.last_offset - i64::from(self.offset_delta)
+    }
+}
+
+/// What is known of one producer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Producer {
+    pub(crate) epoch: i16,
+    pub(crate) coordinator_epoch: i32,
+    pub(crate) last_timestamp: i64,
+    pub(crate) transaction_start: Option<i64>,
+    window: [Written; WINDOW],
+    used: usize,
+    // When this process last heard of it; timestamps of clients are no clock.
+    seen_ms: i64,
+}
+
+impl Producer {
+    fn new(epoch: i16, now_ms: i64) -> Producer {
+        Producer {
+            epoch,
+            coordinator_epoch: -1,
+            last_timestamp: -1,
+            transaction_start: None,
+            window: [Written::default(); WINDOW],
+            used: 0,
+            seen_ms: now_ms,
+        }
+    }
+
+    /// The last batch of the current epoch.
+    pub(crate) fn last(&self) -> Option<&Written> {
+        self.window[..self.used].last()
+    }
+
+    fn last_sequence(&self) -> i32 {
+        self.last().map_or(-1, |written| written.last_sequence)
+    }
+
+    fn begin_epoch(&mut self, epoch: i16) {
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.used = 0;
+        }
+    }
+
+    fn push(&mut self, written: Written) {
+        if self.used == WINDOW {
+            self.window.rotate_left(1);
+            self.used -= 1;
+        }
+        self.window[self.used] = written;
+        self.used += 1;
+    }
+}
+
+/// A batch that may be appended, or one that has been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    New,
+    Duplicate(Written),
+}
+
+/// A transaction that a marker has just ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Completed {
+    pub(crate) producer_id: i64,
+    pub(crate) first_offset: i64,
+    pub(crate) last_offset: i64,
+    pub(crate) marker: Marker,
+}
+
+/// Who wants to append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A client: sequences are checked, control batches refused.
+    Client,
+    /// A coordinator of this broker: its markers end transactions, its records carry no sequence.
+    Coordinator,
+}
+
+/// All producers of one partition.
+#[derive(Debug, Default)]
+pub(crate) struct Producers {
+    known: HashMap<i64, Producer>,
+    // First offset of an open transaction -> its producer.
+    open: BTreeMap<i64, i64>,
+    // Former states of what a group changed, to be put back if its write fails.
+    undo: Vec<(i64, Option<Producer>)>,
+}
+
+impl Producers {
+    /// The first offset of the oldest open transaction.
+    pub(crate) fn first_unstable(&self) -> Option<i64> {
+        self.open.first_key_value().map(|(offset, _)| *offset)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn producer(&self, id: i64) -> Option<&Producer> {
+        self.known.get(&id)
+    }
+
+    /// Judges a batch that carries a producer id. `version` is that of the transaction protocol.
+    pub(crate) fn check(
+        &self,
+        batch: &BatchView<'_>,
+        source: Source,
+        version: u8,
+    ) -> Result<Verdict, AppendError> {
+        let producer_id = batch.producer_id();
+        if batch.is_control() {
+            return self.check_marker(batch, version);
+        }
+        let (epoch, sequence) = (batch.producer_epoch(), batch.base_sequence());
+        let out_of_order = |expected| AppendError::OutOfOrderSequence { producer_id, sequence, expected };
+        let Some(producer) = self.known.get(&producer_id) else {
+            // Its records may have been deleted since: any first sequence will do, except where the protocol rules that out.
+            let must_start = source == Source::Client && version >= 2 && batch.is_transactional();
+            return if must_start && sequence != 0 { Err(out_of_order(0)) } else { Ok(Verdict::New) };
+        };
+        if source == Source::Client
+            && let Some(written) = duplicate(producer, batch)
+        {
+            return Ok(Verdict::Duplicate(written));
+        }
+        if epoch < producer.epoch {
+            return Err(AppendError::ProducerEpoch { producer_id, epoch, current: producer.epoch });
+        }
+        if source == Source::Client {
+            let expected = match producer.last_sequence() {
+                _ if epoch != producer.epoch => 0,
+                last => last.wrapping_add(1) & i32::MAX,
+            };
+            if sequence != expected {
+                return Err(out_of_order(expected));
+            }
+        }
+        if producer.transaction_start.is_some() && !batch.is_transactional() {
+            let what = "records outside the transaction it has open";
+            return Err(AppendError::TransactionState { producer_id, what });
+        }
+        Ok(Verdict::New)
+    }
+
+    fn check_marker(&self, batch: &BatchView<'_>, version: u8) -> Result<Verdict, AppendError> {
+        let producer_id = batch.producer_id();
+        let Some(marker) = EndMarker::parse(batch.bytes()) else { return Ok(Verdict::New) };
+        let Some(producer) = self.known.get(&producer_id) else { return Ok(Verdict::New) };
+        let (epoch, current) = (batch.producer_epoch(), producer.epoch);
+        // The second protocol raises the epoch with every marker: one that does not comes late.
+        if epoch < current || version >= 2 && epoch == current {
+            return Err(AppendError::ProducerEpoch { producer_id, epoch, current });
+        }
+        if marker.coordinator_epoch < producer.coordinator_epoch {
+            let (epoch, current) = (marker.coordinator_epoch, producer.coordinator_epoch);
+            return Err(AppendError::CoordinatorEpoch { epoch, current });
+        }
+        Ok(Verdict::New)
+    }
+
+    /// Takes note of a batch whose offsets are assigned. Reversible until [`Producers::commit`].
+    pub(crate) fn note(&mut self, batch: &BatchView<'_>, now_ms: i64) -> Option<Completed> {
+        let id = batch.producer_id();
+        if id < 0 {
+            return None;
+        }
+        let former = self.known.get(&id).copied();
+        self.undo.push((id, former));
+        let mut producer = former.unwrap_or_else(|| Producer::new(batch.producer_epoch(), now_ms));
+        producer.seen_ms = now_ms;
+        producer.begin_epoch(batch.producer_epoch());
+        producer.last_timestamp = batch.max_timestamp();
+        let mut completed = None;
+        if batch.is_control() {
+            if let Some(end) = EndMarker::parse(batch.bytes()) {
+                let first = producer.transaction_start.take();
+                producer.coordinator_epoch = end.coordinator_epoch;
+                completed = first.map(|first_offset| Completed {
+                    producer_id: id,
+                    first_offset,
+                    last_offset: batch.last_offset(),
+                    marker: end.marker,
+                });
+            }
+        } else {
+            producer.push(Written {
+                last_sequence: batch.last_sequence(),
+                last_offset: batch.last_offset(),
+                offset_delta: batch.last_offset_delta(),
+                timestamp: batch.max_timestamp(),
+            });
+            if batch.is_transactional() && producer.transaction_start.is_none() {
+                producer.transaction_start = Some(batch.base_offset());
+            }
+        }
+        self.put(id, Some(producer));
+        completed
+    }
+
+    /// Makes everything noted so far final.
+    pub(crate) fn commit(&mut self) {
+        self.undo.clear();
+    }
+
+    /// Forgets everything noted since the last commit.
+    pub(crate) fn roll_back(&mut self) {
+        while let Some((id, former)) = self.undo.pop() {
+            self.put(id, former);
+        }
+    }
+
+    /// Forgets producers that have not written for `expiration_ms` and have no transaction open.
+    pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) {
+        self.known.retain(|_, producer| {
+            producer.transaction_start.is_some() || now_ms.saturating_sub(producer.seen_ms) < expiration_ms
+        });
+    }
+
+    fn put(&mut self, id: i64, state: Option<Producer>) {
+        let start_of = |producer: Option<&Producer>| producer.and_then(|producer| producer.transaction_start);
+        let (before, after) = (start_of(self.known.get(&id)), start_of(state.as_ref()));
+        if before != after {
+            before.and_then(|offset| self.open.remove(&offset));
+            after.and_then(|offset| self.open.insert(offset, id));
+        }
+        match state {
+            Some(producer) => self.known.insert(id, producer),
+            None => self.known.remove(&id),
+        };
+    }
+}
+
+fn duplicate(producer: &Producer, batch: &BatchView<'_>) -> Option<Written> {
+    if producer.epoch != batch.producer_epoch() {
+        return None;
+    }
+    let sequences = (batch.base_sequence(), batch.last_sequence());
+    let known = producer.window[..producer.used].iter();
+    known.copied().find(|written| (written.first_sequence(), written.last_sequence) == sequences)
+}

@@ -1,0 +1,109 @@
+//! Producer snapshots: `<offset>.snapshot` holds what [`Producers`] knew when the log ended at that offset, so that opening a log need
+//! not read all of it. Layout in `docs/format/producer-snapshot.md`.
+
+use std::path::{Path, PathBuf};
+
+use super::{Producer, Producers, Written};
+use crate::LogError;
+use crate::batch::crc32c;
+use crate::disk::{At, Disk};
+use crate::segment::file_name;
+
+const VERSION: i16 = 1;
+const HEAD_LEN: usize = 10;
+const ENTRY_LEN: usize = 46;
+
+/// The file of the snapshot at an offset.
+pub(crate) fn path(dir: &Path, offset: i64) -> PathBuf {
+    dir.join(file_name(offset, ".snapshot"))
+}
+
+/// Waits until the snapshot at `offset` is on the device.
+pub(crate) fn sync(disk: &dyn Disk, dir: &Path, offset: i64) -> Result<(), LogError> {
+    let path = path(dir, offset);
+    let file = disk.open(&path).at("open", &path)?;
+    disk.sync(&file, &path).at("sync", &path)
+}
+
+impl Producers {
+    /// Writes the snapshot at `offset`; the next one before it stands until this one is whole.
+    pub(crate) fn store(&self, disk: &dyn Disk, dir: &Path, offset: i64) -> Result<(), LogError> {
+        let path = path(dir, offset);
+        disk.write_file(&path, &self.encode()).at("write", &path)
+    }
+
+    /// Reads the snapshot at `offset`.
+    pub(crate) fn load(disk: &dyn Disk, dir: &Path, offset: i64, now_ms: i64) -> Result<Producers, LogError> {
+        let path = path(dir, offset);
+        let bytes = disk.read_file(&path).at("read", &path)?;
+        Producers::decode(&bytes, now_ms).map_err(|detail| LogError::corrupt(&path, detail))
+    }
+
+    /// The bytes of a snapshot. Of each producer's batches only the last is kept.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut ids: Vec<i64> = self.known.keys().copied().collect();
+        ids.sort_unstable();
+        let mut bytes = Vec::with_capacity(HEAD_LEN + ids.len() * ENTRY_LEN);
+        bytes.extend_from_slice(&VERSION.to_be_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&(ids.len() as u32).to_be_bytes());
+        for id in ids {
+            let producer = &self.known[&id];
+            let none = Written { last_sequence: -1, last_offset: -1, offset_delta: 0, timestamp: -1 };
+            let last = producer.last().unwrap_or(&none);
+            bytes.extend_from_slice(&id.to_be_bytes());
+            bytes.extend_from_slice(&producer.epoch.to_be_bytes());
+            bytes.extend_from_slice(&last.last_sequence.to_be_bytes());
+            bytes.extend_from_slice(&last.last_offset.to_be_bytes());
+            bytes.extend_from_slice(&last.offset_delta.to_be_bytes());
+            bytes.extend_from_slice(&producer.last_timestamp.to_be_bytes());
+            bytes.extend_from_slice(&producer.coordinator_epoch.to_be_bytes());
+            bytes.extend_from_slice(&producer.transaction_start.unwrap_or(-1).to_be_bytes());
+        }
+        let crc = crc32c(&bytes[6..]);
+        bytes[2..6].copy_from_slice(&crc.to_be_bytes());
+        bytes
+    }
+
+    /// What a snapshot's bytes say, or what is wrong with them.
+    pub(crate) fn decode(bytes: &[u8], now_ms: i64) -> Result<Producers, String> {
+        let (head, entries) = bytes.split_at_checked(HEAD_LEN).ok_or("shorter than its head")?;
+        let version = i16::from_be_bytes([head[0], head[1]]);
+        if version != VERSION {
+            return Err(format!("version is {version}, not {VERSION}"));
+        }
+        let stored = u32::from_be_bytes([head[2], head[3], head[4], head[5]]);
+        if stored != crc32c(&bytes[6..]) {
+            return Err("checksum does not match".to_owned());
+        }
+        let count = u32::from_be_bytes([head[6], head[7], head[8], head[9]]);
+        if u64::from(count) * ENTRY_LEN as u64 != entries.len() as u64 {
+            return Err(format!("{count} entries do not fill {} bytes", entries.len()));
+        }
+        let mut producers = Producers::default();
+        for entry in entries.chunks_exact(ENTRY_LEN) {
+            let (id, producer) = decode_entry(entry, now_ms);
+            producers.put(id, Some(producer));
+        }
+        Ok(producers)
+    }
+}
+
+fn decode_entry(entry: &[u8], now_ms: i64) -> (i64, Producer) {
+    let long = |at: usize| i64::from_be_bytes(entry[at..at + 8].try_into().expect("eight bytes of an entry"));
+    let int = |at: usize| i32::from_be_bytes(entry[at..at + 4].try_into().expect("four bytes of an entry"));
+    let mut producer = Producer::new(i16::from_be_bytes([entry[8], entry[9]]), now_ms);
+    let (last_sequence, last_offset, offset_delta) = (int(10), long(14), int(22));
+    producer.last_timestamp = long(26);
+    producer.coordinator_epoch = int(34);
+    producer.transaction_start = Some(long(38)).filter(|offset| *offset >= 0);
+    if last_offset >= 0 {
+        producer.push(Written {
+            last_sequence,
+            last_offset,
+            offset_delta,
+            timestamp: producer.last_timestamp,
+        });
+    }
+    (long(0), producer)
+}

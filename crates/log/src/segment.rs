@@ -1,0 +1,154 @@
+//! One segment: a file of batches, its two indexes, and how many bytes of it are published. Shared by readers and the writer;
+//! nothing in it is locked once its files are open.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::LogError;
+use crate::batch::NO_TIMESTAMP;
+use crate::disk::{At, Disk};
+use crate::index::{OffsetIndex, TimeIndex};
+
+mod find;
+mod scan;
+
+pub(crate) use scan::{Head, Scan};
+
+/// Bytes read at once by those who go through a segment from end to end.
+pub(crate) const SWEEP: usize = 256 * 1024;
+/// The timestamp of a segment whose time index has not been looked at yet.
+const UNKNOWN: i64 = i64::MIN;
+
+/// A file of batches from `base` on, and its indexes.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    base: i64,
+    path: PathBuf,
+    file: OnceLock<Arc<File>>,
+    size: AtomicU64,
+    max_timestamp: AtomicI64,
+    pub(crate) offsets: OffsetIndex,
+    pub(crate) times: TimeIndex,
+}
+
+/// The files of a segment, named by its base offset in twenty digits.
+pub(crate) fn file_name(base: i64, suffix: &str) -> String {
+    format!("{base:020}{suffix}")
+}
+
+impl Segment {
+    /// A new, empty segment with empty index files.
+    pub(crate) fn create(disk: &dyn Disk, dir: &Path, base: i64) -> Result<Segment, LogError> {
+        let path = dir.join(file_name(base, ".log"));
+        let offsets = OffsetIndex::create(disk, dir.join(file_name(base, ".index")))?;
+        let times = TimeIndex::create(disk, dir.join(file_name(base, ".timeindex")))?;
+        let file = OnceLock::from(Arc::new(disk.create(&path).at("create", &path)?));
+        let (size, max_timestamp) = (AtomicU64::new(0), AtomicI64::new(NO_TIMESTAMP));
+        Ok(Segment { base, path, file, size, max_timestamp, offsets, times })
+    }
+
+    /// A segment on disk of which `size` bytes are published. Opens nothing yet.
+    pub(crate) fn on_disk(dir: &Path, base: i64, size: u64) -> Segment {
+        Segment {
+            base,
+            path: dir.join(file_name(base, ".log")),
+            file: OnceLock::new(),
+            size: AtomicU64::new(size),
+            max_timestamp: AtomicI64::new(if size == 0 { NO_TIMESTAMP } else { UNKNOWN }),
+            offsets: OffsetIndex::on_disk(dir.join(file_name(base, ".index"))),
+            times: TimeIndex::on_disk(dir.join(file_name(base, ".timeindex"))),
+        }
+    }
+
+    /// The same segment with new, empty indexes in place of those on disk. Readers of the old ones are not disturbed.
+    pub(crate) fn with_new_indexes(
+        disk: &dyn Disk,
+        dir: &Path,
+        base: i64,
+        size: u64,
+    ) -> Result<Segment, LogError> {
+        let segment = Segment::on_disk(dir, base, size);
+        for path in [segment.offsets.entries().path(), segment.times.entries().path()] {
+            crate::disk::remove_if_there(disk, path)?;
+        }
+        let offsets = OffsetIndex::create(disk, segment.offsets.entries().path().to_owned())?;
+        let times = TimeIndex::create(disk, segment.times.entries().path().to_owned())?;
+        Ok(Segment { offsets, times, max_timestamp: AtomicI64::new(NO_TIMESTAMP), ..segment })
+    }
+
+    /// The first offset that may be in it; its name.
+    pub(crate) fn base(&self) -> i64 {
+        self.base
+    }
+
+    /// Whether this opening built its indexes.
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.max_timestamp.load(Ordering::Acquire) != UNKNOWN
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Published bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size.load(Ordering::Acquire)
+    }
+
+    /// Publishes bytes that have been written.
+    pub(crate) fn publish_size(&self, size: u64) {
+        self.size.store(size, Ordering::Release);
+    }
+
+    /// The open file; opens it the first time.
+    pub(crate) fn file(&self, disk: &dyn Disk) -> Result<&Arc<File>, LogError> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = disk.open(&self.path).at("open", &self.path)?;
+        // Two readers may open it at once: one of the files is dropped again.
+        Ok(self.file.get_or_init(|| Arc::new(file)))
+    }
+
+    /// The largest timestamp, -1 if there is none. The first call may read the end of the time index.
+    pub(crate) fn max_timestamp(&self, disk: &dyn Disk) -> Result<i64, LogError> {
+        let known = self.max_timestamp.load(Ordering::Acquire);
+        if known != UNKNOWN {
+            return Ok(known);
+        }
+        let last = self.times.last(disk)?.map_or(NO_TIMESTAMP, |entry| entry.timestamp);
+        // The writer may have published a later one meanwhile.
+        let _ = self.max_timestamp.compare_exchange(UNKNOWN, last, Ordering::AcqRel, Ordering::Acquire);
+        Ok(self.max_timestamp.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn publish_max_timestamp(&self, timestamp: i64) {
+        self.max_timestamp.store(timestamp, Ordering::Release);
+    }
+
+    /// An offset as the indexes store it.
+    pub(crate) fn delta(&self, offset: i64) -> u32 {
+        u32::try_from(offset.saturating_sub(self.base).clamp(0, i64::from(i32::MAX))).unwrap_or(0)
+    }
+
+    /// Goes through the batches from `position` to `end`, reading `window` bytes at a time.
+    pub(crate) fn scan<'a>(
+        &'a self,
+        disk: &'a dyn Disk,
+        range: std::ops::Range<u64>,
+        window: usize,
+    ) -> Result<Scan<'a>, LogError> {
+        Scan::new(disk, self, range, window)
+    }
+
+    /// Removes all files of the segment. Open files and mappings live on with those who hold them.
+    pub(crate) fn remove(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        let log = &self.path;
+        for suffix in ["log", "index", "timeindex", "txnindex", "snapshot"] {
+            crate::disk::remove_if_there(disk, &log.with_extension(suffix))?;
+        }
+        Ok(())
+    }
+}

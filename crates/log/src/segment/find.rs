@@ -1,0 +1,90 @@
+//! From an offset to a place in the file. The index gives a position close before it; one bounded window is read there and
+//! scanned by base offset alone, twelve bytes a batch; a single last offset is read at the end.
+
+use super::{Head, Scan, Segment};
+use crate::ReadError;
+use crate::batch::HEADER_LEN;
+use crate::disk::Disk;
+
+impl Segment {
+    /// The first batch below `end` whose last offset is not before `offset`, if there is one.
+    ///
+    /// `interval` is `index.interval.bytes`: batches between two index entries start within so many bytes, so that one read of
+    /// that length finds the batch. An index that was built with a larger interval, or lost entries, costs more reads, nothing else.
+    pub(crate) fn find(
+        &self,
+        disk: &dyn Disk,
+        offset: i64,
+        end: u64,
+        interval: u32,
+    ) -> Result<Option<Head>, ReadError> {
+        if end == 0 {
+            return Ok(None);
+        }
+        let hint = self.offsets.lookup(disk, self.delta(offset))?;
+        let mut window = interval as usize + HEADER_LEN;
+        if let Some(next) = hint.next.and_then(|next| next.checked_sub(hint.position)) {
+            window = window.min(usize::try_from(next).unwrap_or(usize::MAX).saturating_add(HEADER_LEN));
+        }
+        let start = hint.position.min(end);
+        match self.find_from(disk, offset, start..end, window) {
+            // The index does not lead to the start of a batch at or before the offset: do without it.
+            Ok(Found::Before) | Err(ReadError::Corrupt { .. }) if start > 0 => {
+                tracing::warn!(path = %self.path().display(), position = start, "index is wrong; searching without it");
+                Ok(self.find_from(disk, offset, 0..end, super::SWEEP)?.head())
+            }
+            other => Ok(other?.head()),
+        }
+    }
+
+    fn find_from(
+        &self,
+        disk: &dyn Disk,
+        offset: i64,
+        range: std::ops::Range<u64>,
+        window: usize,
+    ) -> Result<Found, ReadError> {
+        let started_at_zero = range.start == 0;
+        let mut scan: Scan<'_> = self.scan(disk, range, window)?;
+        let mut candidate: Option<Head> = None;
+        while let Some(head) = scan.next()? {
+            if candidate.is_some_and(|before| head.base_offset <= before.base_offset) {
+                return Err(scan.corrupt(head.position));
+            }
+            if head.base_offset == offset {
+                return Ok(Found::At(head));
+            }
+            if head.base_offset < offset {
+                candidate = Some(head);
+                continue;
+            }
+            return match candidate {
+                Some(before) if scan.last_offset(&before)? >= offset => Ok(Found::At(before)),
+                None if !started_at_zero => Ok(Found::Before),
+                _ => Ok(Found::At(head)),
+            };
+        }
+        match candidate {
+            Some(last) if scan.last_offset(&last)? >= offset => Ok(Found::At(last)),
+            _ => Ok(Found::End),
+        }
+    }
+}
+
+enum Found {
+    /// Here.
+    At(Head),
+    /// Every batch of the range ends before the offset.
+    End,
+    /// The first batch of the range lies behind the offset, and others may lie before it.
+    Before,
+}
+
+impl Found {
+    fn head(self) -> Option<Head> {
+        match self {
+            Found::At(head) => Some(head),
+            Found::End | Found::Before => None,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The one hand that changes a partition: appends, rolls, truncates, deletes, closes. It belongs to one thread at a time; everyone else
+//! reads through [`Partition`].
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::disk::{Disk, RealDisk};
+use crate::epochs::Epochs;
+use crate::partition::{Partition, Start};
+use crate::producers::Producers;
+use crate::recover::{self, OpenReport, Opened};
+use crate::{LogConfig, LogError};
+
+mod active;
+mod append;
+
+mod roll;
+
+pub use append::{Append, Appended};
+
+use active::Active;
+pub(crate) use active::Progress;
+
+/// What it takes to open a partition.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// The partition's directory (`<topic>-<n>`); created if it is not there.
+    pub dir: PathBuf,
+    /// The topic's configuration.
+    pub config: LogConfig,
+    /// The epoch under which this broker leads the partition; -1 leaves the log's own.
+    pub leader_epoch: i32,
+    /// From the checkpoint: after a crash, segments wholly below it are trusted.
+    pub recovery_point: i64,
+    /// From the checkpoint: the first offset that may be read; 0 if it has no entry.
+    pub log_start: i64,
+    /// Whether the directory was shut down cleanly. Then nothing is scanned.
+    pub clean: bool,
+    /// How files are reached.
+    pub disk: Arc<dyn Disk>,
+}
+
+impl OpenOptions {
+    /// A partition in `dir` of which nothing is known: default configuration, and everything in it is checked.
+    pub fn new(dir: impl Into<PathBuf>) -> OpenOptions {
+        OpenOptions {
+            dir: dir.into(),
+            config: LogConfig::default(),
+            leader_epoch: -1,
+            recovery_point: 0,
+            log_start: 0,
+            clean: false,
+            disk: Arc::new(RealDisk),
+        }
+    }
+}
+
+/// The exclusive side of a partition.
+#[derive(Debug)]
+pub struct Writer {
+    partition: Arc<Partition>,
+    disk: Arc<dyn Disk>,
+    config: LogConfig,
+    leader_epoch: i32,
+    producers: Producers,
+    // The offset of the last producer snapshot on disk, -1 if there is none.
+    snapshot_at: i64,
+    active: Active,
+}
+
+impl Writer {
+    /// Opens a partition, creating it if there is nothing. After a clean shutdown that reads a directory, the end of the last
+    /// segment and a snapshot; after a crash it checks everything from the recovery point on, cuts off what is torn or damaged, and
+    /// builds the indexes of what it checked again. Blocks.
+    ///
+    /// # Errors
+    /// A failing disk. What the log itself has wrong is repaired and reported.
+    pub fn open(options: OpenOptions, now_ms: i64) -> Result<(Writer, OpenReport), LogError> {
+        let opened = recover::open(&options, now_ms)?;
+        let Opened { segments, epochs, producers, report, log_start, log_end, snapshot_at, .. } = opened;
+        let active = Active::resume(segments.last().expect("an opened log has a segment").clone(), now_ms);
+        let start = Start {
+            log_start,
+            log_end,
+            last_stable: producers.first_unstable().unwrap_or(log_end),
+            recovery_point: if options.clean { log_end } else { options.recovery_point.min(log_end) },
+            index_interval_bytes: options.config.index_interval_bytes,
+        };
+        let leader_epoch = options.leader_epoch.max(epochs.latest());
+        let OpenOptions { dir, config, disk, .. } = options;
+        let partition = Arc::new(Partition::new(dir, disk.clone(), segments, epochs, start));
+        if opened.created || !report.is_clean() {
+            partition.note_new_name();
+        }
+        let mut writer = Writer { partition, disk, config, leader_epoch, producers, snapshot_at, active };
+        writer.set_leader_epoch(leader_epoch)?;
+        Ok((writer, report))
+    }
+
+    /// The side that everyone may read.
+    pub fn partition(&self) -> &Arc<Partition> {
+        &self.partition
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> &LogConfig {
+        &self.config
+    }
+
+    /// Takes a changed configuration; the next append or housekeeping goes by it.
+    pub fn set_config(&mut self, config: LogConfig) {
+        self.partition.set_interval(config.index_interval_bytes);
+        self.config = config;
+    }
+
+    /// The epoch that new batches get.
+    pub fn leader_epoch(&self) -> i32 {
+        self.leader_epoch
+    }
+
+    /// Begins a leader epoch at the log's end. An older one than the log has seen is ignored.
+    ///
+    /// # Errors
+    /// A failing disk; the epoch is not begun then.
+    pub fn set_leader_epoch(&mut self, epoch: i32) -> Result<(), LogError> {
+        let mut epochs = Epochs::clone(&self.partition.epochs.load());
+        if epochs.assign(epoch, self.partition.log_end()) {
+            self.store_epochs(epochs)?;
+        }
+        self.leader_epoch = self.leader_epoch.max(epoch);
+        Ok(())
+    }
+
+    /// Makes everything appended so far durable: [`Partition::flush`], which any thread may call instead. Blocks.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn flush(&mut self) -> Result<i64, LogError> {
+        self.partition.flush()
+    }
+
+    /// Forgets producers that have been silent for `producer.id.expiration.ms`.
+    pub fn expire_producers(&mut self, now_ms: i64) {
+        self.producers.expire(now_ms, self.config.producer_id_expiration_ms);
+    }
+
+    /// Cuts the indexes to their entries, writes a producer snapshot and makes everything durable, so that the next opening has
+    /// nothing to look for. Returns the recovery point. Nothing is written if nothing changed. Blocks.
+    ///
+    /// # Errors
+    /// A failing disk, or a partition that is offline: then the shutdown is not a clean one.
+    pub fn close(self) -> Result<i64, LogError> {
+        self.refuse_offline()?;
+        let end = self.partition.log_end();
+        self.active.close_times(&*self.disk, &self.config)?;
+        self.active.trim(&*self.disk)?;
+        if end > self.snapshot_at && self.partition.size_bytes() > 0 {
+            self.producers.store(&*self.disk, self.partition.dir(), end)?;
+            crate::producers::snapshot::sync(&*self.disk, self.partition.dir(), end)?;
+            self.partition.note_new_name();
+        }
+        self.partition.flush()
+    }
+
+    fn store_epochs(&self, epochs: Epochs) -> Result<(), LogError> {
+        epochs.store(&*self.disk, self.partition.dir())?;
+        self.partition.note_new_name();
+        self.partition.publish_epochs(epochs);
+        Ok(())
+    }
+
+    fn refuse_offline(&self) -> Result<(), LogError> {
+        if self.partition.is_offline() {
+            return Err(LogError::Offline { dir: self.partition.dir().to_owned() });
+        }
+        Ok(())
+    }
+}

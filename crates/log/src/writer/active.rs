@@ -1,0 +1,140 @@
+//! What the writer knows of the segment it appends to, beyond what readers see.
+
+use std::sync::Arc;
+
+use crate::batch::{BatchView, NO_TIMESTAMP};
+use crate::disk::Disk;
+use crate::index::{OffsetIndex, TimeEntry, TimeIndex};
+use crate::segment::Segment;
+use crate::{LogConfig, LogError, ReadError};
+
+/// The segment being appended to.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) segment: Arc<Segment>,
+    /// Bytes written; readers see those published.
+    pub(super) size: u64,
+    /// When it was created or, if it was found on disk, opened.
+    pub(super) created_ms: i64,
+    pub(super) progress: Progress,
+    // What a segment found on disk holds is looked up when the first batch is appended.
+    known: bool,
+}
+
+/// What the indexes depend on; a copy goes ahead with batches that are not written yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress {
+    /// Bytes since the batch that got the last index entry.
+    since_index: u64,
+    /// The largest timestamp of the first batch, which `segment.ms` counts from.
+    pub(crate) first_timestamp: Option<i64>,
+    /// The largest timestamp, and the last offset of the batch that brought it.
+    pub(crate) latest: TimeEntry,
+}
+
+/// The entries that one batch brings.
+pub(crate) type NewEntries = Option<((u32, u32), TimeEntry)>;
+
+impl Progress {
+    /// A segment without batches.
+    pub(crate) fn none() -> Progress {
+        Progress {
+            since_index: 0,
+            first_timestamp: None,
+            latest: TimeEntry { timestamp: NO_TIMESTAMP, delta: 0 },
+        }
+    }
+
+    /// Counts a batch that lies at `position`; returns its index entries, if it gets any: the first batch after more
+    /// than `interval` bytes does.
+    pub(crate) fn advance(
+        &mut self,
+        batch: &BatchView<'_>,
+        delta: u32,
+        position: u64,
+        interval: u32,
+    ) -> NewEntries {
+        let timestamp = batch.max_timestamp();
+        self.first_timestamp.get_or_insert(timestamp);
+        if timestamp > self.latest.timestamp {
+            self.latest = TimeEntry { timestamp, delta };
+        }
+        let mut entries = None;
+        if self.since_index > u64::from(interval) {
+            self.since_index = 0;
+            entries = Some(((delta, u32::try_from(position).unwrap_or(u32::MAX)), self.latest));
+        }
+        self.since_index += batch.size_bytes() as u64;
+        entries
+    }
+}
+
+impl Active {
+    pub(super) fn fresh(segment: Arc<Segment>, now_ms: i64) -> Active {
+        Active { segment, size: 0, created_ms: now_ms, progress: Progress::none(), known: true }
+    }
+
+    pub(super) fn resume(segment: Arc<Segment>, now_ms: i64) -> Active {
+        let size = segment.size();
+        Active { segment, size, created_ms: now_ms, progress: Progress::none(), known: size == 0 }
+    }
+
+    /// Looks up what a segment found on disk holds.
+    pub(super) fn learn(&mut self, disk: &dyn Disk) -> Result<(), LogError> {
+        if self.known {
+            return Ok(());
+        }
+        if let Some(last) = self.segment.times.last(disk)? {
+            self.progress.latest = last;
+        }
+        let mut scan = self.segment.scan(disk, 0..self.size, crate::batch::HEADER_LEN)?;
+        let first =
+            scan.next().and_then(|head| head.map(|head| Ok(scan.header(&head)?.max_timestamp())).transpose());
+        self.progress.first_timestamp = first.map_err(|error| match error {
+            ReadError::Storage(error) => error,
+            other => LogError::corrupt(self.segment.path(), other.to_string()),
+        })?;
+        self.known = true;
+        Ok(())
+    }
+
+    /// Adds index entries of batches that have been written. A disk too full for them costs later searches some reads, no more.
+    pub(super) fn index(&self, disk: &dyn Disk, config: &LogConfig, entries: &[((u32, u32), TimeEntry)]) {
+        let capacity = OffsetIndex::capacity(config.segment_index_bytes);
+        let time_capacity = TimeIndex::capacity(config.segment_index_bytes);
+        for (offset, time) in entries {
+            let offsets = self.segment.offsets.append(disk, *offset, capacity);
+            if let Err(error) = offsets.and_then(|()| self.segment.times.append(disk, *time, time_capacity)) {
+                tracing::warn!(%error, "an index entry is left out");
+            }
+        }
+    }
+
+    /// Whether either index has no room for `more` entries and the one that closes the time index.
+    pub(super) fn is_index_full(
+        &self,
+        disk: &dyn Disk,
+        config: &LogConfig,
+        more: usize,
+    ) -> Result<bool, LogError> {
+        let (offsets, times) =
+            (self.segment.offsets.count(disk)? + more, self.segment.times.count(disk)? + more);
+        Ok(offsets >= OffsetIndex::capacity(config.segment_index_bytes)
+            || times >= TimeIndex::capacity(config.segment_index_bytes) - 1)
+    }
+
+    /// Gives the time index the segment's largest timestamp.
+    pub(super) fn close_times(&self, disk: &dyn Disk, config: &LogConfig) -> Result<(), LogError> {
+        if self.known && self.size > 0 {
+            let capacity = TimeIndex::capacity(config.segment_index_bytes);
+            self.segment.times.append(disk, self.progress.latest, capacity)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts both indexes to their entries.
+    pub(super) fn trim(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        self.segment.offsets.entries().trim(disk)?;
+        self.segment.times.entries().trim(disk)
+    }
+}

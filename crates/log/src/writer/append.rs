@@ -1,0 +1,264 @@
+//! Appending a group of batches: each is judged and gets its offsets, then all are written with one vectored write per segment, then
+//! published. Nothing of a batch that failed stays behind, neither in the file nor in the producers' state.
+
+use std::io::{self, IoSlice};
+
+use bytes::BytesMut;
+
+use super::Writer;
+use super::active::Progress;
+use crate::batch::{self, BatchView, NO_TIMESTAMP};
+use crate::index::TimeEntry;
+use crate::producers::{Source, Verdict};
+use crate::{AppendError, LogError, TimestampType};
+
+/// One batch to append.
+#[derive(Debug)]
+pub struct Append {
+    /// Exactly one batch that [`batch::check`] accepted. Base offset and leader epoch are patched where it lies, and with
+    /// `LogAppendTime` its timestamp; the caller keeps it.
+    pub records: BytesMut,
+    /// Who wrote it.
+    pub source: Source,
+    /// The version of the transaction protocol its producer speaks: with 2, an unknown producer starts a transaction at sequence 0 and
+    /// every marker raises the epoch.
+    pub transaction_version: u8,
+}
+
+impl Append {
+    /// A batch from a client.
+    pub fn client(records: BytesMut) -> Append {
+        Append { records, source: Source::Client, transaction_version: 0 }
+    }
+
+    /// A batch from a coordinator of this broker.
+    pub fn coordinator(records: BytesMut) -> Append {
+        Append { records, source: Source::Coordinator, transaction_version: 0 }
+    }
+}
+
+/// Where a batch went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Its first offset; for a duplicate, the one it got the first time.
+    pub base_offset: i64,
+    /// Its last offset.
+    pub last_offset: i64,
+    /// The broker's timestamp, -1 if the producer's counts.
+    pub log_append_time_ms: i64,
+    /// The first offset of the log.
+    pub log_start: i64,
+    /// Whether the log had it already.
+    pub duplicate: bool,
+}
+
+type Outcome = Result<Appended, AppendError>;
+
+/// Batches that have offsets and wait for the write.
+struct Pending {
+    // Outcomes before this one do not depend on the write.
+    first_outcome: usize,
+    first_offset: i64,
+    next_offset: i64,
+    members: Vec<usize>,
+    bytes: u64,
+    progress: Progress,
+    entries: Vec<((u32, u32), TimeEntry)>,
+}
+
+impl Writer {
+    /// Appends a group of batches in order, and returns what became of each, in the same order. What is appended is readable when this
+    /// returns; it is durable after a flush. Blocks on the disk.
+    pub fn append(&mut self, group: &mut [Append], now_ms: i64) -> Vec<Result<Appended, AppendError>> {
+        let mut outcomes = Vec::with_capacity(group.len());
+        let mut pending = self.pending(0);
+        for member in 0..group.len() {
+            let outcome = self.make_room(group, member, &mut pending, (&mut outcomes, now_ms));
+            let outcome = outcome.and_then(|()| self.admit(group, member, &mut pending, now_ms));
+            outcomes.push(outcome);
+        }
+        // What failed has been told to the members it concerns.
+        let _ = self.commit(group, pending, &mut outcomes);
+        outcomes
+    }
+
+    fn pending(&self, first_outcome: usize) -> Pending {
+        let offset = self.partition.log_end();
+        Pending {
+            first_outcome,
+            first_offset: offset,
+            next_offset: offset,
+            members: Vec::new(),
+            bytes: 0,
+            progress: self.active.progress.clone(),
+            entries: Vec::new(),
+        }
+    }
+
+    /// Checks sizes, and rolls the segment if the batch does not belong in it any more.
+    fn make_room(
+        &mut self,
+        group: &[Append],
+        member: usize,
+        pending: &mut Pending,
+        (outcomes, now_ms): (&mut Vec<Outcome>, i64),
+    ) -> Result<(), AppendError> {
+        self.refuse_offline()?;
+        let batch = whole(&group[member].records)?;
+        let size_bytes = batch.size_bytes() as u64;
+        let limit_bytes = u64::from(self.config.max_message_bytes);
+        if group[member].source == Source::Client && size_bytes > limit_bytes {
+            return Err(AppendError::TooLarge { size_bytes, limit_bytes });
+        }
+        let limit_bytes = u64::from(self.config.segment_bytes);
+        if size_bytes > limit_bytes {
+            return Err(AppendError::LargerThanSegment { size_bytes, limit_bytes });
+        }
+        self.active.learn(&*self.disk)?;
+        if pending.members.is_empty() {
+            pending.progress = self.active.progress.clone();
+        }
+        if self.is_roll_due(&batch, pending, now_ms)? {
+            let done = std::mem::replace(pending, self.pending(outcomes.len()));
+            let committed = self.commit(group, done, outcomes);
+            *pending = self.pending(outcomes.len());
+            committed?;
+            self.roll(now_ms)?;
+            *pending = self.pending(outcomes.len());
+        }
+        Ok(())
+    }
+
+    fn is_roll_due(&self, batch: &BatchView<'_>, pending: &Pending, now_ms: i64) -> Result<bool, LogError> {
+        let size = self.active.size + pending.bytes;
+        let base = self.active.segment.base();
+        let last_offset = pending.next_offset + i64::from(batch.last_offset_delta());
+        if last_offset - base > i64::from(i32::MAX) {
+            return Ok(true);
+        }
+        if size == 0 {
+            return Ok(false);
+        }
+        let timestamp = match self.config.timestamp_type {
+            TimestampType::CreateTime => batch.max_timestamp(),
+            TimestampType::LogAppendTime => now_ms,
+        };
+        let waited_ms = match pending.progress.first_timestamp {
+            Some(first) if first >= 0 => timestamp.saturating_sub(first),
+            _ => now_ms.saturating_sub(self.active.created_ms),
+        };
+        Ok(size + batch.size_bytes() as u64 > u64::from(self.config.segment_bytes)
+            || waited_ms > self.config.segment_ms
+            || self.active.is_index_full(&*self.disk, &self.config, pending.entries.len())?)
+    }
+
+    /// Judges a batch, gives it its offsets, and lines it up for the write.
+    fn admit(&mut self, group: &mut [Append], member: usize, pending: &mut Pending, now_ms: i64) -> Outcome {
+        let append = &mut group[member];
+        let stamped = self.config.timestamp_type == TimestampType::LogAppendTime;
+        let log_append_time_ms = if stamped { now_ms } else { NO_TIMESTAMP };
+        let log_start = self.partition.log_start();
+        let batch = whole(&append.records)?;
+        if batch.is_control() && append.source == Source::Client {
+            let what = "control records";
+            return Err(AppendError::TransactionState { producer_id: batch.producer_id(), what });
+        }
+        if batch.producer_id() >= 0
+            && let Verdict::Duplicate(written) =
+                self.producers.check(&batch, append.source, append.transaction_version)?
+        {
+            return Ok(Appended {
+                base_offset: written.base_offset(),
+                last_offset: written.last_offset,
+                log_append_time_ms: if stamped { written.timestamp } else { NO_TIMESTAMP },
+                log_start,
+                duplicate: true,
+            });
+        }
+        batch::assign(&mut append.records, pending.next_offset, self.leader_epoch);
+        if stamped {
+            batch::stamp(&mut append.records, now_ms);
+        }
+        let batch = whole(&append.records)?;
+        self.producers.note(&batch, now_ms);
+        let segment = &self.active.segment;
+        let position = self.active.size + pending.bytes;
+        let delta = segment.delta(batch.last_offset());
+        let interval = self.config.index_interval_bytes;
+        pending.entries.extend(pending.progress.advance(&batch, delta, position, interval));
+        pending.members.push(member);
+        pending.bytes += batch.size_bytes() as u64;
+        pending.next_offset = batch.last_offset() + 1;
+        let (base_offset, last_offset) = (batch.base_offset(), batch.last_offset());
+        Ok(Appended { base_offset, last_offset, log_append_time_ms, log_start, duplicate: false })
+    }
+
+    /// Writes what is pending and publishes it, or undoes it and tells the members so.
+    fn commit(
+        &mut self,
+        group: &[Append],
+        pending: Pending,
+        outcomes: &mut [Outcome],
+    ) -> Result<(), LogError> {
+        if pending.members.is_empty() {
+            return Ok(());
+        }
+        if let Err(error) = self.write(group, &pending) {
+            self.producers.roll_back();
+            for outcome in &mut outcomes[pending.first_outcome..] {
+                // A duplicate of a batch that has just failed is no duplicate.
+                if outcome.as_ref().is_ok_and(|appended| appended.base_offset >= pending.first_offset) {
+                    *outcome = Err(error.clone().into());
+                }
+            }
+            return Err(error);
+        }
+        self.producers.commit();
+        self.active.size += pending.bytes;
+        self.active.progress = pending.progress;
+        let segment = &self.active.segment;
+        self.active.index(&*self.disk, &self.config, &pending.entries);
+        segment.publish_max_timestamp(self.active.progress.latest.timestamp);
+        // Readers take the size before the log's end: in this order, no byte they see lies beyond it.
+        self.partition.publish_log_end(pending.next_offset);
+        segment.publish_size(self.active.size);
+        self.publish_marks();
+        Ok(())
+    }
+
+    /// Shows everything there is: the broker is the only replica.
+    pub(super) fn publish_marks(&self) {
+        let end = self.partition.log_end();
+        self.partition.publish_marks(end, self.producers.first_unstable().unwrap_or(end));
+    }
+
+    fn write(&self, group: &[Append], pending: &Pending) -> Result<(), LogError> {
+        let segment = &self.active.segment;
+        let file = segment.file(&*self.disk)?;
+        let mut parts: Vec<IoSlice<'_>> =
+            pending.members.iter().map(|member| IoSlice::new(&group[*member].records)).collect();
+        let Err(error) = self.disk.write_at(file, segment.path(), &mut parts, self.active.size) else {
+            return Ok(());
+        };
+        let full = is_full(&error);
+        let cut = self.disk.truncate(file, segment.path(), self.active.size);
+        if cut.is_err() || !full {
+            self.partition.go_offline();
+        }
+        Err(LogError::io("append to", segment.path(), error))
+    }
+}
+
+/// A full disk is the operator's to make room on, and the next append may succeed. Any other failure leaves doubt.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+fn whole(records: &[u8]) -> Result<BatchView<'_>, AppendError> {
+    let view = BatchView::parse(records)?;
+    match records.len() - view.bytes().len() {
+        0 => Ok(view),
+        more => Err(batch::BatchError::Trailing(more).into()),
+    }
+}

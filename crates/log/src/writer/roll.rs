@@ -1,0 +1,63 @@
+//! Starting a new segment.
+
+use std::sync::Arc;
+
+use super::Writer;
+use super::active::Active;
+use crate::LogError;
+use crate::segment::Segment;
+
+impl Writer {
+    /// Rolls the segment if it is not empty and its first batch is older than `segment.ms` by the clock; returns whether it did. For
+    /// housekeeping: appends roll by themselves.
+    ///
+    /// # Errors
+    /// A failing disk; the old segment goes on then.
+    pub fn roll_if_due(&mut self, now_ms: i64) -> Result<bool, LogError> {
+        self.refuse_offline()?;
+        self.active.learn(&*self.disk)?;
+        let first = self.active.progress.first_timestamp.filter(|first| *first >= 0);
+        let waited_ms = now_ms.saturating_sub(first.unwrap_or(self.active.created_ms));
+        let due = self.active.size > 0 && waited_ms > self.config.segment_ms;
+        if due {
+            self.roll(now_ms)?;
+        }
+        Ok(due)
+    }
+
+    /// Ends the active segment and starts one at the log's end. In this order: the last time index entry, the new files, the new list,
+    /// the old indexes cut to size, a producer snapshot. A crash in between leaves an empty last segment at most.
+    ///
+    /// # Errors
+    /// A failing disk; the old segment goes on then.
+    pub fn roll(&mut self, now_ms: i64) -> Result<(), LogError> {
+        let base = self.partition.log_end();
+        if self.active.segment.base() == base {
+            return Ok(());
+        }
+        self.active.learn(&*self.disk)?;
+        self.active.close_times(&*self.disk, &self.config)?;
+        let fresh = Arc::new(Segment::create(&*self.disk, self.partition.dir(), base)?);
+        self.partition.note_new_name();
+        let mut segments = Vec::clone(&self.partition.segments.load());
+        let emptied = if self.active.size == 0 { segments.pop() } else { None };
+        segments.push(fresh.clone());
+        self.partition.segments.store(Arc::new(segments));
+        let old = std::mem::replace(&mut self.active, Active::fresh(fresh, now_ms));
+        let mut rest = old.trim(&*self.disk);
+        if let Some(emptied) = emptied {
+            rest = rest.and(emptied.remove(&*self.disk));
+        }
+        // The segment is whole without them: an index ends in zeroes, a snapshot is made up for by reading more.
+        if let Err(error) = rest.and_then(|()| self.snapshot(base)) {
+            tracing::warn!(%error, "a sealed segment is left untidy");
+        }
+        Ok(())
+    }
+
+    fn snapshot(&mut self, offset: i64) -> Result<(), LogError> {
+        self.producers.store(&*self.disk, self.partition.dir(), offset)?;
+        self.snapshot_at = offset;
+        Ok(())
+    }
+}
