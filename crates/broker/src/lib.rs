@@ -1,6 +1,14 @@
-//! The broker: what it is told, and the state machines and servers behind its APIs.
+//! The broker: what it is told, the state machines and servers behind its APIs, and how it runs.
 
+mod api;
+mod broker;
 pub mod config;
+pub mod error_code;
 pub mod group;
+mod groups;
+mod lane;
 pub mod metadata;
+mod partition;
+pub mod server;
+mod waiters;
 pub mod web;

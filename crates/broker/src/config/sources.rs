@@ -124,7 +124,7 @@ const OTHER_VARIABLES: [&str; 3] = ["LEVADA_BROKERS", "LEVADA_CONFIG", "LEVADA_T
 
 impl Settings {
     /// The value of a key of the table: what was set, else the default, else `None`.
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         match self.set.get(name) {
             Some((value, _)) => Some(value),
             None => broker_key(name).and_then(|key| key.default),

@@ -187,7 +187,7 @@ impl TopicConfig {
 
 impl Settings {
     /// A topic key's value where the topic sets nothing: from the first broker key that has one, in the topic's unit.
-    pub(super) fn topic_default(&self, topic: &TopicKey) -> String {
+    pub(crate) fn topic_default(&self, topic: &TopicKey) -> String {
         let from_broker = topic.broker.iter().find_map(|name| Some(in_topic_unit(name, self.text(name)?)));
         from_broker.or_else(|| topic.key.default.map(str::to_owned)).unwrap_or_default()
     }

@@ -1,0 +1,185 @@
+//! Produce (key 0), versions 3–13; 0–2 are advertised, as Kafka does, for old librdkafka, and refused.
+//!
+//! Each partition's batch is checked on the connection's shard (size, magic, checksum, structure),
+//! then goes through the partition's lane, which assigns its offsets. Partitions of a request are
+//! independent: one may fail while the others are written. acks=1 and acks=all are the same on a
+//! single broker, but for `min.insync.replicas`; with acks=0 there is no response, and an error
+//! closes the connection, the only way left to tell.
+//!
+//! Not done: transactional batches need the transaction coordinator; until then they are refused with
+//! `INVALID_TXN_STATE`.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use levada_io::Piece;
+use levada_log::batch::{self, BatchView};
+use levada_log::{Append, Appended};
+use levada_log::compress::Compression;
+use levada_wire::Uuid;
+use levada_wire::messages::StrBytes;
+use levada_wire::produce::{ProducePartition, ProduceRequest, ProduceResponse, ProducedPartition, ProducedTopic};
+
+use crate::api::{Context, Refusal, Reply};
+use crate::broker::now_ms;
+use crate::error_code::{ErrorCode, Failure};
+use crate::lane::Submitted;
+use crate::partition::Partition;
+
+/// Clients below this version cannot read zstd back.
+const ZSTD_VERSION_MIN: i16 = 7;
+
+/// The client id under which Kafka's own tools may write to internal topics.
+const ADMIN_CLIENT: &str = "__admin_client";
+
+/// A partition's part of the request on its way through the lane.
+enum Started {
+    Refused(Option<Arc<Partition>>, Failure),
+    Submitted(Arc<Partition>, Submitted),
+}
+
+pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
+    let request = ProduceRequest::decode(body, context.version())?;
+    let envelope = Envelope { acks: request.acks };
+    let mut started = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for data in topic.partitions {
+            let index = data.index;
+            partitions.push((index, start(context, &envelope, (&topic.name, topic.topic_id), data)));
+        }
+        started.push((topic.name, topic.topic_id, partitions));
+    }
+    let mut response = ProduceResponse::default();
+    for (name, topic_id, partitions) in started {
+        let mut produced = Vec::with_capacity(partitions.len());
+        for (index, one) in partitions {
+            produced.push(finish(index, one).await);
+        }
+        response.topics.push(ProducedTopic { name, topic_id, partitions: produced });
+    }
+    if envelope.acks == 0 {
+        return silent(&response);
+    }
+    let header = &context.header;
+    Ok(Reply::Send(vec![Piece::Bytes(response.encode(header.correlation_id, header.version)?)]))
+}
+
+/// Checks one partition's batch and hands it to the lane.
+fn start(context: &Context, envelope: &Envelope, key: (&StrBytes, Uuid), data: ProducePartition) -> Started {
+    let partition = match find(context, key, data.index) {
+        Ok(partition) => partition,
+        Err(failure) => return Started::Refused(None, failure),
+    };
+    match check(context, envelope, &partition, data.records) {
+        Ok(append) => {
+            let submitted = partition.append(append, now_ms());
+            Started::Submitted(partition, submitted)
+        }
+        Err(failure) => Started::Refused(Some(partition), failure),
+    }
+}
+
+/// What the partitions of one request have in common.
+struct Envelope {
+    acks: i16,
+}
+
+/// The partition, unless it is one that only the broker itself writes to.
+fn find(context: &Context, key: (&StrBytes, Uuid), index: i32) -> Result<Arc<Partition>, Failure> {
+    let partition = context.partition(key, index)?;
+    if partition.is_internal() && context.client_id() != ADMIN_CLIENT {
+        let text = format!("Cannot append to internal topic {}", partition.topic());
+        return Err(Failure::new(ErrorCode::InvalidTopic, text));
+    }
+    Ok(partition)
+}
+
+fn check(
+    context: &Context,
+    envelope: &Envelope,
+    partition: &Partition,
+    records: Option<BytesMut>,
+) -> Result<Append, Failure> {
+    if !matches!(envelope.acks, -1..=1) {
+        return Err(ErrorCode::InvalidRequiredAcks.into());
+    }
+    let config = partition.config();
+    if envelope.acks == -1 && config.min_insync_replicas > 1 {
+        let text = format!(
+            "The size of the current ISR is 1, insufficient to satisfy the min.isr requirement of {} for partition {}",
+            config.min_insync_replicas,
+            partition.name()
+        );
+        return Err(Failure::new(ErrorCode::NotEnoughReplicas, text));
+    }
+    let version = context.version();
+    let Some(records) = records.filter(|records| !records.is_empty()) else {
+        let text = format!("Produce requests with version {version} must have exactly one record batch per partition");
+        return Err(Failure::new(ErrorCode::InvalidRecord, text));
+    };
+    let batch = batch::check(&records)?;
+    if batch.size_bytes() < records.len() {
+        let text = format!("Produce requests with version {version} are only allowed to contain exactly one record batch per partition");
+        return Err(Failure::new(ErrorCode::InvalidRecord, text));
+    }
+    permitted(version, &batch)?;
+    if records.len() as u64 > u64::from(config.max_message_bytes) {
+        let text = format!(
+            "The record batch size in the append to {} is {} bytes which exceeds the maximum configured value of {}.",
+            partition.name(),
+            records.len(),
+            config.max_message_bytes
+        );
+        return Err(Failure::new(ErrorCode::MessageTooLarge, text));
+    }
+    Ok(Append::client(records))
+}
+
+/// What a client may not put into a batch, although it is well formed.
+fn permitted(version: i16, batch: &BatchView<'_>) -> Result<(), Failure> {
+    if batch.is_control() {
+        return Err(Failure::new(ErrorCode::InvalidRecord, "Clients are not allowed to write control records"));
+    }
+    if version < ZSTD_VERSION_MIN && batch.compression()? == Compression::Zstd {
+        let text = "Produce requests with version lower than 7 are not allowed to use ZStandard compression";
+        return Err(Failure::new(ErrorCode::UnsupportedCompressionType, text));
+    }
+    if batch.is_transactional() {
+        let text = "This broker has no transaction coordinator";
+        return Err(Failure::new(ErrorCode::InvalidTxnState, text));
+    }
+    Ok(())
+}
+
+async fn finish(index: i32, started: Started) -> ProducedPartition {
+    let (partition, result) = match started {
+        Started::Refused(partition, failure) => (partition, Err(failure)),
+        Started::Submitted(partition, submitted) => {
+            let result = submitted.wait().await.map_err(Failure::from);
+            (Some(partition), result)
+        }
+    };
+    let log_start_offset = partition.map_or(-1, |partition| partition.log().log_start());
+    match result {
+        Ok(Appended { base_offset, log_append_time_ms, .. }) => {
+            ProducedPartition { index, base_offset, log_append_time_ms, log_start_offset, ..ProducedPartition::default() }
+        }
+        Err(failure) => ProducedPartition {
+            index,
+            error_code: failure.code.code(),
+            error_message: failure.message.map(StrBytes::from),
+            log_start_offset,
+            ..ProducedPartition::default()
+        },
+    }
+}
+
+/// acks=0: success is silent, and so is failure but for the closed connection.
+fn silent(response: &ProduceResponse) -> Result<Reply, Refusal> {
+    let failed = response.topics.iter().flat_map(|topic| &topic.partitions).find(|one| one.error_code != 0);
+    match failed {
+        Some(one) => Err(Refusal::SilentProduce { error_code: one.error_code }),
+        None => Ok(Reply::Silent),
+    }
+}

@@ -1,0 +1,200 @@
+//! Fetch (key 1), versions 4–18.
+//!
+//! Finds the bytes, never touches them: every partition yields at most one extent of whole batches,
+//! and the response is a gather list of header bytes and these holes. The first partition with data
+//! yields its first batch whole even above the limits (KIP-74). With too little there the request
+//! waits, woken by appends, until `min_bytes` or `max_wait_ms`.
+//!
+//! Isolation: read_committed stops at the last stable offset and lists the aborted transactions.
+//!
+//! Not done: sessions are refused the legal way, by answering session id 0 (KIP-227); replicas other
+//! than consumers do not exist; preferred read replicas neither.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use levada_io::{Extent, Piece};
+use levada_wire::fetch::{EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic};
+use levada_wire::gather::{HoleLen, Part};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::api::{Context, Refusal, Reply};
+use crate::error_code::ErrorCode;
+use crate::partition::Partition;
+
+const READ_COMMITTED: i8 = 1;
+
+/// Records of a response: a range of a segment file, sent from there.
+#[derive(Clone, Debug)]
+struct Records(Extent);
+
+impl HoleLen for Records {
+    fn len(&self) -> u64 {
+        self.0.len
+    }
+}
+
+pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
+    let request = FetchRequest::decode(body.freeze(), context.version())?;
+    let mut response = FetchResponse {
+        throttle_time_ms: 0,
+        error_code: 0,
+        session_id: 0,
+        topics: Vec::new(),
+        node_endpoints: Vec::new(),
+    };
+    if request.session_id == 0 {
+        response.topics = fetch(context, request).await;
+    } else {
+        response.error_code = ErrorCode::FetchSessionIdNotFound.code();
+    }
+    let header = &context.header;
+    let gather = response.encode(header.correlation_id, header.version)?;
+    let pieces = gather.into_parts().into_iter().map(|part| match part {
+        Part::Bytes(bytes) => Piece::Bytes(bytes),
+        Part::Hole(Records(extent)) => Piece::Extent(extent),
+    });
+    Ok(Reply::Send(pieces.collect()))
+}
+
+async fn fetch(context: &Context, request: FetchRequest) -> Vec<FetchedTopic<Records>> {
+    let limits = Limits::new(context, &request);
+    let targets = resolve(context, &request);
+    let mut look = Look::at(&targets, &limits);
+    if !look.is_enough(&limits) {
+        look = wait(context, &targets, &limits).await;
+    }
+    let mut fetched = look.partitions.into_iter();
+    let topics = request.topics.into_iter().map(|topic| FetchedTopic {
+        name: topic.name,
+        topic_id: topic.topic_id,
+        partitions: fetched.by_ref().take(topic.partitions.len()).collect(),
+    });
+    topics.collect()
+}
+
+/// Sleeps until a change of one of the partitions, looks, and so on until it is enough or time is up.
+async fn wait(context: &Context, targets: &[Target], limits: &Limits) -> Look {
+    let sleeper = Arc::new(Notify::new());
+    let partitions = targets.iter().filter_map(|target| target.partition.as_ref().ok());
+    let _registered: Vec<_> = partitions.map(|partition| partition.waiters().register(&sleeper)).collect();
+    let deadline = Instant::now() + limits.wait;
+    loop {
+        let look = Look::at(targets, limits);
+        if look.is_enough(limits) {
+            return look;
+        }
+        tokio::select! {
+            () = sleeper.notified() => {}
+            () = tokio::time::sleep_until(deadline) => return look,
+            () = context.shard.stop.signalled() => return look,
+        }
+    }
+}
+
+/// What bounds the answer.
+struct Limits {
+    bytes_max: u32,
+    bytes_min: u64,
+    wait: Duration,
+    committed_only: bool,
+}
+
+impl Limits {
+    fn new(context: &Context, request: &FetchRequest) -> Self {
+        let bytes_max = request.max_bytes.max(0).unsigned_abs().min(context.broker().config().fetch_max_bytes);
+        Self {
+            bytes_max,
+            bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs().min(bytes_max)),
+            wait: Duration::from_millis(u64::from(request.max_wait_ms.max(0).unsigned_abs())),
+            committed_only: request.isolation_level == READ_COMMITTED,
+        }
+    }
+}
+
+/// One partition of the request and where it is.
+struct Target {
+    wanted: FetchPartition,
+    partition: Result<Arc<Partition>, ErrorCode>,
+}
+
+fn resolve(context: &Context, request: &FetchRequest) -> Vec<Target> {
+    let mut targets = Vec::with_capacity(request.topics.iter().map(|topic| topic.partitions.len()).sum());
+    for topic in &request.topics {
+        for wanted in &topic.partitions {
+            let partition = context.partition((&topic.name, topic.topic_id), wanted.index);
+            targets.push(Target { wanted: wanted.clone(), partition });
+        }
+    }
+    targets
+}
+
+/// One look at all partitions.
+struct Look {
+    partitions: Vec<FetchedPartition<Records>>,
+    bytes: u64,
+    /// Something that the client should hear at once: an error, a divergence, the end of a segment.
+    urgent: bool,
+}
+
+impl Look {
+    fn at(targets: &[Target], limits: &Limits) -> Self {
+        let mut look = Self { partitions: Vec::with_capacity(targets.len()), bytes: 0, urgent: targets.is_empty() };
+        for target in targets {
+            let fetched = target.partition.clone().and_then(|partition| look.read(target, &partition, limits));
+            look.partitions.push(fetched.unwrap_or_else(|error| {
+                look.urgent = true;
+                FetchedPartition { error_code: error.code(), ..FetchedPartition::new(target.wanted.index) }
+            }));
+        }
+        look
+    }
+
+    fn is_enough(&self, limits: &Limits) -> bool {
+        self.urgent || self.bytes >= limits.bytes_min || limits.wait.is_zero()
+    }
+
+    fn read(
+        &mut self,
+        target: &Target,
+        partition: &Partition,
+        limits: &Limits,
+    ) -> Result<FetchedPartition<Records>, ErrorCode> {
+        let wanted = &target.wanted;
+        partition.check_leader_epoch(wanted.current_leader_epoch)?;
+        let log = partition.log();
+        let mut fetched = FetchedPartition::new(wanted.index);
+        let upto = if limits.committed_only { log.last_stable() } else { log.high_watermark() };
+        if wanted.last_fetched_epoch >= 0 {
+            fetched.diverging_epoch = diverging(log, wanted)?;
+        }
+        if fetched.diverging_epoch.is_some() {
+            self.urgent = true;
+        } else {
+            let left = u64::from(limits.bytes_max).saturating_sub(self.bytes);
+            let max_bytes = u64::from(wanted.max_bytes.max(0).unsigned_abs()).min(left);
+            let max_bytes = u32::try_from(max_bytes).expect("bounded by a partition's limit, which is 32 bits");
+            let slice = log.read(wanted.fetch_offset, max_bytes, upto, self.bytes == 0)?;
+            self.bytes += slice.extent.as_ref().map_or(0, |extent| extent.len);
+            self.urgent |= slice.sealed;
+            fetched.records = slice.extent.map(Records);
+        }
+        fetched.high_watermark = log.high_watermark();
+        fetched.last_stable_offset = log.last_stable();
+        fetched.log_start_offset = log.log_start();
+        fetched.aborted = limits.committed_only.then(Vec::new);
+        Ok(fetched)
+    }
+}
+
+/// Where the consumer's log left ours, if it did (KIP-320).
+fn diverging(log: &levada_log::Partition, wanted: &FetchPartition) -> Result<Option<EpochEnd>, ErrorCode> {
+    let (epoch, end_offset) = log.epoch_end_offset(wanted.last_fetched_epoch);
+    if epoch < 0 || end_offset < 0 {
+        return Err(ErrorCode::OffsetOutOfRange);
+    }
+    let diverged = epoch < wanted.last_fetched_epoch || end_offset < wanted.fetch_offset;
+    Ok(diverged.then_some(EpochEnd { epoch, end_offset }))
+}

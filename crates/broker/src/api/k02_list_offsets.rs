@@ -1,0 +1,94 @@
+//! ListOffsets (key 2), versions 1–11.
+//!
+//! The offset of a point in time, or of the log's start (-2), its end (-1; for read_committed the last
+//! stable offset), its newest timestamp (-3, version 7), or of tiered storage (-4 local start, -5 last
+//! tiered, -6 earliest pending upload), which a log without tiers answers from itself or with -1.
+
+use levada_wire::messages::list_offsets_request::ListOffsetsPartition;
+use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
+use levada_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
+
+use crate::api::Context;
+use crate::error_code::ErrorCode;
+use crate::partition::Partition;
+
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+const MAX_TIMESTAMP: i64 = -3;
+const EARLIEST_LOCAL: i64 = -4;
+const LATEST_TIERED: i64 = -5;
+const EARLIEST_PENDING_UPLOAD: i64 = -6;
+const READ_COMMITTED: i8 = 1;
+/// The first version that may ask for each special timestamp; older ones have it refused.
+const FIRST_VERSIONS: [(i64, i16); 4] =
+    [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING_UPLOAD, 11)];
+const EPOCH_VERSION_MIN: i16 = 4;
+
+pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> ListOffsetsResponse {
+    let committed_only = request.isolation_level == READ_COMMITTED;
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|asked| {
+            let found = context
+                .broker()
+                .partitions()
+                .by_name(topic.name.as_str(), asked.partition_index)
+                .ok_or(ErrorCode::UnknownTopicOrPartition)
+                .and_then(|partition| look_up(context, &partition, asked, committed_only));
+            show(context, asked.partition_index, found)
+        });
+        message!(ListOffsetsTopicResponse { name: topic.name.clone(), partitions: partitions.collect() })
+    });
+    message!(ListOffsetsResponse { topics: topics.collect() })
+}
+
+/// An answer: offset, timestamp, leader epoch.
+type Found = (i64, i64, i32);
+
+const NOTHING: Found = (-1, -1, -1);
+
+fn look_up(
+    context: &Context,
+    partition: &Partition,
+    asked: &ListOffsetsPartition,
+    committed_only: bool,
+) -> Result<Found, ErrorCode> {
+    partition.check_leader_epoch(asked.current_leader_epoch)?;
+    let too_old = |(special, first): (i64, i16)| special == asked.timestamp && context.version() < first;
+    if FIRST_VERSIONS.into_iter().any(too_old) {
+        return Err(ErrorCode::UnsupportedVersion);
+    }
+    let log = partition.log();
+    let end = if committed_only { log.last_stable() } else { log.high_watermark() };
+    Ok(match asked.timestamp {
+        LATEST => (end, -1, log.latest_epoch()),
+        EARLIEST | EARLIEST_LOCAL | EARLIEST_PENDING_UPLOAD => {
+            let start = log.log_start();
+            (start, -1, log.epoch_at(start))
+        }
+        LATEST_TIERED => NOTHING,
+        MAX_TIMESTAMP => match log.max_timestamp_offset()? {
+            Some(found) => (found.offset, found.timestamp, found.leader_epoch),
+            None => NOTHING,
+        },
+        timestamp if timestamp < 0 => return Err(ErrorCode::UnsupportedVersion),
+        timestamp => match log.offset_for_timestamp(timestamp)?.filter(|found| found.offset < end) {
+            Some(found) => (found.offset, found.timestamp, found.leader_epoch),
+            None => NOTHING,
+        },
+    })
+}
+
+fn show(context: &Context, index: i32, found: Result<Found, ErrorCode>) -> ListOffsetsPartitionResponse {
+    let mut shown = message!(ListOffsetsPartitionResponse { partition_index: index });
+    match found {
+        Ok((offset, timestamp, leader_epoch)) => {
+            shown.offset = offset;
+            shown.timestamp = timestamp;
+            if context.version() >= EPOCH_VERSION_MIN {
+                shown.leader_epoch = leader_epoch;
+            }
+        }
+        Err(error) => shown.error_code = error.code(),
+    }
+    shown
+}

@@ -1,0 +1,146 @@
+//! Metadata (key 3), versions 0–13.
+//!
+//! Brokers, controller and topics. All topics when none are named (null; an empty list in version 0),
+//! by name, or from version 12 on by id. A named topic that does not exist is created if the client
+//! and `auto.create.topics.enable` allow it; unlike Kafka, which answers "unknown" first and creates
+//! behind the client's back, the answer then already holds the new topic.
+//!
+//! Not done: authorized operations are those of a cluster without an authorizer (all of them).
+
+use std::sync::Arc;
+
+use levada_wire::Uuid;
+use levada_wire::messages::metadata_request::MetadataRequestTopic;
+use levada_wire::messages::metadata_response::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use levada_wire::messages::{MetadataRequest, MetadataResponse, StrBytes};
+
+use crate::api::{Context, authorized};
+use crate::error_code::ErrorCode;
+use crate::metadata::controller::check_topic_name;
+use crate::metadata::image::{Image, Topic};
+use crate::partition::is_internal;
+
+/// Names may be null and ids are honoured from this version on; 10 and 11 carry ids but may not use them.
+const BY_ID_VERSION_MIN: i16 = 12;
+const ID_VERSION_MIN: i16 = 10;
+/// Older clients expect topics to be created when they ask for them.
+const AUTO_CREATE_FLAG_VERSION_MIN: i16 = 4;
+const OFFLINE_VERSION_MIN: i16 = 5;
+const EPOCH_VERSION_MIN: i16 = 7;
+
+pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> MetadataResponse {
+    let version = context.version();
+    let broker = context.broker();
+    let (host, port) = broker.advertised(context.local);
+    let mut response = message!(MetadataResponse {
+        controller_id: broker.node_id(),
+        brokers: vec![message!(MetadataResponseBroker {
+            node_id: broker.node_id(),
+            host: host.as_str().into(),
+            port: i32::from(port),
+            rack: broker.config().rack.as_deref().filter(|_| version >= 1).map(Into::into),
+        })],
+    });
+    if version >= 2 {
+        response.cluster_id = Some(broker.cluster_id().into());
+    }
+    if request.include_cluster_authorized_operations && (8..=10).contains(&version) {
+        response.cluster_authorized_operations = authorized::CLUSTER;
+    }
+    let named = request.topics.filter(|topics| version > 0 || !topics.is_empty());
+    response.topics = match named {
+        None => all(context, &broker.metadata().image()),
+        Some(topics) => {
+            let create = version < AUTO_CREATE_FLAG_VERSION_MIN || request.allow_auto_topic_creation;
+            some(context, &topics, create).await
+        }
+    };
+    if request.include_topic_authorized_operations {
+        for topic in response.topics.iter_mut().filter(|topic| topic.error_code == 0) {
+            topic.topic_authorized_operations = authorized::TOPIC;
+        }
+    }
+    response
+}
+
+fn all(context: &Context, image: &Image) -> Vec<MetadataResponseTopic> {
+    image.topics().iter().map(|topic| show(context, topic)).collect()
+}
+
+async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -> Vec<MetadataResponseTopic> {
+    let version = context.version();
+    if version < BY_ID_VERSION_MIN && asked.iter().any(|topic| topic.name.is_none() || !topic.topic_id.is_zero()) {
+        return asked.iter().map(|topic| refuse(context, topic, ErrorCode::InvalidRequest)).collect();
+    }
+    let broker = context.broker();
+    if create && broker.config().auto_create_topics {
+        let image = broker.metadata().image();
+        let names = asked.iter().filter_map(|topic| topic.name.as_ref()).map(StrBytes::as_str);
+        let missing = names.filter(|name| image.topic(name).is_none() && check_topic_name(name).is_ok());
+        let missing: Vec<_> = missing.map(str::to_owned).collect();
+        if !missing.is_empty() {
+            broker.auto_create(missing).await;
+        }
+    }
+    let image = broker.metadata().image();
+    let by_id = asked.iter().any(|topic| !topic.topic_id.is_zero());
+    asked.iter().map(|topic| look_up(context, &image, topic, by_id)).collect()
+}
+
+fn look_up(context: &Context, image: &Image, asked: &MetadataRequestTopic, by_id: bool) -> MetadataResponseTopic {
+    if by_id {
+        return match image.topic_by_id(asked.topic_id) {
+            Some(topic) => show(context, topic),
+            None => refuse(context, asked, ErrorCode::UnknownTopicId),
+        };
+    }
+    let name = asked.name.as_ref().map_or("", StrBytes::as_str);
+    match image.topic(name) {
+        Some(topic) => show(context, topic),
+        None if check_topic_name(name).is_err() => refuse(context, asked, ErrorCode::InvalidTopic),
+        None => refuse(context, asked, ErrorCode::UnknownTopicOrPartition),
+    }
+}
+
+fn refuse(context: &Context, asked: &MetadataRequestTopic, error: ErrorCode) -> MetadataResponseTopic {
+    let mut topic = message!(MetadataResponseTopic { error_code: error.code(), name: asked.name.clone() });
+    if context.version() >= ID_VERSION_MIN {
+        topic.topic_id = asked.topic_id;
+    }
+    if context.version() < BY_ID_VERSION_MIN && topic.name.is_none() {
+        topic.name = Some("".into());
+    }
+    topic.is_internal = context.version() >= 1 && topic.name.as_ref().is_some_and(|name| is_internal(name.as_str()));
+    topic
+}
+
+fn show(context: &Context, topic: &Arc<Topic>) -> MetadataResponseTopic {
+    let version = context.version();
+    let partitions = topic.partitions().map(|(index, partition)| {
+        let mut shown = message!(MetadataResponsePartition {
+            partition_index: index,
+            leader_id: partition.leader,
+            replica_nodes: partition.replicas.clone(),
+            isr_nodes: partition.isr.clone(),
+        });
+        if partition.leader < 0 {
+            shown.error_code = ErrorCode::LeaderNotAvailable.code();
+        }
+        if version >= EPOCH_VERSION_MIN {
+            shown.leader_epoch = partition.leader_epoch;
+        }
+        if version >= OFFLINE_VERSION_MIN {
+            let online = context.broker().node_id();
+            shown.offline_replicas = partition.replicas.iter().copied().filter(|replica| *replica != online).collect();
+        }
+        shown
+    });
+    message!(MetadataResponseTopic {
+        name: Some((&**topic.name()).into()),
+        topic_id: if version >= ID_VERSION_MIN { topic.id() } else { Uuid::ZERO },
+        is_internal: version >= 1 && is_internal(topic.name()),
+        partitions: partitions.collect(),
+    })
+}

@@ -1,0 +1,99 @@
+//! OffsetCommit (key 8), versions 2–10.
+//!
+//! Stores a group's positions. Partitions that do not exist are refused one by one; the rest goes to
+//! the group's coordinator. From version 10 on topics are named by id.
+//!
+//! Not done: the retention time of versions 2–4 is kept in the record, as Kafka does, for its expiry.
+
+use levada_wire::Uuid;
+use levada_wire::messages::offset_commit_request::OffsetCommitRequestTopic;
+use levada_wire::messages::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
+use levada_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
+
+use crate::api::{Context, from_wire_id, text};
+use crate::error_code::{ErrorCode, error_code};
+use crate::group::request::{CommitPartition, CommitRequest, CommitTopic};
+
+const TOPIC_ID_VERSION_MIN: i16 = 10;
+
+pub(crate) async fn answer(context: &Context, request: OffsetCommitRequest) -> OffsetCommitResponse {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    let mut commits = Vec::new();
+    for topic in request.topics {
+        let (answered, commit) = sort_out(context, topic);
+        topics.push(answered);
+        commits.extend(commit);
+    }
+    let request = CommitRequest {
+        api_version: context.version(),
+        group_id: request.group_id.into_string(),
+        member_id: request.member_id.into_string(),
+        group_instance_id: request.group_instance_id.map(|id| id.into_string()),
+        generation: request.generation_id_or_member_epoch,
+        retention_ms: Some(request.retention_time_ms).filter(|retention_ms| *retention_ms >= 0),
+        topics: commits.clone(),
+    };
+    if !commits.is_empty() {
+        match context.broker().groups().ask(request).await {
+            Ok(committed) => {
+                for topic in committed {
+                    let results = topic.partitions.into_iter().map(|(index, error)| (index, error_code(error)));
+                    merge(&mut topics, &topic.name, results);
+                }
+            }
+            Err(error) => {
+                for topic in commits {
+                    let code = error_code(Some(error));
+                    merge(&mut topics, &topic.name, topic.partitions.iter().map(|partition| (partition.index, code)));
+                }
+            }
+        }
+    }
+    let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
+    for topic in topics.iter_mut().filter(|_| by_id) {
+        topic.name = "".into();
+    }
+    message!(OffsetCommitResponse { topics: topics })
+}
+
+/// Splits a topic into the partitions that can only be refused and those to commit. The answer keeps the
+/// topic's name until the coordinator's results are merged in.
+fn sort_out(context: &Context, topic: OffsetCommitRequestTopic) -> (OffsetCommitResponseTopic, Option<CommitTopic>) {
+    let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
+    let name = context.topic_name(by_id, &topic.name, topic.topic_id);
+    let topic_id = if by_id { topic.topic_id } else { Uuid::ZERO };
+    let mut answered = message!(OffsetCommitResponseTopic { topic_id: topic_id, name: text(name.clone().unwrap_or_default()) });
+    let mut commit = CommitTopic { name: name.clone().unwrap_or_default(), topic_id: from_wire_id(topic_id), partitions: Vec::new() };
+    for partition in topic.partitions {
+        let index = partition.partition_index;
+        let known = name.as_deref().is_some_and(|name| context.broker().partitions().by_name(name, index).is_some());
+        if known {
+            commit.partitions.push(CommitPartition {
+                index,
+                offset: partition.committed_offset,
+                leader_epoch: partition.committed_leader_epoch,
+                metadata: partition.committed_metadata.map(|metadata| metadata.into_string()),
+            });
+        }
+        let error = match (known, by_id && name.is_none()) {
+            (true, _) => ErrorCode::None,
+            (false, true) => ErrorCode::UnknownTopicId,
+            (false, false) => ErrorCode::UnknownTopicOrPartition,
+        };
+        answered.partitions.push(message!(OffsetCommitResponsePartition {
+            partition_index: index,
+            error_code: error.code(),
+        }));
+    }
+    let commit = Some(commit).filter(|commit| !commit.partitions.is_empty());
+    (answered, commit)
+}
+
+fn merge(topics: &mut [OffsetCommitResponseTopic], name: &str, results: impl Iterator<Item = (i32, i16)>) {
+    let Some(topic) = topics.iter_mut().find(|topic| topic.name.as_str() == name) else { return };
+    for (index, code) in results {
+        if let Some(partition) = topic.partitions.iter_mut().find(|one| one.partition_index == index) {
+            partition.error_code = code;
+        }
+    }
+}

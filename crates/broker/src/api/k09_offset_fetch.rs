@@ -1,0 +1,168 @@
+//! OffsetFetch (key 9), versions 1–10.
+//!
+//! Returns committed positions: of one group below version 8, of any number from 8 on; of all topics
+//! when none are named (version 2 and up); by topic id from version 10 on.
+//!
+//! A group or partition without a position has offset -1 and no error.
+
+use levada_wire::Uuid;
+use levada_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
+use levada_wire::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+};
+use levada_wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
+
+use crate::api::{Context, from_wire_id, text};
+use crate::error_code::{ErrorCode, error_code};
+use crate::group::request::{FetchRequest, FetchTopic, FetchedTopic};
+
+const GROUPS_VERSION_MIN: i16 = 8;
+const TOPIC_ID_VERSION_MIN: i16 = 10;
+/// Below this version there is no error for the whole request.
+const ERROR_VERSION_MIN: i16 = 2;
+
+pub(crate) async fn answer(context: &Context, request: OffsetFetchRequest) -> OffsetFetchResponse {
+    if context.version() < GROUPS_VERSION_MIN {
+        return one_group(context, request).await;
+    }
+    let mut groups = Vec::with_capacity(request.groups.len());
+    for group in request.groups {
+        groups.push(group_of_many(context, group, request.require_stable).await);
+    }
+    message!(OffsetFetchResponse { groups: groups })
+}
+
+async fn one_group(context: &Context, request: OffsetFetchRequest) -> OffsetFetchResponse {
+    let asked = request.topics.map(|topics| {
+        let topics = topics.into_iter().map(|topic| FetchTopic {
+            name: topic.name.into_string(),
+            topic_id: uuid::Uuid::nil(),
+            partitions: topic.partition_indexes,
+        });
+        topics.collect::<Vec<_>>()
+    });
+    let question = FetchRequest {
+        group_id: request.group_id.into_string(),
+        member_id: None,
+        member_epoch: -1,
+        topics: asked.clone(),
+        require_stable: request.require_stable,
+    };
+    let (fetched, error) = match context.broker().groups().ask(question).await {
+        Ok(fetched) => (fetched, 0),
+        Err(error) => (Vec::new(), error_code(Some(error))),
+    };
+    let mut topics: Vec<_> = fetched.into_iter().map(old_topic).collect();
+    if error != 0 && context.version() < ERROR_VERSION_MIN {
+        topics = asked.unwrap_or_default().into_iter().map(|topic| refused_topic(topic, error)).collect();
+    }
+    let error = if context.version() < ERROR_VERSION_MIN { 0 } else { error };
+    message!(OffsetFetchResponse { topics: topics, error_code: error })
+}
+
+fn old_topic(topic: FetchedTopic) -> OffsetFetchResponseTopic {
+    let partitions = topic.partitions.into_iter().map(|partition| {
+        message!(OffsetFetchResponsePartition {
+            partition_index: partition.index,
+            committed_offset: partition.offset,
+            committed_leader_epoch: partition.leader_epoch,
+            metadata: Some(text(partition.metadata)),
+            error_code: error_code(partition.error),
+        })
+    });
+    message!(OffsetFetchResponseTopic { name: text(topic.name), partitions: partitions.collect() })
+}
+
+fn refused_topic(topic: FetchTopic, error: i16) -> OffsetFetchResponseTopic {
+    let partitions = topic.partitions.into_iter().map(|index| {
+        message!(OffsetFetchResponsePartition {
+            partition_index: index,
+            committed_offset: -1,
+            metadata: Some("".into()),
+            error_code: error,
+        })
+    });
+    message!(OffsetFetchResponseTopic { name: text(topic.name), partitions: partitions.collect() })
+}
+
+async fn group_of_many(
+    context: &Context,
+    group: OffsetFetchRequestGroup,
+    require_stable: bool,
+) -> OffsetFetchResponseGroup {
+    let mut response = message!(OffsetFetchResponseGroup { group_id: group.group_id.clone() });
+    let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
+    let mut asked = None;
+    if let Some(topics) = group.topics {
+        let (known, unknown) = resolve(context, topics, by_id);
+        asked = Some(known);
+        response.topics = unknown;
+    }
+    let question = FetchRequest {
+        group_id: group.group_id.into_string(),
+        member_id: group.member_id.map(|id| id.into_string()),
+        member_epoch: group.member_epoch,
+        topics: asked,
+        require_stable,
+    };
+    match context.broker().groups().ask(question).await {
+        Ok(fetched) => response.topics.extend(fetched.into_iter().map(|topic| new_topic(context, topic, by_id))),
+        Err(error) => {
+            response.error_code = error_code(Some(error));
+            response.topics.clear();
+        }
+    }
+    response
+}
+
+/// Names the topics that were asked for by id; those with unknown ids are answered at once.
+fn resolve(
+    context: &Context,
+    topics: Vec<OffsetFetchRequestTopics>,
+    by_id: bool,
+) -> (Vec<FetchTopic>, Vec<OffsetFetchResponseTopics>) {
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    for topic in topics {
+        let topic_id = from_wire_id(topic.topic_id);
+        let name = context.topic_name(by_id, &topic.name, topic.topic_id);
+        match name {
+            Some(name) => known.push(FetchTopic { name, topic_id, partitions: topic.partition_indexes }),
+            None => {
+                let partitions = topic.partition_indexes.into_iter().map(|index| {
+                    message!(OffsetFetchResponsePartitions {
+                        partition_index: index,
+                        committed_offset: -1,
+                        metadata: Some("".into()),
+                        error_code: ErrorCode::UnknownTopicId.code(),
+                    })
+                });
+                unknown.push(message!(OffsetFetchResponseTopics {
+                    topic_id: topic.topic_id,
+                    partitions: partitions.collect(),
+                }));
+            }
+        }
+    }
+    (known, unknown)
+}
+
+fn new_topic(context: &Context, topic: FetchedTopic, by_id: bool) -> OffsetFetchResponseTopics {
+    let partitions = topic.partitions.into_iter().map(|partition| {
+        message!(OffsetFetchResponsePartitions {
+            partition_index: partition.index,
+            committed_offset: partition.offset,
+            committed_leader_epoch: partition.leader_epoch,
+            metadata: Some(text(partition.metadata)),
+            error_code: error_code(partition.error),
+        })
+    });
+    let mut response = message!(OffsetFetchResponseTopics { partitions: partitions.collect() });
+    if by_id {
+        let image = context.broker().metadata().image();
+        response.topic_id = image.topic(&topic.name).map_or(Uuid::ZERO, |topic| topic.id());
+    } else {
+        response.name = text(topic.name);
+    }
+    response
+}

@@ -1,0 +1,65 @@
+//! JoinGroup (key 11), versions 2–9 (0 and 1 are advertised, as Kafka does, and served the same way).
+//!
+//! A member asks to be part of the next generation and waits for it: until every member has joined
+//! again, or the rebalance timeout. The rules are those of the classic group state machine.
+//!
+//! Not done: the reason of a join (version 8) is only logged.
+
+use levada_wire::messages::join_group_response::JoinGroupResponseMember;
+use levada_wire::messages::{JoinGroupRequest, JoinGroupResponse};
+use uuid::Uuid;
+
+use crate::api::{Context, own, text};
+use crate::error_code::error_code;
+use crate::group::request::{JoinRequest, Protocol};
+
+pub(crate) async fn answer(context: &Context, request: JoinGroupRequest) -> JoinGroupResponse {
+    let version = context.version();
+    if let Some(reason) = &request.reason {
+        tracing::debug!(group = request.group_id.as_str(), reason = reason.as_str(), "member joins");
+    }
+    let outcome = context.broker().groups().ask(join(context, request)).await;
+    let protocol_name = match outcome.protocol_name {
+        None if version < 7 => Some("".into()),
+        name => name.map(text),
+    };
+    let members = outcome.members.into_iter().map(|member| {
+        message!(JoinGroupResponseMember {
+            member_id: text(member.member_id),
+            group_instance_id: member.group_instance_id.filter(|_| version >= 5).map(text),
+            metadata: member.metadata,
+        })
+    });
+    message!(JoinGroupResponse {
+        error_code: error_code(outcome.error),
+        generation_id: outcome.generation,
+        protocol_type: outcome.protocol_type.filter(|_| version >= 7).map(text),
+        protocol_name: protocol_name,
+        leader: text(outcome.leader),
+        skip_assignment: outcome.skip_assignment && version >= 9,
+        member_id: text(outcome.member_id),
+        members: members.collect(),
+    })
+}
+
+fn join(context: &Context, request: JoinGroupRequest) -> JoinRequest {
+    let version = context.version();
+    let protocol = |offered: levada_wire::messages::join_group_request::JoinGroupRequestProtocol| Protocol {
+        name: offered.name.into_string(),
+        metadata: own(&offered.metadata),
+    };
+    JoinRequest {
+        api_version: version,
+        group_id: request.group_id.into_string(),
+        member_id: request.member_id.into_string(),
+        group_instance_id: request.group_instance_id.map(|id| id.into_string()),
+        client_id: context.client_id().to_owned(),
+        client_host: format!("/{}", context.peer.ip().to_canonical()),
+        session_timeout_ms: request.session_timeout_ms,
+        // Version 0 knows only one timeout.
+        rebalance_timeout_ms: if version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms },
+        protocol_type: request.protocol_type.into_string(),
+        protocols: request.protocols.into_iter().map(protocol).collect(),
+        nonce: Uuid::new_v4(),
+    }
+}

@@ -1,0 +1,20 @@
+//! Heartbeat (key 12), versions 0–4.
+//!
+//! Keeps a member of a classic group alive, and tells it when the group rebalances.
+
+use levada_wire::messages::{HeartbeatRequest, HeartbeatResponse};
+
+use crate::api::Context;
+use crate::error_code::error_code;
+use crate::group::request;
+
+pub(crate) async fn answer(context: &Context, request: HeartbeatRequest) -> HeartbeatResponse {
+    let question = request::HeartbeatRequest {
+        group_id: request.group_id.into_string(),
+        member_id: request.member_id.into_string(),
+        group_instance_id: request.group_instance_id.map(|id| id.into_string()),
+        generation: request.generation_id,
+    };
+    let outcome = context.broker().groups().ask(question).await;
+    message!(HeartbeatResponse { error_code: error_code(outcome.err()) })
+}

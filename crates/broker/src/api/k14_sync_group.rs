@@ -1,0 +1,34 @@
+//! SyncGroup (key 14), versions 0–5.
+//!
+//! The leader brings everybody's assignment, the others wait for theirs; the answer leaves once the
+//! assignment is in `__consumer_offsets`.
+
+use levada_wire::messages::{SyncGroupRequest, SyncGroupResponse};
+
+use crate::api::{Context, own, text};
+use crate::error_code::error_code;
+use crate::group::request::SyncRequest;
+
+const PROTOCOL_VERSION_MIN: i16 = 5;
+
+pub(crate) async fn answer(context: &Context, request: SyncGroupRequest) -> SyncGroupResponse {
+    let assignments = request.assignments.into_iter();
+    let assignments = assignments.map(|one| (one.member_id.into_string(), own(&one.assignment)));
+    let request = SyncRequest {
+        group_id: request.group_id.into_string(),
+        member_id: request.member_id.into_string(),
+        group_instance_id: request.group_instance_id.map(|id| id.into_string()),
+        generation: request.generation_id,
+        protocol_type: request.protocol_type.map(|name| name.into_string()),
+        protocol_name: request.protocol_name.map(|name| name.into_string()),
+        assignments: assignments.collect(),
+    };
+    let outcome = context.broker().groups().ask(request).await;
+    let named = context.version() >= PROTOCOL_VERSION_MIN;
+    message!(SyncGroupResponse {
+        error_code: error_code(outcome.error),
+        protocol_type: outcome.protocol_type.filter(|_| named).map(text),
+        protocol_name: outcome.protocol_name.filter(|_| named).map(text),
+        assignment: outcome.assignment,
+    })
+}

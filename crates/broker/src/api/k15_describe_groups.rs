@@ -1,0 +1,58 @@
+//! DescribeGroups (key 15), versions 0–6.
+//!
+//! State, protocol and members of classic groups. A group that does not exist is `Dead`; from version
+//! 6 on that is `GROUP_ID_NOT_FOUND` as well.
+
+use levada_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
+use levada_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
+
+use crate::api::{Context, authorized, text};
+use crate::error_code::{ErrorCode, error_code};
+use crate::group::{GroupError, coordinator};
+
+const NOT_FOUND_VERSION_MIN: i16 = 6;
+
+pub(crate) async fn answer(context: &Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse {
+    let groups = context.broker().groups();
+    let described = request.groups.iter().map(|id| {
+        let found = groups.view(id.as_str(), |coordinator| coordinator.describe(id.as_str()));
+        let mut group = match found {
+            Some(found) => show(context, found),
+            None => message!(DescribedGroup {
+                group_id: id.clone(),
+                error_code: ErrorCode::CoordinatorNotAvailable.code(),
+            }),
+        };
+        if request.include_authorized_operations && group.error_code == 0 {
+            group.authorized_operations = authorized::GROUP;
+        }
+        group
+    });
+    message!(DescribeGroupsResponse { groups: described.collect() })
+}
+
+fn show(context: &Context, found: coordinator::DescribedGroup) -> DescribedGroup {
+    let hidden = found.error == Some(GroupError::GroupIdNotFound) && context.version() < NOT_FOUND_VERSION_MIN;
+    let error = found.error.filter(|_| !hidden);
+    let mut shown = message!(DescribedGroup {
+        error_code: error_code(error),
+        group_id: text(found.group_id),
+        group_state: found.state.into(),
+        protocol_type: text(found.protocol_type),
+        protocol_data: text(found.protocol_data),
+    });
+    if error == Some(GroupError::GroupIdNotFound) {
+        shown.error_message = Some(text(format!("Group {} not found.", shown.group_id.as_str())));
+    }
+    for member in found.members {
+        shown.members.push(message!(DescribedGroupMember {
+            member_id: text(member.member_id),
+            group_instance_id: member.group_instance_id.filter(|_| context.version() >= 4).map(text),
+            client_id: text(member.client_id),
+            client_host: text(member.client_host),
+            member_metadata: member.metadata,
+            member_assignment: member.assignment,
+        }));
+    }
+    shown
+}

@@ -1,0 +1,40 @@
+//! ListGroups (key 16), versions 0–5.
+//!
+//! All groups of this broker, filtered by state (version 4) and by type (version 5).
+
+use levada_wire::messages::list_groups_response::ListedGroup;
+use levada_wire::messages::{ListGroupsRequest, ListGroupsResponse};
+
+use crate::api::{Context, text};
+use crate::error_code::error_code;
+use crate::group::coordinator::ListFilter;
+
+const STATE_VERSION_MIN: i16 = 4;
+const TYPE_VERSION_MIN: i16 = 5;
+
+pub(crate) async fn answer(context: &Context, request: ListGroupsRequest) -> ListGroupsResponse {
+    let filter = ListFilter {
+        states: request.states_filter.into_iter().map(|state| state.into_string()).collect(),
+        types: request.types_filter.into_iter().map(|kind| kind.into_string()).collect(),
+    };
+    let mut response = ListGroupsResponse::default();
+    for listed in context.broker().groups().view_all(|coordinator| coordinator.list(&filter)) {
+        match listed {
+            Ok(groups) => response.groups.extend(groups.into_iter().map(|group| {
+                let mut shown = message!(ListedGroup {
+                    group_id: text(group.group_id),
+                    protocol_type: text(group.protocol_type),
+                });
+                if context.version() >= STATE_VERSION_MIN {
+                    shown.group_state = group.state.into();
+                }
+                if context.version() >= TYPE_VERSION_MIN {
+                    shown.group_type = group.group_type.into();
+                }
+                shown
+            })),
+            Err(error) => response.error_code = error_code(Some(error)),
+        }
+    }
+    response
+}

@@ -1,0 +1,86 @@
+//! ApiVersions (key 18), versions 0–4.
+//!
+//! Tells the client which APIs this broker serves, and which features are finalised. A version we do
+//! not know is answered in version 0 with `UNSUPPORTED_VERSION` and our own range for key 18, so that
+//! the client can ask again (KIP-511); the response header is version 0 always, flexible or not.
+//!
+//! Features whose lowest level is 0 are left out below version 4, whose clients cannot read them; so are
+//! features whose APIs are not served.
+//!
+//! Not done: the cluster id and node id checks of later versions (not advertised).
+
+use levada_wire::ApiKey;
+use levada_wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
+use levada_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
+
+use crate::api::{self, Context};
+use crate::error_code::ErrorCode;
+use crate::metadata::features::FEATURES;
+
+/// The highest version of this API that we serve.
+const VERSION_MAX: i16 = 4;
+
+/// From this version on clients can read features whose lowest level is 0 (KAFKA-17011).
+const ZERO_FEATURES_VERSION_MIN: i16 = 4;
+
+/// Features that clients are told of: those whose APIs are served.
+const SHOWN_FEATURES: &[&str] = &["metadata.version"];
+
+/// The answer to a version that we do not know, to be encoded as version 0.
+pub(crate) fn unsupported() -> ApiVersionsResponse {
+    let own = message!(ApiVersion { api_key: ApiKey::ApiVersions as i16, max_version: VERSION_MAX });
+    message!(ApiVersionsResponse { error_code: ErrorCode::UnsupportedVersion.code(), api_keys: vec![own] })
+}
+
+pub(crate) async fn answer(context: &Context, request: ApiVersionsRequest) -> ApiVersionsResponse {
+    let named = context.version() < 3
+        || (is_software_name(request.client_software_name.as_str())
+            && is_software_name(request.client_software_version.as_str()));
+    let error = if named { ErrorCode::None } else { ErrorCode::InvalidRequest };
+    let mut response = message!(ApiVersionsResponse { error_code: error.code() });
+    if !named {
+        return response;
+    }
+    response.api_keys = api::served()
+        .map(|api| {
+            message!(ApiVersion { api_key: api.key as i16, min_version: api.min, max_version: api.max })
+        })
+        .collect();
+    if context.version() >= 3 {
+        add_features(context, &mut response);
+    }
+    response
+}
+
+fn add_features(context: &Context, response: &mut ApiVersionsResponse) {
+    let image = context.broker().metadata().image();
+    response.finalized_features_epoch = image.offset();
+    for feature in FEATURES.iter().filter(|feature| SHOWN_FEATURES.contains(&feature.name)) {
+        if feature.min_version > 0 || context.version() >= ZERO_FEATURES_VERSION_MIN {
+            response.supported_features.push(message!(SupportedFeatureKey {
+                name: feature.name.into(),
+                min_version: feature.min_version,
+                max_version: feature.max_version,
+            }));
+        }
+        if let Some(level) = image.features().get(feature.name).filter(|level| **level > 0) {
+            response.finalized_features.push(message!(FinalizedFeatureKey {
+                name: feature.name.into(),
+                max_version_level: *level,
+                min_version_level: *level,
+            }));
+        }
+    }
+}
+
+/// KIP-511's pattern: letters, digits, dots and dashes, with a letter or digit at both ends.
+fn is_software_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
+    first.is_ascii_alphanumeric()
+        && last.is_ascii_alphanumeric()
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
+}
+
+#[cfg(test)]
+mod tests;

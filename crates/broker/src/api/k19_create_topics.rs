@@ -1,0 +1,85 @@
+//! CreateTopics (key 19), versions 2–7.
+//!
+//! Creates each topic or refuses it; the answer leaves when the metadata log is flushed and the
+//! partitions accept appends. From version 5 on it holds the topic's configuration, from 7 on its id.
+//! With `validate_only` nothing is created.
+
+use std::collections::BTreeMap;
+
+use levada_wire::Uuid;
+use levada_wire::messages::create_topics_request::CreatableTopic;
+use levada_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
+use levada_wire::messages::{CreateTopicsRequest, CreateTopicsResponse, StrBytes};
+
+use crate::api::{Context, text};
+use crate::error_code::Failure;
+use crate::metadata::controller::{CreatedTopic, NewTopic};
+
+const DETAILS_VERSION_MIN: i16 = 5;
+const ID_VERSION_MIN: i16 = 7;
+
+pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> CreateTopicsResponse {
+    let names: Vec<StrBytes> = request.topics.iter().map(|topic| topic.name.clone()).collect();
+    let topics = request.topics.into_iter().map(new_topic).collect();
+    let created = context.broker().create_topics(topics, request.validate_only).await;
+    let results = names.into_iter().zip(created).map(|(name, created)| match created {
+        Ok(created) => show(context, name, &created),
+        Err(failure) => refuse(context, name, failure),
+    });
+    message!(CreateTopicsResponse { topics: results.collect() })
+}
+
+fn new_topic(topic: CreatableTopic) -> NewTopic {
+    let assignments = topic.assignments.into_iter().map(|one| (one.partition_index, one.broker_ids));
+    let configs = topic.configs.into_iter();
+    let configs = configs.map(|config| (config.name.into_string(), config.value.map(StrBytes::into_string)));
+    NewTopic {
+        name: topic.name.into_string(),
+        partitions: topic.num_partitions,
+        replication_factor: topic.replication_factor,
+        assignments: assignments.collect(),
+        configs: configs.collect(),
+    }
+}
+
+fn show(context: &Context, name: StrBytes, created: &CreatedTopic) -> CreatableTopicResult {
+    let mut shown = message!(CreatableTopicResult { name: name });
+    if context.version() >= ID_VERSION_MIN {
+        shown.topic_id = created.topic_id;
+    }
+    if context.version() >= DETAILS_VERSION_MIN {
+        shown.num_partitions = created.partitions;
+        shown.replication_factor = created.replication_factor;
+        shown.configs = Some(configs(context, &created.configs));
+    }
+    shown
+}
+
+fn configs(context: &Context, own: &BTreeMap<String, String>) -> Vec<CreatableTopicConfigs> {
+    let described = context.broker().config().describe_topic(own);
+    let configs = described.into_iter().map(|one| {
+        message!(CreatableTopicConfigs {
+            name: one.name.into(),
+            value: one.value.map(text),
+            read_only: one.read_only,
+            config_source: one.source as i8,
+            is_sensitive: one.sensitive,
+        })
+    });
+    configs.collect()
+}
+
+fn refuse(context: &Context, name: StrBytes, failure: Failure) -> CreatableTopicResult {
+    let mut refused = message!(CreatableTopicResult {
+        name: name,
+        topic_id: Uuid::ZERO,
+        error_code: failure.code.code(),
+        error_message: failure.message.map(text),
+    });
+    if context.version() >= DETAILS_VERSION_MIN {
+        refused.num_partitions = -1;
+        refused.replication_factor = -1;
+        refused.configs = Some(Vec::new());
+    }
+    refused
+}

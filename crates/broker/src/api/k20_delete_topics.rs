@@ -1,0 +1,47 @@
+//! DeleteTopics (key 20), versions 1–6.
+//!
+//! Deletes topics by name, or from version 6 on by id, unless `delete.topic.enable` forbids it. The
+//! partitions leave service at once; their files are removed in the background.
+
+use levada_wire::Uuid;
+use levada_wire::messages::delete_topics_request::DeleteTopicState;
+use levada_wire::messages::delete_topics_response::DeletableTopicResult;
+use levada_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse, StrBytes};
+
+use crate::api::{Context, text};
+use crate::metadata::controller::TopicKey;
+
+const BY_ID_VERSION_MIN: i16 = 6;
+const MESSAGE_VERSION_MIN: i16 = 5;
+
+pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
+    let keys = if context.version() >= BY_ID_VERSION_MIN {
+        let by_either = |topic: DeleteTopicState| TopicKey {
+            name: topic.name.map(StrBytes::into_string),
+            topic_id: topic.topic_id,
+        };
+        request.topics.into_iter().map(by_either).collect()
+    } else {
+        let by_name = |name: StrBytes| TopicKey { name: Some(name.into_string()), topic_id: Uuid::ZERO };
+        request.topic_names.into_iter().map(by_name).collect()
+    };
+    let deleted = context.broker().delete_topics(keys).await;
+    let results = deleted.into_iter().map(|(key, deleted)| {
+        let mut result = message!(DeletableTopicResult { name: key.name.map(text), topic_id: key.topic_id });
+        match deleted {
+            Ok(topic) => {
+                result.name = Some(text(topic.name));
+                result.topic_id = topic.topic_id;
+            }
+            Err(failure) => {
+                result.error_code = failure.code.code();
+                result.error_message = failure.message.filter(|_| context.version() >= MESSAGE_VERSION_MIN).map(text);
+            }
+        }
+        if context.version() < BY_ID_VERSION_MIN {
+            result.topic_id = Uuid::ZERO;
+        }
+        result
+    });
+    message!(DeleteTopicsResponse { responses: results.collect() })
+}

@@ -1,0 +1,34 @@
+//! OffsetForLeaderEpoch (key 23), versions 2–4.
+//!
+//! Where a leader epoch ends in our log: how a consumer finds out that its position was cut off.
+
+use levada_wire::messages::offset_for_leader_epoch_request::OffsetForLeaderPartition;
+use levada_wire::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
+use levada_wire::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
+
+use crate::api::Context;
+use crate::error_code::ErrorCode;
+
+pub(crate) async fn answer(context: &Context, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse {
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|asked| {
+            look_up(context, topic.topic.as_str(), asked).unwrap_or_else(|error| {
+                message!(EpochEndOffset { partition: asked.partition, error_code: error.code() })
+            })
+        });
+        message!(OffsetForLeaderTopicResult { topic: topic.topic.clone(), partitions: partitions.collect() })
+    });
+    message!(OffsetForLeaderEpochResponse { topics: topics.collect() })
+}
+
+fn look_up(context: &Context, topic: &str, asked: &OffsetForLeaderPartition) -> Result<EpochEndOffset, ErrorCode> {
+    let partition =
+        context.broker().partitions().by_name(topic, asked.partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    partition.check_leader_epoch(asked.current_leader_epoch)?;
+    let (leader_epoch, end_offset) = partition.log().epoch_end_offset(asked.leader_epoch);
+    Ok(message!(EpochEndOffset {
+        partition: asked.partition,
+        leader_epoch: leader_epoch,
+        end_offset: end_offset,
+    }))
+}

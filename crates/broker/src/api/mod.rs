@@ -1,0 +1,194 @@
+//! The Kafka APIs: one file each, named by key; this file lists them and finds the one a request
+//! asks for.
+//!
+//! To serve another API: write its file and add one line to `serve!`. Nothing else decides what is
+//! advertised.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use levada_io::Piece;
+use levada_wire::api::Api;
+use levada_wire::messages::{KafkaRequest, KafkaResponse, StrBytes};
+use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
+
+use crate::broker::Broker;
+use crate::error_code::ErrorCode;
+use crate::partition::Partition;
+use crate::server::shard::Shard;
+
+mod authorized;
+
+/// Builds a message of the codec crate: its defaults, with these fields set.
+macro_rules! message {
+    ($type:ident { $($field:ident: $value:expr),* $(,)? }) => {{
+        let mut message = $type::default();
+        $(message.$field = $value;)*
+        message
+    }};
+}
+
+/// Declares the served APIs: the hot pair answers with pieces by itself, all others map a decoded
+/// request to a response.
+macro_rules! serve {
+    (hot { $($hot_key:ident => $hot_file:ident,)* } plain { $($key:ident => $file:ident,)* }) => {
+        $(mod $hot_file;)*
+        $(mod $file;)*
+
+        /// What this broker serves, in the order of the keys.
+        const SERVED: &[ApiKey] = &[$(ApiKey::$hot_key,)* $(ApiKey::$key,)*];
+
+        async fn dispatch(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
+            match context.header.api {
+                $(ApiKey::$hot_key => $hot_file::answer(context, body).await,)*
+                $(ApiKey::$key => {
+                    let request = decode(context, body)?;
+                    encode(context, &$file::answer(context, request).await)
+                })*
+                api => Err(Refusal::NotServed { api }),
+            }
+        }
+    };
+}
+
+serve! {
+    hot {
+        Produce => k00_produce,
+        Fetch => k01_fetch,
+    }
+    plain {
+        ListOffsets => k02_list_offsets,
+        Metadata => k03_metadata,
+        OffsetCommit => k08_offset_commit,
+        OffsetFetch => k09_offset_fetch,
+        FindCoordinator => k10_find_coordinator,
+        JoinGroup => k11_join_group,
+        Heartbeat => k12_heartbeat,
+        LeaveGroup => k13_leave_group,
+        SyncGroup => k14_sync_group,
+        DescribeGroups => k15_describe_groups,
+        ListGroups => k16_list_groups,
+        ApiVersions => k18_api_versions,
+        CreateTopics => k19_create_topics,
+        DeleteTopics => k20_delete_topics,
+        InitProducerId => k22_init_producer_id,
+        OffsetForLeaderEpoch => k23_offset_for_leader_epoch,
+        DescribeConfigs => k32_describe_configs,
+        CreatePartitions => k37_create_partitions,
+        DeleteGroups => k42_delete_groups,
+        DescribeCluster => k60_describe_cluster,
+    }
+}
+
+/// The served APIs with their versions, for ApiVersions.
+pub(crate) fn served() -> impl Iterator<Item = &'static Api> {
+    SERVED.iter().map(|key| key.api())
+}
+
+/// Who asks, on which connection, in which version.
+pub(crate) struct Context {
+    pub(crate) shard: Rc<Shard>,
+    pub(crate) header: RequestHeader,
+    pub(crate) peer: SocketAddr,
+    /// The address the client connected to: what it is told when nothing is advertised.
+    pub(crate) local: SocketAddr,
+}
+
+impl Context {
+    pub(crate) fn broker(&self) -> &Arc<Broker> {
+        &self.shard.broker
+    }
+
+    pub(crate) fn version(&self) -> i16 {
+        self.header.version
+    }
+
+    pub(crate) fn client_id(&self) -> &str {
+        self.header.client_id.as_ref().map_or("", |id| id.as_str())
+    }
+
+    /// A topic's name, from its id if that is how the request names it; none for an unknown id.
+    fn topic_name(&self, by_id: bool, name: &StrBytes, topic_id: Uuid) -> Option<String> {
+        if !by_id {
+            return Some(name.as_str().to_owned());
+        }
+        Some(self.broker().metadata().image().topic_by_id(topic_id)?.name().to_string())
+    }
+
+    /// The partition that a hot request means: by topic id from version 13 on, else by name.
+    fn partition(
+        &self,
+        (name, topic_id): (&StrBytes, Uuid),
+        index: i32,
+    ) -> Result<Arc<Partition>, ErrorCode> {
+        let partitions = self.broker().partitions();
+        if self.version() < TOPIC_ID_VERSION_MIN {
+            return partitions.by_name(name.as_str(), index).ok_or(ErrorCode::UnknownTopicOrPartition);
+        }
+        partitions.by_id(topic_id, index).ok_or_else(|| match partitions.knows_id(topic_id) {
+            true => ErrorCode::UnknownTopicOrPartition,
+            false => ErrorCode::UnknownTopicId,
+        })
+    }
+}
+
+/// The version from which Produce and Fetch name topics by id.
+const TOPIC_ID_VERSION_MIN: i16 = 13;
+
+/// What goes back to the client.
+pub(crate) enum Reply {
+    /// A whole response, size and header included.
+    Send(Vec<Piece>),
+    /// Nothing: Produce with acks=0.
+    Silent,
+}
+
+/// A request that cannot be answered: the connection is closed, as Kafka does.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("request not understood: {0}")]
+    Malformed(#[from] DecodeError),
+    #[error("{api:?} is not served")]
+    NotServed { api: ApiKey },
+    #[error("response not representable: {0}")]
+    Encode(#[from] EncodeError),
+    #[error("a batch sent with acks=0 was refused (error {error_code}); only the closed connection can tell")]
+    SilentProduce { error_code: i16 },
+}
+
+/// Answers one request, whose header has been taken off `body`.
+pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
+    context.broker().stats().request(context.header.api);
+    let header = &context.header;
+    if header.api == ApiKey::ApiVersions && !header.api.serves(header.version) {
+        let bytes = levada_wire::encode_response(header.correlation_id, 0, &k18_api_versions::unsupported())?;
+        return Ok(Reply::Send(vec![Piece::Bytes(bytes)]));
+    }
+    dispatch(context, body).await
+}
+
+fn decode<R: KafkaRequest>(context: &Context, body: BytesMut) -> Result<R, Refusal> {
+    Ok(levada_wire::decode(body.freeze(), context.version())?)
+}
+
+fn encode<R: KafkaResponse>(context: &Context, response: &R) -> Result<Reply, Refusal> {
+    let header = &context.header;
+    let bytes = levada_wire::encode_response(header.correlation_id, header.version, response)?;
+    Ok(Reply::Send(vec![Piece::Bytes(bytes)]))
+}
+
+/// A string of a message from one of ours.
+fn text(string: impl Into<String>) -> StrBytes {
+    StrBytes::from(string.into())
+}
+
+/// A copy of a request's bytes, for keeping: the original would keep the whole frame alive.
+fn own(bytes: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}
+
+fn from_wire_id(id: Uuid) -> uuid::Uuid {
+    uuid::Uuid::from_bytes(id.to_bytes())
+}

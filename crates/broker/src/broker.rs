@@ -1,0 +1,113 @@
+//! The broker as all its threads share it: configuration, metadata, partitions, groups, counters.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use levada_io::{Caps, Counters};
+
+use crate::config::{BrokerConfig, HostPort};
+use crate::groups::Groups;
+use crate::partition::Partitions;
+use crate::web::{Source, Stats};
+
+mod data_dir;
+mod housekeeping;
+mod metadata;
+mod opening;
+mod producer_ids;
+mod rules;
+mod topics;
+
+use self::data_dir::DataDir;
+use self::metadata::Metadata;
+pub use self::opening::OpenError;
+use self::producer_ids::ProducerIds;
+
+/// One broker.
+pub(crate) struct Broker {
+    config: BrokerConfig,
+    caps: Caps,
+    counters: Arc<Counters>,
+    stats: Stats,
+    data_dir: DataDir,
+    metadata: Metadata,
+    producer_ids: ProducerIds,
+    partitions: Partitions,
+    groups: Groups,
+    /// What clients are told where nothing is advertised is the address they came by; this is for
+    /// those that are: bound port and advertised address of each listener.
+    advertised: Vec<(u16, HostPort)>,
+}
+
+impl Broker {
+    pub(crate) fn config(&self) -> &BrokerConfig {
+        &self.config
+    }
+
+    pub(crate) fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    pub(crate) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    pub(crate) fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    pub(crate) fn partitions(&self) -> &Partitions {
+        &self.partitions
+    }
+
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    pub(crate) fn node_id(&self) -> i32 {
+        self.config.node_id
+    }
+
+    pub(crate) fn cluster_id(&self) -> &str {
+        self.metadata.cluster_id()
+    }
+
+    /// Host and port for a client that came by `local`: the advertised ones of its listener, else the
+    /// address it connected to, which it can evidently reach.
+    pub(crate) fn advertised(&self, local: SocketAddr) -> (String, u16) {
+        let named = self.advertised.iter().find(|(port, _)| *port == local.port());
+        match named {
+            Some((_, address)) => (address.host.clone(), address.port),
+            None => (local.ip().to_canonical().to_string(), local.port()),
+        }
+    }
+}
+
+impl Source for Broker {
+    fn transfers(&self) -> levada_io::Snapshot {
+        self.counters.snapshot()
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    fn partitions(&self) -> u64 {
+        self.partitions.count() as u64
+    }
+
+    fn unhealthy(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Wall-clock time in milliseconds since 1970, as Kafka's timestamps have it.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

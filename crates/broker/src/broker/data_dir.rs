@@ -1,0 +1,159 @@
+//! The data directory: ours alone while we run, with the checkpoints that say how it was left.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use levada_log::LogError;
+use levada_log::checkpoint::{CleanShutdown, OffsetCheckpoint, PartitionMetadata};
+use levada_log::disk::RealDisk;
+use levada_wire::Uuid;
+use rustix::fs::FlockOperation;
+
+use crate::broker::opening::OpenError;
+use crate::metadata::controller::{METADATA_TOPIC, check_topic_name};
+
+/// Kafka's name for the lock file, so that Kafka and Levada keep out of each other's way.
+const LOCK_FILE: &str = ".lock";
+
+/// Ends of the names of directories that are no partitions any more.
+const DELETED: &str = "-delete";
+const STRAY: &str = "-stray";
+
+/// Longest name that Linux's file systems take, bytes.
+const NAME_MAX: usize = 255;
+
+/// Offsets by topic and partition, as checkpoints have them.
+pub(super) type Offsets = BTreeMap<(String, i32), i64>;
+
+/// An open data directory.
+pub(super) struct DataDir {
+    path: PathBuf,
+    /// Held, not read: the kernel lets go of the lock when the process ends, however it ends.
+    _lock: File,
+}
+
+/// How the directory was left by the process before.
+pub(super) struct LeftBehind {
+    /// Every log was closed in good order.
+    pub(super) clean: bool,
+    pub(super) recovery_points: Offsets,
+    pub(super) log_starts: Offsets,
+}
+
+impl LeftBehind {
+    /// What is behind a partition that is new.
+    pub(super) fn nothing() -> Self {
+        Self { clean: false, recovery_points: Offsets::new(), log_starts: Offsets::new() }
+    }
+}
+
+impl DataDir {
+    /// Creates the directory if it is missing, locks it, and takes the clean-shutdown marker away: from
+    /// now on the directory counts as in use.
+    pub(super) fn open(path: &Path) -> Result<(Self, LeftBehind), OpenError> {
+        let failed = |source| OpenError::DataDir { path: path.to_owned(), source };
+        std::fs::create_dir_all(path).map_err(failed)?;
+        let lock = lock(path)?;
+        let left = LeftBehind {
+            recovery_points: OffsetCheckpoint::RecoveryPoint.load(&RealDisk, path)?,
+            log_starts: OffsetCheckpoint::LogStart.load(&RealDisk, path)?,
+            clean: CleanShutdown::take(&RealDisk, path)?.is_some(),
+        };
+        Ok((Self { path: path.to_owned(), _lock: lock }, left))
+    }
+
+    /// The directory of one partition.
+    pub(super) fn partition(&self, topic: &str, index: i32) -> PathBuf {
+        self.path.join(format!("{topic}-{index}"))
+    }
+
+    /// Leaves the topic's id in a new partition's directory.
+    pub(super) fn identify(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
+        let dir = self.partition(topic, index);
+        if dir.join(PartitionMetadata::FILE_NAME).exists() {
+            return Ok(());
+        }
+        PartitionMetadata { topic_id: from_wire_id(topic_id) }.store(&RealDisk, &dir)
+    }
+
+    /// Removes a deleted partition's directory. It loses its name first: what a crash leaves of it is
+    /// removed at the next start. Blocks.
+    pub(super) fn remove_partition(&self, topic: &str, index: i32) -> io::Result<()> {
+        let doomed = self.path.join(aside(topic, index, DELETED));
+        std::fs::rename(self.partition(topic, index), &doomed)?;
+        std::fs::remove_dir_all(doomed)
+    }
+
+    /// Finishes interrupted deletions, and moves the directories of partitions that are not `known` (left
+    /// by a crash amid a deletion, or foreign) out of the way, as Kafka does.
+    pub(super) fn set_strays_aside(
+        &self,
+        known: impl Fn(&str, i32, Option<Uuid>) -> bool,
+    ) -> Result<(), OpenError> {
+        let failed = |source| OpenError::DataDir { path: self.path.clone(), source };
+        for entry in std::fs::read_dir(&self.path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            if name.ends_with(DELETED) {
+                std::fs::remove_dir_all(entry.path()).map_err(failed)?;
+                continue;
+            }
+            let Some((topic, index)) = partition_of(name).filter(|_| entry.path().is_dir()) else { continue };
+            let metadata = PartitionMetadata::load(&RealDisk, &entry.path())?;
+            if !known(topic, index, metadata.map(|metadata| to_wire_id(metadata.topic_id))) {
+                let stray = self.path.join(aside(topic, index, STRAY));
+                tracing::warn!(directory = name, moved_to = %stray.display(), "no metadata knows this partition");
+                std::fs::rename(entry.path(), stray).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces a checkpoint; flushed when this returns.
+    pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: &Offsets) -> Result<(), LogError> {
+        checkpoint.store(&RealDisk, &self.path, offsets)
+    }
+
+    /// Leaves the marker that says that every log was closed in good order.
+    pub(super) fn mark_clean(&self, broker_epoch: i64) -> Result<(), LogError> {
+        CleanShutdown { broker_epoch }.store(&RealDisk, &self.path)
+    }
+}
+
+/// `name` of topic `t` and partition 3 is `t-3`; none for what is no partition's name, or the metadata log's.
+fn partition_of(name: &str) -> Option<(&str, i32)> {
+    let (topic, index) = name.rsplit_once('-')?;
+    let index = index.parse().ok()?;
+    (check_topic_name(topic).is_ok() && topic != METADATA_TOPIC).then_some((topic, index))
+}
+
+/// A name that no partition has, unique for each call, as Kafka forms it; topics may have the longest
+/// name that fits a directory, so theirs is cut.
+fn aside(topic: &str, index: i32, suffix: &str) -> String {
+    let unique = ::uuid::Uuid::new_v4().simple().to_string();
+    let room = NAME_MAX - unique.len() - suffix.len() - index.to_string().len() - 2;
+    let topic = &topic[..topic.len().min(room)];
+    format!("{topic}-{index}.{unique}{suffix}")
+}
+
+fn to_wire_id(id: levada_log::checkpoint::Uuid) -> Uuid {
+    Uuid::from_bytes(id.0.to_be_bytes())
+}
+
+fn from_wire_id(id: Uuid) -> levada_log::checkpoint::Uuid {
+    levada_log::checkpoint::Uuid(u128::from_be_bytes(id.to_bytes()))
+}
+
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join(LOCK_FILE);
+    let failed = |source| OpenError::DataDir { path: path.clone(), source };
+    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::InUse { path: dir.to_owned() }),
+        Err(error) => Err(failed(io::Error::from(error))),
+    }
+}

@@ -1,0 +1,72 @@
+//! What keeps a data directory in order while the broker runs, and closes it when it stops: rolling by
+//! age, flushing sealed segments, checkpoints.
+
+use std::sync::Arc;
+
+use levada_log::checkpoint::OffsetCheckpoint;
+
+use crate::broker::data_dir::Offsets;
+use crate::broker::{Broker, now_ms};
+use crate::partition::Partition;
+
+impl Broker {
+    /// One round of housekeeping, off the shards.
+    pub(crate) async fn keep_house(self: &Arc<Self>) {
+        self.off_shard(|broker| {
+            for partition in broker.partitions.all() {
+                broker.keep_partition(&partition);
+            }
+            broker.store_checkpoints();
+        })
+        .await;
+    }
+
+    fn keep_partition(&self, partition: &Partition) {
+        let rolled = partition.lane().with_writer(|writer| writer.roll_if_due(now_ms()));
+        let kept = rolled.unwrap_or(Ok(false)).and_then(|_| partition.log().flush_sealed());
+        if let Err(error) = kept {
+            tracing::error!(partition = partition.name(), %error, "housekeeping failed");
+        }
+    }
+
+    fn store_checkpoints(&self) {
+        let all = self.partitions.all();
+        let offsets = |of: fn(&levada_log::Partition) -> i64| -> Offsets {
+            all.iter().map(|one| ((one.topic().to_owned(), one.index()), of(one.log()))).collect()
+        };
+        let stored = [
+            (OffsetCheckpoint::RecoveryPoint, offsets(levada_log::Partition::recovery_point)),
+            (OffsetCheckpoint::LogStart, offsets(levada_log::Partition::log_start)),
+            (OffsetCheckpoint::Replication, offsets(levada_log::Partition::high_watermark)),
+        ];
+        for (checkpoint, offsets) in stored {
+            if let Err(error) = self.data_dir.store(checkpoint, &offsets) {
+                tracing::error!(%error, "checkpoint not written");
+            }
+        }
+    }
+
+    /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Nobody may append
+    /// any more. Blocks.
+    pub(crate) fn close(&self) {
+        let broker_epoch =
+            self.metadata.image().brokers().broker(self.node_id()).map_or(-1, |one| one.broker_epoch);
+        if let Err(error) = self.metadata.node_stopped(self.node_id()) {
+            tracing::error!(%error, "the metadata log does not know of this stop");
+        }
+        let mut clean = true;
+        for partition in self.partitions.all() {
+            let Some(writer) = partition.lane().take_writer() else { continue };
+            if let Err(error) = writer.close() {
+                tracing::error!(partition = partition.name(), %error, "log not closed in good order");
+                clean = false;
+            }
+        }
+        self.store_checkpoints();
+        if !clean {
+            tracing::warn!("the next start recovers the logs, because not all were closed in good order");
+        } else if let Err(error) = self.data_dir.mark_clean(broker_epoch) {
+            tracing::error!(%error, "marker of a clean shutdown not written");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Opening a broker: the data directory, the metadata log, every partition; and putting opened
+//! partitions into service.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use levada_io::{Caps, Counters};
+use levada_log::{LogConfig, LogError, OpenOptions, Writer};
+use levada_wire::Uuid;
+
+use crate::broker::data_dir::{DataDir, LeftBehind};
+use crate::broker::metadata::Metadata;
+use crate::broker::producer_ids::ProducerIds;
+use crate::broker::{Broker, now_ms};
+use crate::config::{BrokerConfig, TimestampType, TopicConfig};
+use crate::group::GroupConfig;
+use crate::groups::Groups;
+use crate::metadata::controller::Node;
+use crate::metadata::image::{ConfigResource, Image};
+use crate::metadata::records::Endpoint;
+use crate::metadata::records::control::VoterEndpoint;
+use crate::metadata::store::{Store, StoreError, StoreOptions};
+use crate::metadata::uuid;
+use crate::partition::{Identity, OFFSETS_TOPIC, Partition, Partitions};
+use crate::web::Stats;
+
+/// Why a data directory cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The directory itself cannot be used.
+    #[error("cannot use data directory {}: {source}", path.display())]
+    DataDir {
+        /// The directory, or a file in it.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// Another process has it.
+    #[error("data directory {} is in use by another process; stop that one or choose another with -o log.dirs=…", path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// More than one directory is configured.
+    #[error("log.dirs names {count} directories; this version keeps its data in one")]
+    SeveralDirs {
+        /// How many.
+        count: usize,
+    },
+    /// A log or checkpoint cannot be opened.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The metadata log cannot be opened.
+    #[error(transparent)]
+    Metadata(#[from] StoreError),
+}
+
+/// A partition that the metadata has and that is to be opened.
+pub(super) struct Missing {
+    identity: Identity,
+    config: Arc<TopicConfig>,
+}
+
+impl Broker {
+    /// Opens everything; when this returns the broker can serve requests. `bound` are the listeners'
+    /// addresses, in the order of the configuration.
+    pub(crate) fn open(config: BrokerConfig, bound: &[SocketAddr]) -> Result<Arc<Broker>, OpenError> {
+        let started = Instant::now();
+        let [dir] = &config.log_dirs[..] else {
+            return Err(OpenError::SeveralDirs { count: config.log_dirs.len() });
+        };
+        let (data_dir, left) = DataDir::open(dir)?;
+        let (store, report) = Store::open(&store_options(&config, dir.clone()), now_ms())?;
+        if let Some(torn) = &report.torn {
+            tracing::warn!(?torn, "the metadata log ended in a torn batch, which was cut off");
+        }
+        let broker = Arc::new(Self {
+            caps: Caps::probe(),
+            counters: Arc::new(Counters::default()),
+            stats: Stats::new(SystemTime::now()),
+            data_dir,
+            metadata: Metadata::new(store),
+            producer_ids: ProducerIds::default(),
+            partitions: Partitions::default(),
+            groups: Groups::new(
+                &group_config(&config),
+                config.offsets.topic_partitions.unsigned_abs() as usize,
+            ),
+            advertised: advertised(&config, bound),
+            config,
+        });
+        broker.metadata.node_started(&broker.node(bound))?;
+        broker.open_all(&left)?;
+        let took_ms = started.elapsed().as_millis();
+        tracing::info!(
+            partitions = broker.partitions.count(),
+            clean = left.clean,
+            took_ms,
+            "data directory open"
+        );
+        Ok(broker)
+    }
+
+    fn open_all(&self, left: &LeftBehind) -> Result<(), OpenError> {
+        let image = self.metadata.image();
+        let missing = self.missing_partitions(&image, image.topics().iter().map(|topic| topic.id()));
+        self.data_dir.set_strays_aside(|topic, index, topic_id| {
+            let known = image.topic(topic).filter(|known| topic_id.is_none_or(|id| id == known.id()));
+            known.is_some_and(|known| known.partition(index).is_some())
+        })?;
+        let opened = self.open_partitions(missing, left)?;
+        self.serve(opened);
+        Ok(())
+    }
+
+    /// Those partitions of the topics that this broker has to serve and does not yet.
+    pub(super) fn missing_partitions(
+        &self,
+        image: &Image,
+        topics: impl Iterator<Item = Uuid>,
+    ) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        for topic in topics.filter_map(|id| image.topic_by_id(id)) {
+            let own = image.configs(&ConfigResource::topic(&**topic.name()));
+            let config = Arc::new(self.topic_config(topic.name(), own.map(|own| &**own)));
+            for (index, partition) in topic.partitions() {
+                let ours = partition.replicas.contains(&self.node_id());
+                if ours && self.partitions.by_id(topic.id(), index).is_none() {
+                    let identity = Identity {
+                        topic: topic.name().clone(),
+                        topic_id: topic.id(),
+                        index,
+                        leader_epoch: partition.leader_epoch,
+                    };
+                    missing.push(Missing { identity, config: config.clone() });
+                }
+            }
+        }
+        missing
+    }
+
+    fn topic_config(
+        &self,
+        topic: &str,
+        own: Option<&std::collections::BTreeMap<String, String>>,
+    ) -> TopicConfig {
+        let none = std::collections::BTreeMap::new();
+        TopicConfig::resolve(&self.config, own.unwrap_or(&none)).unwrap_or_else(|error| {
+            tracing::error!(topic, %error, "a stored topic configuration is not understood; the defaults are used");
+            self.config.topic_defaults.clone()
+        })
+    }
+
+    /// Opens partitions, on all cores when there are many.
+    pub(super) fn open_partitions(
+        &self,
+        missing: Vec<Missing>,
+        left: &LeftBehind,
+    ) -> Result<Vec<Partition>, LogError> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut shares: Vec<Vec<Missing>> = Vec::new();
+        shares.resize_with(cores.min(missing.len().max(1)), Vec::new);
+        let workers = shares.len();
+        for (at, one) in missing.into_iter().enumerate() {
+            shares[at % workers].push(one);
+        }
+        let open_share = |share: Vec<Missing>| -> Result<Vec<Partition>, LogError> {
+            share.into_iter().map(|one| self.open_partition(one, left)).collect()
+        };
+        std::thread::scope(|scope| {
+            let own = shares.pop().unwrap_or_default();
+            let others: Vec<_> = shares.into_iter().map(|share| scope.spawn(|| open_share(share))).collect();
+            let mut opened = open_share(own)?;
+            for other in others {
+                opened.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            }
+            Ok(opened)
+        })
+    }
+
+    fn open_partition(&self, one: Missing, left: &LeftBehind) -> Result<Partition, LogError> {
+        let Missing { identity, config } = one;
+        let key = (identity.topic.to_string(), identity.index);
+        let dir = self.data_dir.partition(&identity.topic, identity.index);
+        let options = OpenOptions {
+            config: log_config(&self.config, &config),
+            leader_epoch: identity.leader_epoch,
+            recovery_point: left.recovery_points.get(&key).copied().unwrap_or(0),
+            log_start: left.log_starts.get(&key).copied().unwrap_or(0),
+            clean: left.clean,
+            ..OpenOptions::new(dir)
+        };
+        let (writer, report) = Writer::open(options, now_ms())?;
+        self.data_dir.identify(&identity.topic, identity.index, identity.topic_id)?;
+        if let Some(cut) = &report.cut {
+            tracing::warn!(partition = %format_args!("{}-{}", key.0, key.1), ?cut, "the log ended in a torn batch, which was cut off");
+        }
+        Ok(Partition::new(identity, writer, config))
+    }
+
+    /// Puts opened partitions into service; those of `__consumer_offsets` get their coordinators.
+    pub(super) fn serve(&self, opened: Vec<Partition>) {
+        let offsets: Vec<i32> =
+            opened.iter().filter(|one| one.topic() == OFFSETS_TOPIC).map(|one| one.index()).collect();
+        self.partitions.add(opened);
+        for index in offsets {
+            let partition = self.partitions.by_name(OFFSETS_TOPIC, index);
+            self.groups.load(&partition.expect("it was added just now"));
+        }
+    }
+
+    fn node(&self, bound: &[SocketAddr]) -> Node {
+        let listeners = self.config.listeners.iter().zip(bound);
+        let end_points = listeners.map(|(listener, bound)| {
+            let (host, port) = match &listener.advertised {
+                Some(address) => (address.host.clone(), address.port),
+                None => (bound.ip().to_string(), bound.port()),
+            };
+            Endpoint { name: listener.name.clone(), host, port, security_protocol: 0 }
+        });
+        let controller = controller_endpoint();
+        Node {
+            node_id: self.config.node_id,
+            incarnation_id: uuid::random(),
+            log_dirs: vec![self.metadata.directory_id()],
+            rack: self.config.rack.clone(),
+            end_points: end_points.collect(),
+            controller_end_points: vec![Endpoint {
+                name: controller.name,
+                host: controller.host,
+                port: controller.port,
+                security_protocol: 0,
+            }],
+        }
+    }
+}
+
+fn store_options(config: &BrokerConfig, dir: PathBuf) -> StoreOptions {
+    StoreOptions {
+        dir,
+        node_id: config.node_id,
+        cluster_id: None,
+        controller: controller_endpoint(),
+        min_insync_replicas: config.topic_defaults.min_insync_replicas,
+    }
+}
+
+/// Where Kafka's controller would listen by default. Nothing listens there: the address only goes into
+/// the records that a Kafka started on this directory expects.
+fn controller_endpoint() -> VoterEndpoint {
+    VoterEndpoint { name: "CONTROLLER".to_owned(), host: "localhost".to_owned(), port: 9093 }
+}
+
+fn group_config(config: &BrokerConfig) -> GroupConfig {
+    GroupConfig {
+        initial_rebalance_delay_ms: config.groups.initial_rebalance_delay_ms.into(),
+        min_session_timeout_ms: config.groups.min_session_timeout_ms,
+        max_session_timeout_ms: config.groups.max_session_timeout_ms,
+        max_size: config.groups.max_size as usize,
+        offset_metadata_max_bytes: config.offsets.metadata_max_bytes as usize,
+        offsets_retention_ms: config.offsets.retention_ms,
+        offsets_retention_check_interval_ms: config.offsets.retention_check_interval_ms,
+        ..GroupConfig::default()
+    }
+}
+
+fn advertised(config: &BrokerConfig, bound: &[SocketAddr]) -> Vec<(u16, crate::config::HostPort)> {
+    let listeners = config.listeners.iter().zip(bound);
+    listeners.filter_map(|(listener, bound)| Some((bound.port(), listener.advertised.clone()?))).collect()
+}
+
+pub(super) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfig {
+    LogConfig {
+        segment_bytes: topic.segment_bytes,
+        segment_ms: topic.segment_ms,
+        index_interval_bytes: topic.index_interval_bytes,
+        segment_index_bytes: topic.segment_index_bytes,
+        max_message_bytes: topic.max_message_bytes,
+        timestamp_type: match topic.timestamp_type {
+            TimestampType::CreateTime => levada_log::TimestampType::CreateTime,
+            TimestampType::LogAppendTime => levada_log::TimestampType::LogAppendTime,
+        },
+        retention_bytes: topic.retention_bytes,
+        retention_ms: topic.retention_ms,
+        producer_id_expiration_ms: broker.producer_id_expiration_ms,
+    }
+}

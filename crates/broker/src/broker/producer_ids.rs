@@ -1,0 +1,36 @@
+//! Producer ids, handed out from blocks that the metadata log accounts for.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::broker::Broker;
+use crate::error_code::Failure;
+use crate::metadata::controller::allocate_producer_ids;
+
+/// The block in use.
+#[derive(Default)]
+pub(super) struct ProducerIds {
+    left: Mutex<Range<i64>>,
+}
+
+impl Broker {
+    /// An id that nobody has had before. Waits for the metadata log once in a thousand ids.
+    pub(crate) async fn next_producer_id(self: &Arc<Self>) -> Result<i64, Failure> {
+        if let Some(id) = self.producer_ids.left.lock().next() {
+            return Ok(id);
+        }
+        self.off_shard(|broker| {
+            let mut left = broker.producer_ids.left.lock();
+            loop {
+                if let Some(id) = left.next() {
+                    return Ok(id);
+                }
+                let node_id = broker.node_id();
+                *left = broker.metadata.decide(|image| allocate_producer_ids(image, node_id))?;
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,202 @@
+//! Creating and deleting topics and partitions: the decision goes into the metadata log first, then
+//! the partitions enter or leave service. All of it happens off the shards, one change at a time.
+
+use std::sync::Arc;
+
+use levada_wire::Uuid;
+
+use crate::broker::Broker;
+use crate::broker::data_dir::LeftBehind;
+use crate::error_code::{ErrorCode, Failure};
+use crate::metadata::controller::{
+    CreatedTopic, DeletedTopic, MorePartitions, NewTopic, Refusal, TopicKey, TopicRules, create_partitions,
+    create_topics, delete_topics,
+};
+use crate::metadata::image::Image;
+use crate::metadata::uuid;
+use crate::partition::OFFSETS_TOPIC;
+
+impl Broker {
+    /// Runs `work` on a thread that may block, so that no shard does.
+    pub(crate) async fn off_shard<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Self>) -> T + Send + 'static,
+    ) -> T {
+        let broker = self.clone();
+        match tokio::task::spawn_blocking(move || work(&broker)).await {
+            Ok(result) => result,
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        }
+    }
+
+    /// Creates topics, each or not at all; results in the order of `topics`.
+    pub(crate) async fn create_topics(
+        self: &Arc<Self>,
+        topics: Vec<NewTopic>,
+        validate_only: bool,
+    ) -> Vec<Result<CreatedTopic, Failure>> {
+        let count = topics.len();
+        let created = self.off_shard(move |broker| broker.create_topics_now(&topics, validate_only)).await;
+        flatten(created, count)
+    }
+
+    fn create_topics_now(
+        &self,
+        topics: &[NewTopic],
+        validate_only: bool,
+    ) -> Result<Vec<Result<CreatedTopic, Refusal>>, Failure> {
+        let rules = TopicRules {
+            default_partitions: self.config.num_partitions,
+            default_replication_factor: self.config.default_replication_factor,
+            clamp_replication_factor: false,
+            configs: &self.config,
+        };
+        if validate_only {
+            let image = self.metadata.image();
+            return Ok(create_topics(&image, topics, rules, uuid::random).outcome);
+        }
+        self.metadata.change(
+            |image| create_topics(image, topics, rules, uuid::random),
+            |next, created| {
+                let ids = created.iter().flatten().map(|topic| topic.topic_id);
+                self.serve_missing(next, ids)
+            },
+        )
+    }
+
+    /// Creates the topics that clients asked for without creating them. Failures show in the answer
+    /// that looks for the topics next.
+    pub(crate) async fn auto_create(self: &Arc<Self>, names: Vec<String>) {
+        let topics = names.into_iter().map(|name| self.auto_created(name)).collect();
+        for created in self.create_topics(topics, false).await {
+            match created {
+                Err(failure) if failure.code != ErrorCode::TopicAlreadyExists => {
+                    tracing::warn!(?failure, "topic not created on demand");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn auto_created(&self, name: String) -> NewTopic {
+        let offsets = name == OFFSETS_TOPIC;
+        let configs = if offsets {
+            let segment_bytes = self.config.offsets.topic_segment_bytes.to_string();
+            let own = [
+                ("cleanup.policy", "compact"),
+                ("compression.type", "producer"),
+                ("segment.bytes", &segment_bytes),
+            ];
+            own.into_iter().map(|(key, value)| (key.to_owned(), Some(value.to_owned()))).collect()
+        } else {
+            Vec::new()
+        };
+        NewTopic {
+            name,
+            partitions: if offsets { self.config.offsets.topic_partitions } else { -1 },
+            replication_factor: if offsets { 1 } else { -1 },
+            assignments: Vec::new(),
+            configs,
+        }
+    }
+
+    /// Sees to it that `__consumer_offsets` exists and its coordinators serve.
+    pub(crate) async fn ensure_offsets_topic(self: &Arc<Self>) -> Result<(), Failure> {
+        if self.partitions.by_name(OFFSETS_TOPIC, 0).is_some() {
+            return Ok(());
+        }
+        self.auto_create(vec![OFFSETS_TOPIC.to_owned()]).await;
+        match self.partitions.by_name(OFFSETS_TOPIC, 0) {
+            Some(_) => Ok(()),
+            None => Err(ErrorCode::CoordinatorNotAvailable.into()),
+        }
+    }
+
+    /// Adds partitions to topics; results in the order of `topics`, without repetitions.
+    pub(crate) async fn create_partitions(
+        self: &Arc<Self>,
+        topics: Vec<MorePartitions>,
+        validate_only: bool,
+    ) -> Vec<(String, Result<(), Failure>)> {
+        let names: Vec<_> = topics.iter().map(|topic| topic.topic.clone()).collect();
+        let created = self.off_shard(move |broker| {
+            if validate_only {
+                return Ok(create_partitions(&broker.metadata.image(), &topics).outcome);
+            }
+            broker.metadata.change(
+                |image| create_partitions(image, &topics),
+                |next, _| {
+                    let ids =
+                        topics.iter().filter_map(|topic| next.topic(&topic.topic)).map(|topic| topic.id());
+                    broker.serve_missing(next, ids)
+                },
+            )
+        });
+        flatten_keyed(created.await, names)
+    }
+
+    /// Deletes topics; results in the order of `keys`, without repetitions.
+    pub(crate) async fn delete_topics(
+        self: &Arc<Self>,
+        keys: Vec<TopicKey>,
+    ) -> Vec<(TopicKey, Result<DeletedTopic, Failure>)> {
+        if !self.config.delete_topics {
+            let refused = || Failure::new(ErrorCode::TopicDeletionDisabled, "Topic deletion is disabled.");
+            return keys.into_iter().map(|key| (key, Err(refused()))).collect();
+        }
+        let asked = keys.clone();
+        let deleted = self.off_shard(move |broker| {
+            let deleted = broker.metadata.change(|image| delete_topics(image, &keys), |_, _| Ok(()))?;
+            for topic in deleted.iter().flat_map(|(_, deleted)| deleted) {
+                broker.drop_topic(topic);
+            }
+            Ok(deleted)
+        });
+        flatten_keyed(deleted.await, asked)
+    }
+
+    /// Takes a topic that the metadata no longer has out of service and removes its files.
+    fn drop_topic(&self, topic: &DeletedTopic) {
+        let removed = self.partitions.remove(topic.topic_id);
+        let indexes = removed.iter().map(|partition| partition.index()).collect();
+        self.groups.partitions_deleted(&[(topic.name.clone(), indexes)]);
+        for partition in removed.iter() {
+            drop(partition.lane().take_writer());
+            if let Err(error) = self.data_dir.remove_partition(partition.topic(), partition.index()) {
+                tracing::warn!(partition = partition.name(), %error, "files of a deleted partition remain");
+            }
+        }
+    }
+
+    /// Opens those partitions of the topics that are not served yet.
+    fn serve_missing(&self, image: &Image, topics: impl Iterator<Item = Uuid>) -> Result<(), Failure> {
+        let missing = self.missing_partitions(image, topics);
+        let opened = self.open_partitions(missing, &LeftBehind::nothing()).map_err(|error| {
+            tracing::error!(%error, "new partitions cannot be opened");
+            Failure::new(ErrorCode::KafkaStorageError, error.to_string())
+        })?;
+        self.serve(opened);
+        Ok(())
+    }
+}
+
+/// One failure of the whole change becomes one for each item.
+fn flatten<T>(results: Result<Vec<Result<T, Refusal>>, Failure>, count: usize) -> Vec<Result<T, Failure>> {
+    match results {
+        Ok(results) => results.into_iter().map(|result| result.map_err(Failure::from)).collect(),
+        Err(failure) => (0..count).map(|_| Err(failure.clone())).collect(),
+    }
+}
+
+/// What a change of the metadata says of each item.
+type Keyed<K, T, E> = Vec<(K, Result<T, E>)>;
+
+/// Like [`flatten`], for results that name their item.
+fn flatten_keyed<K, T>(results: Result<Keyed<K, T, Refusal>, Failure>, keys: Vec<K>) -> Keyed<K, T, Failure> {
+    match results {
+        Ok(results) => {
+            results.into_iter().map(|(key, result)| (key, result.map_err(Failure::from))).collect()
+        }
+        Err(failure) => keys.into_iter().map(|key| (key, Err(failure.clone()))).collect(),
+    }
+}

@@ -1,0 +1,266 @@
+//! Drives the group coordinators: one seat for each partition of `__consumer_offsets`, with the
+//! state machine of [`crate::group`], the tickets that wait for it, and its clock.
+//!
+//! A seat's lock covers a step of the machine and the hand-over of what it wants persisted to the
+//! partition's lane, so that records enter the log in the order of the steps. Nobody waits under it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use levada_log::batch::{self, BatchError, BatchView, Builder, EndMarker, Marker};
+use levada_log::{Append, ReadError};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+
+use crate::broker::now_ms;
+use crate::group::coordinator::Replayed;
+use crate::group::{
+    Action, Coordinator, EncodedRecord, Event, GroupConfig, GroupError, Outcome, PersistFailure, PersistId,
+    Request, Ticket,
+};
+use crate::lane::{AppendResult, Submitted};
+use crate::partition::Partition;
+
+/// All coordinators of this broker.
+pub(crate) struct Groups {
+    seats: Vec<Arc<Seat>>,
+    alarm: Arc<Notify>,
+}
+
+/// One coordinator and those who wait for it.
+struct Seat {
+    state: Mutex<SeatState>,
+    /// The coordinator's deadline, for the clock to read without the lock; `i64::MAX` for none.
+    deadline_ms: AtomicI64,
+    alarm: Arc<Notify>,
+}
+
+struct SeatState {
+    coordinator: Coordinator,
+    /// Its partition; none until the topic exists.
+    partition: Option<Arc<Partition>>,
+    waiting: HashMap<Ticket, oneshot::Sender<Outcome>>,
+    next_ticket: u64,
+}
+
+impl Groups {
+    /// Coordinators for `partitions` partitions, none of them loaded.
+    pub(crate) fn new(config: &GroupConfig, partitions: usize) -> Self {
+        let alarm = Arc::new(Notify::new());
+        let seat = |_| Arc::new(Seat::new(Coordinator::new(config.clone()), alarm.clone()));
+        Self { seats: (0..partitions).map(seat).collect(), alarm }
+    }
+
+    /// Asks the coordinator of the request's group and waits for its answer, however long it takes.
+    pub(crate) async fn ask<R: Request>(&self, request: R) -> R::Outcome {
+        let refused = request.refused(GroupError::CoordinatorNotAvailable);
+        let Some(seat) = self.seat_of(request.group_id()) else { return refused };
+        let Some(answer) = seat.ask(|ticket| request.event(ticket)) else { return refused };
+        answer.await.ok().and_then(R::outcome).unwrap_or(refused)
+    }
+
+    /// Looks at the coordinator of `group_id`.
+    pub(crate) fn view<T>(&self, group_id: &str, look: impl FnOnce(&Coordinator) -> T) -> Option<T> {
+        Some(look(&self.seat_of(group_id)?.state.lock().coordinator))
+    }
+
+    /// Looks at every coordinator in turn.
+    pub(crate) fn view_all<T>(&self, mut look: impl FnMut(&Coordinator) -> T) -> Vec<T> {
+        self.seats.iter().map(|seat| look(&seat.state.lock().coordinator)).collect()
+    }
+
+    /// The partition of `__consumer_offsets` that `group_id` belongs to.
+    pub(crate) fn partition_of(&self, group_id: &str) -> i32 {
+        let count = i32::try_from(self.seats.len()).expect("the number of partitions came from 32 bits");
+        crate::group::partition_for(group_id, count)
+    }
+
+    /// Tells every coordinator that partitions were deleted, and their offsets with them.
+    pub(crate) fn partitions_deleted(&self, topics: &[(String, Vec<i32>)]) {
+        for seat in &self.seats {
+            seat.step(Event::PartitionsDeleted(topics.to_vec()));
+        }
+    }
+
+    /// Replays `partition` into its coordinator and opens it for requests.
+    pub(crate) fn load(&self, partition: &Arc<Partition>) {
+        let index = usize::try_from(partition.index()).expect("partition indexes are not negative");
+        if let Some(seat) = self.seats.get(index) {
+            seat.load(partition);
+        }
+    }
+
+    /// Answers everybody who waits; nothing is served afterwards.
+    pub(crate) fn unload(&self) {
+        for seat in &self.seats {
+            seat.step(Event::Unload);
+        }
+    }
+
+    /// The coordinators' clock: steps each when its deadline is due. Sleeps while there is none.
+    pub(crate) async fn run_clock(&self) {
+        loop {
+            let next = self.seats.iter().map(|seat| seat.deadline_ms.load(Ordering::Acquire)).min();
+            let now = now_ms();
+            match next.filter(|next| *next < i64::MAX) {
+                None => self.alarm.notified().await,
+                Some(next) if next > now => {
+                    let pause = std::time::Duration::from_millis((next - now).unsigned_abs());
+                    // Woken early or not: look again.
+                    let _ = tokio::time::timeout(pause, self.alarm.notified()).await;
+                }
+                Some(_) => {
+                    let due = |seat: &&Arc<Seat>| seat.deadline_ms.load(Ordering::Acquire) <= now;
+                    self.seats.iter().filter(due).for_each(|seat| seat.step(Event::Tick));
+                }
+            }
+        }
+    }
+
+    fn seat_of(&self, group_id: &str) -> Option<&Arc<Seat>> {
+        self.seats.get(usize::try_from(self.partition_of(group_id)).ok()?)
+    }
+}
+
+impl Seat {
+    fn new(coordinator: Coordinator, alarm: Arc<Notify>) -> Self {
+        let state = SeatState { coordinator, partition: None, waiting: HashMap::new(), next_ticket: 0 };
+        Self { state: Mutex::new(state), deadline_ms: AtomicI64::new(i64::MAX), alarm }
+    }
+
+    /// Replays the partition's log and opens the coordinator for requests. Should the log not be
+    /// readable, the coordinator stays closed: better no answer than a wrong position.
+    fn load(self: &Arc<Self>, partition: &Arc<Partition>) {
+        let mut state = self.state.lock();
+        match replay(&mut state.coordinator, partition.log()) {
+            Ok(()) => {
+                state.partition = Some(partition.clone());
+                self.step_locked(&mut state, Event::Loaded);
+            }
+            Err(error) => {
+                tracing::error!(partition = partition.name(), %error, "groups not loaded; the log must be repaired");
+            }
+        }
+    }
+
+    /// Steps the coordinator with a new ticket; none if its partition does not exist.
+    fn ask(self: &Arc<Self>, event: impl FnOnce(Ticket) -> Event) -> Option<oneshot::Receiver<Outcome>> {
+        let mut state = self.state.lock();
+        state.partition.as_ref()?;
+        let ticket = Ticket(state.next_ticket);
+        state.next_ticket += 1;
+        let (answer, receiver) = oneshot::channel();
+        state.waiting.insert(ticket, answer);
+        self.step_locked(&mut state, event(ticket));
+        Some(receiver)
+    }
+
+    fn step(self: &Arc<Self>, event: Event) {
+        self.step_locked(&mut self.state.lock(), event);
+    }
+
+    fn step_locked(self: &Arc<Self>, state: &mut SeatState, event: Event) {
+        let mut actions = VecDeque::from(state.coordinator.step(event, now_ms()));
+        while let Some(action) = actions.pop_front() {
+            match action {
+                Action::Reply(ticket, outcome) => {
+                    let answer = state.waiting.remove(&ticket).expect("a ticket is answered once");
+                    // The connection that asked may be gone.
+                    let _ = answer.send(outcome);
+                }
+                Action::Persist(id, records) => {
+                    if let Some(result) = self.persist(state, id, &records) {
+                        actions.extend(state.coordinator.step(Event::Persisted(id, result), now_ms()));
+                    }
+                }
+            }
+        }
+        self.deadline_ms.store(state.coordinator.deadline().unwrap_or(i64::MAX), Ordering::Release);
+        self.alarm.notify_one();
+    }
+
+    /// Appends records; the result at once, or none if it will be stepped when it is known.
+    fn persist(
+        self: &Arc<Self>,
+        state: &SeatState,
+        id: PersistId,
+        records: &[EncodedRecord],
+    ) -> Option<Result<i64, PersistFailure>> {
+        let Some(partition) = &state.partition else { return Some(Err(PersistFailure::Unavailable)) };
+        let now = now_ms();
+        let mut batch = Builder::new();
+        for record in records {
+            batch.push(now, Some(&record.key), record.value.as_deref());
+        }
+        let Ok(batch) = batch.build() else { return Some(Err(PersistFailure::Lost)) };
+        match partition.append(Append::coordinator(batch), now) {
+            Submitted::Done(result) => Some(persisted(result)),
+            queued => {
+                let seat = self.clone();
+                tokio::spawn(async move {
+                    let result = persisted(queued.wait().await);
+                    seat.step(Event::Persisted(id, result));
+                });
+                None
+            }
+        }
+    }
+}
+
+/// Why a coordinator could not be loaded.
+#[derive(Debug, thiserror::Error)]
+enum ReplayError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+}
+
+/// Read so much of the log at a time when replaying it.
+const REPLAY_BYTES: u32 = 1 << 20;
+
+fn replay(coordinator: &mut Coordinator, log: &levada_log::Partition) -> Result<(), ReplayError> {
+    let mut offset = log.log_start();
+    while offset < log.log_end() {
+        let bytes = log.read_batches(offset, REPLAY_BYTES)?;
+        let mut rest = &bytes[..];
+        if rest.is_empty() {
+            break;
+        }
+        while !rest.is_empty() {
+            let batch = batch::check_stored(rest)?;
+            replay_batch(coordinator, &batch)?;
+            offset = batch.last_offset() + 1;
+            rest = &rest[batch.size_bytes()..];
+        }
+    }
+    Ok(())
+}
+
+fn replay_batch(coordinator: &mut Coordinator, batch: &BatchView<'_>) -> Result<(), BatchError> {
+    if batch.is_control() {
+        if let Some(end) = EndMarker::parse(batch.bytes()) {
+            coordinator.replay_marker(end.producer_id, matches!(end.marker, Marker::Commit));
+        }
+        return Ok(());
+    }
+    let transaction = batch.is_transactional().then(|| batch.producer_id());
+    for record in batch::records(batch.bytes())? {
+        let record = record?;
+        let offset = batch.base_offset() + i64::from(record.offset_delta);
+        let replayed =
+            Replayed { offset, transaction, key: record.key.unwrap_or_default(), value: record.value };
+        if let Err(error) = coordinator.replay(replayed) {
+            tracing::warn!(offset, %error, "a group record is not understood and is passed over");
+        }
+    }
+    Ok(())
+}
+
+fn persisted(result: AppendResult) -> Result<i64, PersistFailure> {
+    result.map(|appended| appended.last_offset).map_err(|error| {
+        tracing::error!(%error, "group records not stored");
+        PersistFailure::Lost
+    })
+}

@@ -1,0 +1,132 @@
+//! A partition's append lane: the order in which batches enter the log, and the grouping of those
+//! that arrive together.
+//!
+//! Whoever brings a batch to an idle lane writes it on the spot; batches that arrive while that
+//! write runs queue up and form the next group, which the same thread writes with one vectored
+//! write before it goes away. That is group commit without a timer, and without handing a batch to
+//! another thread when nothing competes (see `docs/decisions/2026-11-21-append-lane.md`).
+//!
+//! The queue is bounded by the connections: each has at most one request in flight, and a request
+//! carries at most one batch per partition.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use levada_log::{Append, AppendError, Appended, LogError, Writer};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+/// What the log said to one batch.
+pub(crate) type AppendResult = Result<Appended, AppendError>;
+
+/// The lane of one partition. Shared by all shards.
+pub(crate) struct Lane {
+    queue: Mutex<Queue>,
+    /// None once the log is closed or deleted.
+    writer: Mutex<Option<Writer>>,
+    dir: PathBuf,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Some thread is writing, and will look at `waiting` before it stops.
+    busy: bool,
+    waiting: VecDeque<Job>,
+}
+
+struct Job {
+    append: Append,
+    done: oneshot::Sender<AppendResult>,
+}
+
+/// The answer of [`Lane::submit`].
+pub(crate) enum Submitted {
+    /// The batch was written (or refused) by the calling thread.
+    Done(AppendResult),
+    /// Another thread is writing; it will write this batch with its next group.
+    Queued(oneshot::Receiver<AppendResult>),
+}
+
+impl Submitted {
+    /// Waits for a queued batch; returns at once for one that is done.
+    pub(crate) async fn wait(self) -> AppendResult {
+        match self {
+            Self::Done(result) => result,
+            Self::Queued(receiver) => {
+                receiver.await.expect("the thread that took over a lane's queue answers every job in it")
+            }
+        }
+    }
+}
+
+/// At most this many batches enter the log with one vectored write (the kernel takes 1 024 pieces).
+const GROUP_BATCHES_MAX: usize = 512;
+
+impl Lane {
+    pub(crate) fn new(writer: Writer) -> Self {
+        let dir = writer.partition().dir().to_owned();
+        Self { queue: Mutex::default(), writer: Mutex::new(Some(writer)), dir }
+    }
+
+    /// Appends a checked batch, or queues it behind the write that is running.
+    ///
+    /// Blocks for as long as the write to the page cache takes. `wrote` is called after each group,
+    /// outside all locks, so that those who wait for data can be woken.
+    pub(crate) fn submit(&self, append: Append, now_ms: i64, wrote: impl Fn()) -> Submitted {
+        {
+            let mut queue = self.queue.lock();
+            if queue.busy {
+                let (done, receiver) = oneshot::channel();
+                queue.waiting.push_back(Job { append, done });
+                return Submitted::Queued(receiver);
+            }
+            queue.busy = true;
+        }
+        let mut own = self.write(&mut [append], now_ms);
+        wrote();
+        self.drain(now_ms, wrote);
+        Submitted::Done(own.pop().expect("one batch in, one result out"))
+    }
+
+    /// Writes what queued up, group by group, until nothing is left.
+    fn drain(&self, now_ms: i64, wrote: impl Fn()) {
+        loop {
+            let group: Vec<Job> = {
+                let mut queue = self.queue.lock();
+                if queue.waiting.is_empty() {
+                    queue.busy = false;
+                    return;
+                }
+                let count = queue.waiting.len().min(GROUP_BATCHES_MAX);
+                queue.waiting.drain(..count).collect()
+            };
+            let (mut appends, waiters): (Vec<_>, Vec<_>) =
+                group.into_iter().map(|job| (job.append, job.done)).unzip();
+            let results = self.write(&mut appends, now_ms);
+            wrote();
+            assert_eq!(results.len(), waiters.len(), "one result for each batch of a group");
+            for (result, waiter) in results.into_iter().zip(waiters) {
+                // A connection that died meanwhile does not want its answer.
+                let _ = waiter.send(result);
+            }
+        }
+    }
+
+    fn write(&self, group: &mut [Append], now_ms: i64) -> Vec<AppendResult> {
+        match &mut *self.writer.lock() {
+            Some(writer) => writer.append(group, now_ms),
+            None => group.iter().map(|_| Err(LogError::Offline { dir: self.dir.clone() }.into())).collect(),
+        }
+    }
+
+    /// Housekeeping with the writer (rolling, truncating); none once the log is closed. Appends wait
+    /// meanwhile, so nothing slow may happen in `work`.
+    pub(crate) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
+        self.writer.lock().as_mut().map(work)
+    }
+
+    /// Takes the writer for closing or deletion: later appends find the log offline.
+    pub(crate) fn take_writer(&self) -> Option<Writer> {
+        self.writer.lock().take()
+    }
+}

@@ -1,0 +1,183 @@
+//! A partition as the broker serves it: its log, its append lane, and those who wait for its data.
+//! Also the table of all of them, read without a lock by every request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use levada_log::{Append, Writer};
+use levada_wire::Uuid;
+
+use crate::config::TopicConfig;
+use crate::error_code::ErrorCode;
+use crate::lane::{Lane, Submitted};
+use crate::waiters::Waiters;
+
+/// Topics that belong to the broker itself.
+pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
+pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
+
+/// Whether clients may only read `topic`.
+pub(crate) fn is_internal(topic: &str) -> bool {
+    topic == OFFSETS_TOPIC || topic == TRANSACTIONS_TOPIC
+}
+
+/// One partition.
+pub(crate) struct Partition {
+    topic: Arc<str>,
+    topic_id: Uuid,
+    index: i32,
+    leader_epoch: i32,
+    log: Arc<levada_log::Partition>,
+    lane: Lane,
+    waiters: Arc<Waiters>,
+    config: ArcSwap<TopicConfig>,
+}
+
+/// What names a partition.
+pub(crate) struct Identity {
+    pub(crate) topic: Arc<str>,
+    pub(crate) topic_id: Uuid,
+    pub(crate) index: i32,
+    pub(crate) leader_epoch: i32,
+}
+
+impl Partition {
+    pub(crate) fn new(identity: Identity, writer: Writer, config: Arc<TopicConfig>) -> Self {
+        Self {
+            topic: identity.topic,
+            topic_id: identity.topic_id,
+            index: identity.index,
+            leader_epoch: identity.leader_epoch,
+            log: writer.partition().clone(),
+            lane: Lane::new(writer),
+            waiters: Arc::default(),
+            config: ArcSwap::new(config),
+        }
+    }
+
+    pub(crate) fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    pub(crate) fn index(&self) -> i32 {
+        self.index
+    }
+
+    /// `topic-index`, as directories and messages name it.
+    pub(crate) fn name(&self) -> String {
+        format!("{}-{}", self.topic, self.index)
+    }
+
+    pub(crate) fn is_internal(&self) -> bool {
+        is_internal(&self.topic)
+    }
+
+    pub(crate) fn config(&self) -> Guard<Arc<TopicConfig>> {
+        self.config.load()
+    }
+
+    pub(crate) fn log(&self) -> &levada_log::Partition {
+        &self.log
+    }
+
+    pub(crate) fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    pub(crate) fn waiters(&self) -> &Arc<Waiters> {
+        &self.waiters
+    }
+
+    /// Appends a checked batch through the lane and wakes those who wait for it.
+    pub(crate) fn append(&self, append: Append, now_ms: i64) -> Submitted {
+        self.lane.submit(append, now_ms, || self.waiters.wake())
+    }
+
+    /// Whether the client's idea of the leader epoch (-1: none) is ours (KIP-320).
+    pub(crate) fn check_leader_epoch(&self, known: i32) -> Result<(), ErrorCode> {
+        match known {
+            known if known < 0 || known == self.leader_epoch => Ok(()),
+            known if known < self.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),
+            _ => Err(ErrorCode::UnknownLeaderEpoch),
+        }
+    }
+}
+
+/// All partitions that this broker serves.
+#[derive(Default)]
+pub(crate) struct Partitions {
+    tables: ArcSwap<Tables>,
+}
+
+#[derive(Default, Clone)]
+struct Tables {
+    by_name: HashMap<Arc<str>, Arc<Topic>>,
+    by_id: HashMap<Uuid, Arc<Topic>>,
+}
+
+/// The served partitions of one topic.
+type Topic = Vec<Arc<Partition>>;
+
+impl Partitions {
+    pub(crate) fn by_name(&self, topic: &str, index: i32) -> Option<Arc<Partition>> {
+        pick(self.tables.load().by_name.get(topic)?, index)
+    }
+
+    pub(crate) fn by_id(&self, topic_id: Uuid, index: i32) -> Option<Arc<Partition>> {
+        pick(self.tables.load().by_id.get(&topic_id)?, index)
+    }
+
+    pub(crate) fn knows_id(&self, topic_id: Uuid) -> bool {
+        self.tables.load().by_id.contains_key(&topic_id)
+    }
+
+    /// Every partition, in no order.
+    pub(crate) fn all(&self) -> Vec<Arc<Partition>> {
+        self.tables.load().by_id.values().flat_map(|topic| topic.iter().cloned()).collect()
+    }
+
+    /// Number of partitions served.
+    pub(crate) fn count(&self) -> usize {
+        self.tables.load().by_id.values().map(|topic| topic.len()).sum()
+    }
+
+    /// Adds partitions; those of one topic must come with consecutive indexes.
+    pub(crate) fn add(&self, new: Vec<Partition>) {
+        let new: Vec<_> = new.into_iter().map(Arc::new).collect();
+        self.tables.rcu(|tables| {
+            let mut tables = Tables::clone(tables);
+            for partition in &new {
+                let mut topic =
+                    tables.by_id.get(&partition.topic_id).map_or_else(Topic::new, |topic| topic.to_vec());
+                topic.push(partition.clone());
+                topic.sort_by_key(|partition| partition.index);
+                let topic = Arc::new(topic);
+                tables.by_id.insert(partition.topic_id, topic.clone());
+                tables.by_name.insert(partition.topic.clone(), topic);
+            }
+            tables
+        });
+    }
+
+    /// Takes a deleted topic's partitions out of service and wakes those who wait for them.
+    pub(crate) fn remove(&self, topic_id: Uuid) -> Arc<Topic> {
+        let mut removed = Arc::default();
+        self.tables.rcu(|tables| {
+            let mut tables = Tables::clone(tables);
+            if let Some(topic) = tables.by_id.remove(&topic_id) {
+                tables.by_name.retain(|_, named| !Arc::ptr_eq(named, &topic));
+                removed = topic;
+            }
+            tables
+        });
+        for partition in removed.iter() {
+            partition.waiters.wake();
+        }
+        removed
+    }
+}
+
+fn pick(topic: &Topic, index: i32) -> Option<Arc<Partition>> {
+    topic.get(usize::try_from(index).ok()?).cloned()
+}

@@ -1,0 +1,62 @@
+//! The admin thread: accepts connections, keeps the groups' clock, and does the
+//! housekeeping that must never run on a shard.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+
+use crate::broker::Broker;
+use crate::server::shard::Accepted;
+use crate::server::shutdown::Stop;
+use crate::server::{StartError, listener};
+
+/// What the admin thread is given.
+pub(crate) struct Duties {
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) stop: Stop,
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) inboxes: Vec<mpsc::Sender<Accepted>>,
+}
+
+/// How often segments that were rolled are flushed and checkpoints written.
+const HOUSEKEEPING: Duration = Duration::from_secs(5);
+
+/// Starts the admin thread.
+pub(crate) fn start(duties: Duties) -> Result<JoinHandle<()>, StartError> {
+    let failed = |source| StartError::Runtime { source };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .thread_name("admin-blocking")
+        .build()
+        .map_err(failed)?;
+    std::thread::Builder::new()
+        .name("admin".to_owned())
+        .spawn(move || LocalSet::new().block_on(&runtime, run(duties)))
+        .map_err(failed)
+}
+
+async fn run(duties: Duties) {
+    let Duties { broker, stop, listeners, inboxes } = duties;
+    for listener in listeners {
+        match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => {
+                tokio::task::spawn_local(listener::accept(listener, inboxes.clone(), stop.clone()));
+            }
+            Err(error) => tracing::error!(%error, "a listener cannot be watched"),
+        }
+    }
+    drop(inboxes);
+    let groups = broker.clone();
+    tokio::task::spawn_local(async move { groups.groups().run_clock().await });
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(HOUSEKEEPING) => broker.clone().keep_house().await,
+            () = stop.signalled() => return,
+        }
+    }
+}

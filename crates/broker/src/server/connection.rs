@@ -1,0 +1,130 @@
+//! One connection: reads a request, answers it, reads the next. Answers leave in the order of their
+//! requests because the next request is read only when the answer before it has left.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use levada_io::{Piece, Transfer, TransferError, Turn};
+use levada_wire::RequestHeader;
+use levada_wire::frame::{FrameBuffer, FrameError};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use crate::api::{self, Context, Refusal, Reply};
+use crate::server::shard::{Accepted, Shard};
+
+/// What a connection may send in one turn before others on its shard get theirs.
+const TURN_BYTES: u64 = 1 << 20;
+
+/// Why a connection ends other than by the client's wish.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(transparent)]
+    Request(#[from] Refusal),
+    #[error("response not sent whole: {0}")]
+    Send(#[from] TransferError),
+    #[error("connection lost: {0}")]
+    Lost(#[from] std::io::Error),
+}
+
+/// Serves one connection until it ends; its errors concern nobody else.
+pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
+    let peer = accepted.peer;
+    let _counted = shard.broker.stats().connection();
+    match run(&shard, accepted).await {
+        Ok(()) => tracing::debug!(%peer, "connection closed"),
+        Err(Ended::Lost(error)) => tracing::debug!(%peer, %error, "connection lost"),
+        Err(Ended::Send(error @ TransferError::Peer { .. })) => {
+            tracing::debug!(%peer, %error, "connection lost")
+        }
+        Err(error) => tracing::info!(%peer, %error, "connection closed by the broker"),
+    }
+}
+
+async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
+    let stream = TcpStream::from_std(accepted.stream)?;
+    let mut connection = Connection {
+        shard: shard.clone(),
+        peer: accepted.peer,
+        local: stream.local_addr()?,
+        received: FrameBuffer::new(shard.broker.config().socket_request_max_bytes),
+        stream,
+    };
+    loop {
+        let frame = tokio::select! {
+            frame = connection.next_frame() => frame?,
+            () = shard.stop.signalled() => return Ok(()),
+        };
+        let Some(frame) = frame else { return Ok(()) };
+        connection.answer(frame).await?;
+    }
+}
+
+struct Connection {
+    shard: Rc<Shard>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    local: SocketAddr,
+    received: FrameBuffer,
+}
+
+impl Connection {
+    /// The next whole frame; `None` when the client has closed the connection between frames.
+    async fn next_frame(&mut self) -> Result<Option<BytesMut>, Ended> {
+        loop {
+            if let Some(frame) = self.received.next_frame()? {
+                return Ok(Some(frame));
+            }
+            self.stream.readable().await?;
+            match self.stream.try_read_buf(self.received.spare()) {
+                Ok(0) if self.received.pending() == 0 => return Ok(None),
+                Ok(0) => return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn answer(&mut self, mut frame: BytesMut) -> Result<(), Ended> {
+        let header = RequestHeader::decode(&mut frame).map_err(Refusal::from)?;
+        let context = Context { shard: self.shard.clone(), header, peer: self.peer, local: self.local };
+        match api::answer(&context, frame).await? {
+            Reply::Send(pieces) => self.send(pieces).await,
+            Reply::Silent => Ok(()),
+        }
+    }
+
+    /// Sends one response, a turn at a time, each when the socket takes more.
+    async fn send(&mut self, pieces: Vec<Piece>) -> Result<(), Ended> {
+        let mut transfer = Transfer::new(pieces);
+        loop {
+            self.stream.writable().await?;
+            let mut failed = None;
+            let turn = self.stream.try_io(Interest::WRITABLE, || {
+                let mut engine = self.shard.engine.borrow_mut();
+                match transfer.step(&mut engine, self.stream.as_fd(), TURN_BYTES) {
+                    Ok(Turn::Blocked) => Err(std::io::ErrorKind::WouldBlock.into()),
+                    Ok(turn) => Ok(Some(turn)),
+                    Err(error) => {
+                        failed = Some(error);
+                        Ok(None)
+                    }
+                }
+            });
+            if let Some(error) = failed {
+                return Err(error.into());
+            }
+            match turn {
+                Ok(Some(Turn::Done)) => return Ok(()),
+                Ok(_) => tokio::task::yield_now().await,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

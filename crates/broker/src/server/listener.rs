@@ -1,0 +1,76 @@
+//! A listening socket: accepts, tunes and hands connections to the shards in turn.
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::sync::mpsc;
+
+use crate::config::HostPort;
+use crate::server::StartError;
+use crate::server::shard::Accepted;
+use crate::server::shutdown::Stop;
+
+/// Pending connections that the kernel keeps for us while every shard is busy.
+const BACKLOG: i32 = 1024;
+
+/// Pause after a failed accept (descriptors used up): the backlog holds the rest meanwhile.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Binds the address that configuration key `key` named; does not accept yet. An empty host is every
+/// address of the machine.
+pub(crate) fn bind(address: &HostPort, key: &'static str) -> Result<TcpListener, StartError> {
+    let failed =
+        |source| StartError::Bind { address: format!("{}:{}", address.host, address.port), key, source };
+    let host = if address.host.is_empty() { "0.0.0.0" } else { &address.host };
+    let resolved = (host, address.port).to_socket_addrs().map_err(failed)?.next();
+    let unresolved = || failed(std::io::Error::new(std::io::ErrorKind::NotFound, "the host has no address"));
+    open(resolved.ok_or_else(unresolved)?).map_err(failed)
+}
+
+fn open(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // As Java does for a wildcard listener: one socket for both families.
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Accepts until the stop signal.
+pub(crate) async fn accept(
+    listener: tokio::net::TcpListener,
+    shards: Vec<mpsc::Sender<Accepted>>,
+    stop: Stop,
+) {
+    let mut turn = shards.iter().cycle();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.signalled() => return,
+        };
+        match accepted.and_then(|(stream, peer)| Ok((tune(stream)?, peer))) {
+            Ok((stream, peer)) => {
+                let shard = turn.next().expect("a broker has at least one shard");
+                if shard.send(Accepted { stream, peer }).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "accept failed; if descriptors are used up, raise `ulimit -n`");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Small answers leave at once; large ones are batched by MSG_MORE where they are written.
+fn tune(stream: tokio::net::TcpStream) -> std::io::Result<std::net::TcpStream> {
+    stream.set_nodelay(true)?;
+    SockRef::from(&stream).set_keepalive(true)?;
+    stream.into_std()
+}

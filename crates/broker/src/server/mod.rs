@@ -1,0 +1,163 @@
+//! From a configuration to a running broker and back: opens the data directory, binds the
+//! listeners, starts the shards and the admin thread, and stops them in order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::broker::Broker;
+pub use crate::broker::OpenError;
+use crate::config::BrokerConfig;
+use crate::server::shard::ShardHandle;
+use crate::server::shutdown::Stop;
+use crate::web::{WebError, WebServer};
+
+mod admin;
+mod connection;
+mod listener;
+pub(crate) mod shard;
+pub(crate) mod shutdown;
+
+/// A running broker. Dropping it does not stop it; [`Server::stop`] does.
+pub struct Server {
+    broker: Arc<Broker>,
+    stop: Stop,
+    kafka_addresses: Vec<SocketAddr>,
+    web: Option<WebServer>,
+    shards: Vec<ShardHandle>,
+    admin: JoinHandle<()>,
+}
+
+/// Why a broker did not start. Nothing is left running.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener's address cannot be bound.
+    #[error(
+        "cannot listen on {address}: {source}; is another broker running? choose another with -o {key}=…"
+    )]
+    Bind {
+        /// The address.
+        address: String,
+        /// The configuration key that named it.
+        key: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// A thread or its runtime cannot be made.
+    #[error("cannot start a thread: {source}")]
+    Runtime {
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The HTTP address cannot be served.
+    #[error(transparent)]
+    Web(#[from] WebError),
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+impl Server {
+    /// Starts a broker and returns once it accepts connections.
+    ///
+    /// # Errors
+    /// If an address is taken, the data directory is damaged or in use, or threads cannot be made.
+    pub fn start(config: BrokerConfig) -> Result<Server, StartError> {
+        let mut listeners = Vec::new();
+        for listener in &config.listeners {
+            listeners.push(listener::bind(&listener.bind, "listeners")?);
+        }
+        let bound = |socket: &std::net::TcpListener| {
+            socket.local_addr().map_err(|source| StartError::Runtime { source })
+        };
+        let kafka_addresses = listeners.iter().map(bound).collect::<Result<Vec<_>, _>>()?;
+
+        let http_listen = config.http_listen.clone();
+        let broker = Broker::open(config, &kafka_addresses)?;
+        let web = http_listen.map(|address| WebServer::start(&address, broker.clone())).transpose()?;
+        let stop = Stop::new();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let shards: Vec<_> = (0..cores)
+            .map(|index| shard::start(index, broker.clone(), stop.clone()))
+            .collect::<Result<_, _>>()?;
+        let inboxes = shards.iter().map(|shard| shard.inbox.clone()).collect();
+        let admin =
+            admin::start(admin::Duties { broker: broker.clone(), stop: stop.clone(), listeners, inboxes })?;
+        Ok(Server { broker, stop, kafka_addresses, web, shards, admin })
+    }
+
+    /// Where Kafka clients connect, one address for each listener.
+    #[must_use]
+    pub fn kafka_addresses(&self) -> &[SocketAddr] {
+        &self.kafka_addresses
+    }
+
+    /// Where `/healthz` and `/metrics` are served.
+    #[must_use]
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.web.as_ref().map(WebServer::address)
+    }
+
+    /// Serves until SIGTERM or SIGINT, then stops in order. A second signal ends the process at once,
+    /// with exit code 1; the next start then recovers.
+    ///
+    /// # Errors
+    /// If signals cannot be waited for; the broker has been stopped then.
+    pub fn wait(self) -> Result<(), StartError> {
+        let signalled = signals().map_err(|source| StartError::Runtime { source });
+        let waited = signalled.map(|signals| {
+            // The other end is a thread that lives as long as the process.
+            let _ = signals.recv();
+            std::thread::spawn(move || {
+                if signals.recv().is_ok() {
+                    std::process::exit(1);
+                }
+            });
+        });
+        self.stop();
+        waited
+    }
+
+    /// Stops in order: no new connections, requests in flight finish within a grace period, groups
+    /// answer those who wait, logs are closed and marked clean. Blocks until all that is done.
+    pub fn stop(self) {
+        self.stop.raise();
+        self.broker.groups().unload();
+        for shard in self.shards {
+            drop(shard.inbox);
+            if shard.thread.join().is_err() {
+                tracing::error!("a shard ended with a panic");
+            }
+        }
+        if self.admin.join().is_err() {
+            tracing::error!("the admin thread ended with a panic");
+        }
+        self.broker.close();
+    }
+}
+
+/// SIGTERM and SIGINT, one message each.
+fn signals() -> std::io::Result<std::sync::mpsc::Receiver<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let (mut terminate, mut interrupt) = {
+        let _entered = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+    };
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        runtime.block_on(async move {
+            loop {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                if sender.send(()).is_err() {
+                    return;
+                }
+            }
+        });
+    })?;
+    Ok(receiver)
+}

@@ -1,0 +1,80 @@
+//! A shard: one thread, one current-thread runtime, one transfer engine, and the connections that
+//! were handed to it. Nothing that can block for long may run here.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use levada_io::Engine;
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+
+use crate::broker::Broker;
+use crate::server::StartError;
+use crate::server::connection;
+use crate::server::shutdown::Stop;
+
+/// What the connections of one shard share; never leaves its thread.
+pub(crate) struct Shard {
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) engine: RefCell<Engine>,
+    pub(crate) stop: Stop,
+}
+
+/// A connection on its way from the listener to its shard.
+pub(crate) struct Accepted {
+    pub(crate) stream: std::net::TcpStream,
+    pub(crate) peer: SocketAddr,
+}
+
+/// The listener's end of a shard.
+pub(crate) struct ShardHandle {
+    pub(crate) inbox: mpsc::Sender<Accepted>,
+    pub(crate) thread: JoinHandle<()>,
+}
+
+/// Connections that a shard has not picked up yet; more wait in the listener's backlog.
+const INBOX_CONNECTIONS: usize = 128;
+
+/// Starts the thread of shard `index`.
+pub(crate) fn start(index: usize, broker: Arc<Broker>, stop: Stop) -> Result<ShardHandle, StartError> {
+    let (inbox, accepted) = mpsc::channel(INBOX_CONNECTIONS);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(|source| StartError::Runtime { source })?;
+    let thread = std::thread::Builder::new()
+        .name(format!("shard-{index}"))
+        .spawn(move || {
+            let engine = RefCell::new(Engine::new(broker.caps(), broker.counters().clone()));
+            let shard = Rc::new(Shard { broker, engine, stop });
+            LocalSet::new().block_on(&runtime, run(shard, accepted));
+        })
+        .map_err(|source| StartError::Runtime { source })?;
+    Ok(ShardHandle { inbox, thread })
+}
+
+/// Serves connections until the stop signal, then until the last of them has gone or the grace
+/// period is over.
+async fn run(shard: Rc<Shard>, mut accepted: mpsc::Receiver<Accepted>) {
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            next = accepted.recv() => match next {
+                Some(connection) => {
+                    connections.spawn_local(connection::serve(shard.clone(), connection));
+                }
+                None => break,
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            () = shard.stop.signalled() => break,
+        }
+    }
+    let finished = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(shard.stop.grace(), finished).await.is_err() {
+        tracing::warn!("connections still busy after the grace period are closed");
+    }
+}

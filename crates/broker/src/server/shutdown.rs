@@ -1,0 +1,38 @@
+//! The stop signal: raised once, seen by every listener, shard and waiting request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// How long a stopping broker waits for requests in flight.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A handle on the stop signal; clones share it.
+#[derive(Clone)]
+pub(crate) struct Stop {
+    raised: Arc<watch::Sender<bool>>,
+}
+
+impl Stop {
+    pub(crate) fn new() -> Self {
+        Self { raised: Arc::new(watch::Sender::new(false)) }
+    }
+
+    /// Raises the signal; it stays raised.
+    pub(crate) fn raise(&self) {
+        self.raised.send_replace(true);
+    }
+
+    /// Completes once the signal is raised, at once if it already is.
+    pub(crate) async fn signalled(&self) {
+        let mut raised = self.raised.subscribe();
+        // The sender lives in `self`, so the only way out is the signal.
+        let _ = raised.wait_for(|raised| *raised).await;
+    }
+
+    /// The time that requests in flight are given to finish.
+    pub(crate) fn grace(&self) -> Duration {
+        GRACE
+    }
+}

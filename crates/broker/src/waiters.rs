@@ -1,0 +1,64 @@
+//! Fetches that wait for data: who is to be woken when a partition changes.
+//!
+//! A waiter registers with every partition that it asked for, looks once more, and sleeps. A change
+//! of any of them (an append, a move of the last stable offset, a truncation, a deletion) wakes it;
+//! it looks again and, if that is still not enough, registers and sleeps again. A wake-up is a hint,
+//! never an answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use slab::Slab;
+use tokio::sync::Notify;
+
+/// The waiters of one partition.
+#[derive(Default)]
+pub(crate) struct Waiters {
+    /// Mirrors the slab's length, so that an append with nobody waiting takes no lock.
+    count: AtomicUsize,
+    sleeping: Mutex<Slab<Arc<Notify>>>,
+}
+
+impl Waiters {
+    /// Registers `sleeper` until the returned guard is dropped.
+    ///
+    /// Register first, then look at the partition, then sleep: a change between the look and the
+    /// sleep leaves its permit in the [`Notify`].
+    pub(crate) fn register(self: &Arc<Self>, sleeper: &Arc<Notify>) -> Registration {
+        let mut sleeping = self.sleeping.lock();
+        let key = sleeping.insert(sleeper.clone());
+        self.count.store(sleeping.len(), Ordering::SeqCst);
+        Registration { waiters: self.clone(), key }
+    }
+
+    /// Wakes everybody who waits for this partition.
+    pub(crate) fn wake(&self) {
+        // Pairs with the store in `register`: the log's new end is published before this load, the
+        // registration before the sleeper's second look, so one of the two sees the other.
+        std::sync::atomic::fence(Ordering::SeqCst);
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        for (_, sleeper) in self.sleeping.lock().iter() {
+            sleeper.notify_one();
+        }
+    }
+}
+
+/// Keeps a waiter registered with one partition.
+pub(crate) struct Registration {
+    waiters: Arc<Waiters>,
+    key: usize,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut sleeping = self.waiters.sleeping.lock();
+        sleeping.remove(self.key);
+        self.waiters.count.store(sleeping.len(), Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests;
