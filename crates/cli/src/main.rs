@@ -11,6 +11,7 @@ mod kafka_error;
 mod log_dump;
 mod output;
 mod produce;
+mod serve;
 mod topic;
 
 use std::{io::Write, process::ExitCode};
@@ -39,6 +40,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Args),
     Topic(topic::Args),
     Produce(produce::Args),
     Consume(consume::Args),
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
     match cli.command {
+        Command::Serve(args) => serve::run(&args),
         Command::Topic(args) => topic::run(args, out),
         Command::Produce(args) => produce::run(args),
         Command::Consume(args) => consume::run(args, out),

@@ -1,0 +1,40 @@
+//! `levada serve`: runs the broker until it is told to stop.
+
+use levada_broker::server::Server;
+use tracing_subscriber::EnvFilter;
+
+use crate::config::SourceArgs;
+use crate::failure::Failure;
+
+/// Serve Kafka clients until SIGTERM or SIGINT
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada serve                                  127.0.0.1:9092, data in ./levada-data, HTTP on 127.0.0.1:9644
+  levada serve --config server.properties       a Kafka file; unknown keys are errors
+  levada serve -o log.dirs=/var/lib/levada -o listeners=PLAINTEXT://0.0.0.0:9092
+  LEVADA_LOG=debug levada serve                 say more")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: SourceArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    start_log();
+    let config = args.sources.load()?;
+    let server = Server::start(config).map_err(|error| Failure::new(error.to_string()))?;
+    for address in server.kafka_addresses() {
+        eprintln!("listening on {address}");
+    }
+    if let Some(address) = server.http_address() {
+        eprintln!("http on {address}");
+    }
+    server.wait().map_err(|error| Failure::new(error.to_string()))
+}
+
+/// The log goes to stderr, from `info` up unless `LEVADA_LOG` says otherwise.
+fn start_log() {
+    let filter = EnvFilter::try_from_env("LEVADA_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let colours =
+        std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
+}
