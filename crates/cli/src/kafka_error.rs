@@ -27,7 +27,9 @@ const ROWS: &[Row] = &[
         10,
         "MESSAGE_TOO_LARGE",
         "a batch is larger than the topic allows",
-        Some("a smaller --batch-bytes, or a larger max.message.bytes on the topic"),
+        Some(
+            "a larger max.message.bytes on the topic, or a smaller --batch-bytes if there are several records",
+        ),
     ),
     Row(
         17,

@@ -36,7 +36,7 @@ enum Verb {
 /// Print what lies in files of a data directory and check it
 ///
 /// Reads segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot), checkpoints,
-/// partition.metadata and meta.properties. Exit code 1 if a file is damaged. Works on the files of a Kafka
+/// partition.metadata, meta.properties and quorum-state. Exit code 1 if a file is damaged. Works on the files of a Kafka
 /// broker too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -84,6 +84,9 @@ fn dump_file(path: &Path, records: bool, report: &mut Report<'_>) -> Result<Verd
         _ if name.ends_with("-offset-checkpoint") => checkpoint::dump_offsets(&text(path)?, report),
         _ if name == "leader-epoch-checkpoint" => checkpoint::dump_epochs(&text(path)?, report),
         _ if name == "partition.metadata" => checkpoint::dump_pairs(&text(path)?, ':', "topic_id", report),
+        _ if [".kafka_cleanshutdown", "quorum-state"].contains(&name) => {
+            checkpoint::dump_object(&text(path)?, report)
+        }
         _ if name == "meta.properties" => checkpoint::dump_pairs(&text(path)?, '=', "cluster.id", report),
         _ => Err(Failure::Usage(format!(
             "{}: not a kind of file that can be dumped; `levada log dump --help` lists them",

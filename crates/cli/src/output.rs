@@ -72,14 +72,21 @@ pub(crate) fn json_line(out: &mut dyn Write, value: &impl Serialize) -> Result<(
     Ok(())
 }
 
+/// A count with its noun.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Bytes as people read them: text as it is, control characters and invalid UTF-8 escaped.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
-            match c.is_control() {
-                true => text.extend(c.escape_default()),
-                false => text.push(c),
+            match c {
+                '\n' | '\r' | '\t' => text.extend(c.escape_default()),
+                c if c.is_ascii_control() => text.push_str(&format!("\\x{:02x}", u32::from(c))),
+                c if c.is_control() => text.extend(c.escape_unicode()),
+                c => text.push(c),
             }
         }
         for byte in chunk.invalid() {
@@ -87,4 +94,26 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_escaped_where_they_are_no_text() {
+        assert_eq!(printable("a é\n\t\0\u{85}".as_bytes()), "a é\\n\\t\\x00\\u{85}");
+        assert_eq!(printable(b"\xffa"), "\\xffa");
+    }
+
+    #[test]
+    fn columns_of_numbers_are_aligned_to_the_right() {
+        let rows = [["a", "7"], ["bcd", "100"]].map(|row| row.map(str::to_owned).to_vec());
+        let mut out = Vec::new();
+        table(&mut out, &["NAME", "COUNT"], rows.to_vec()).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "NAME  COUNT\na         7\nbcd     100\n");
+        let mut out = Vec::new();
+        table(&mut out, &["NAME"], Vec::new()).unwrap();
+        assert_eq!(out, b"NAME\n");
+    }
 }

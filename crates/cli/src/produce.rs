@@ -92,7 +92,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (records, bytes) = (batches.acknowledged_records(), batches.acknowledged_bytes());
     let verb = if args.acks == Acks::Nobody { "sent" } else { "produced" };
     let rate = HumanBytes((bytes as f64 / started.elapsed().as_secs_f64().max(1e-3)) as u64);
-    eprintln!("{verb} {} records, {} ({rate}/s) to {}", HumanCount(records), HumanBytes(bytes), args.topic);
+    let noun = if records == 1 { "record" } else { "records" };
+    eprintln!("{verb} {} {noun}, {} ({rate}/s) to {}", HumanCount(records), HumanBytes(bytes), args.topic);
     ended
 }
 

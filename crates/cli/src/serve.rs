@@ -1,5 +1,7 @@
 //! `levada serve`: runs the broker until it is told to stop.
 
+use std::time::Instant;
+
 use levada_broker::server::Server;
 use tracing_subscriber::EnvFilter;
 
@@ -19,6 +21,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let started = Instant::now();
     start_log();
     let config = args.sources.load()?;
     let server = Server::start(config).map_err(|error| Failure::new(error.to_string()))?;
@@ -28,6 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(address) = server.http_address() {
         eprintln!("http on {address}");
     }
+    eprintln!("ready in {} ms", started.elapsed().as_millis());
     server.wait().map_err(|error| Failure::new(error.to_string()))
 }
 

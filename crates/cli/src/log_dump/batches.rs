@@ -11,10 +11,13 @@ use serde_json::{Value, json};
 
 use super::{
     base_offset,
-    report::{Report, Verdict, counted},
+    report::{Report, Verdict},
     unreadable,
 };
-use crate::{failure::Failure, output::printable};
+use crate::{
+    failure::Failure,
+    output::{counted, printable},
+};
 
 /// What was found so far in a segment.
 #[derive(Default)]

@@ -1,9 +1,9 @@
-//! Text files of a data directory: offset checkpoints, leader epochs, and files of key and value.
+//! Text files of a data directory: offset checkpoints, leader epochs, files of key and value, and JSON.
 
 use serde_json::{Value, json};
 
-use super::report::{Report, Verdict, counted};
-use crate::failure::Failure;
+use super::report::{Report, Verdict};
+use crate::{failure::Failure, output::counted};
 
 /// Lines of `topic partition offset`, after a version and a count.
 pub(super) fn dump_offsets(text: &str, report: &mut Report<'_>) -> Result<Verdict, Failure> {
@@ -82,4 +82,16 @@ pub(super) fn dump_pairs(
         true => Ok(Verdict::Sound(counted(keys.len() as u64, "setting", "settings"))),
         false => Ok(Verdict::damaged(1, format!("{needed} is missing"))),
     }
+}
+
+/// One JSON object.
+pub(super) fn dump_object(text: &str, report: &mut Report<'_>) -> Result<Verdict, Failure> {
+    let object: serde_json::Map<String, Value> = match serde_json::from_str(text) {
+        Ok(object) => object,
+        Err(error) => return Ok(Verdict::damaged(error.line() as u64, error.to_string())),
+    };
+    for (key, value) in &object {
+        report.row("setting", &[("key", json!(key)), ("value", value.clone())])?;
+    }
+    Ok(Verdict::Sound(counted(object.len() as u64, "setting", "settings")))
 }

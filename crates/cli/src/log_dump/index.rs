@@ -9,10 +9,10 @@ use super::{
     base_offset,
     batches::{Next, Segment},
     bytes,
-    report::{Report, Verdict, counted},
+    report::{Report, Verdict},
     unreadable,
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, output::counted};
 
 const OFFSET_ENTRY: usize = 8;
 const TIME_ENTRY: usize = 12;

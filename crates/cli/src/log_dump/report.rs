@@ -82,11 +82,6 @@ impl<'a> Report<'a> {
     }
 }
 
-/// A count with its noun.
-pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
 /// Texts that need no quotes to be told from what follows.
 fn is_plain(text: &str) -> bool {
     !text.is_empty() && !text.contains([' ', '"', '=']) && !text.contains(char::is_control)

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::{
     bytes,
-    report::{Report, Verdict, counted},
+    report::{Report, Verdict},
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, output::counted};
 
 const HEADER: usize = 10;
 const CHECKED_FROM: usize = 6;

@@ -213,6 +213,8 @@ fn text_files_are_checked() {
     check("leader-epoch-checkpoint", "0\n2\n3 0\n1 10\n", Err((4, "out of order")));
     check("partition.metadata", "version: 0\ntopic_id: abc\n", Ok("2 settings"));
     check("partition.metadata", "version: 0\n", Err((1, "topic_id is missing")));
+    check("quorum-state", "{\"leaderId\":1,\"data_version\":1}", Ok("2 settings"));
+    check(".kafka_cleanshutdown", "{\n\"version\":", Err((2, "EOF")));
     check("meta.properties", "#\nversion=1\ncluster.id=x\n", Ok("2 settings"));
 }
 

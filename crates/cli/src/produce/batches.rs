@@ -20,6 +20,7 @@ use crate::{
     cluster::{Cluster, Topic},
     failure::Failure,
     kafka_error,
+    output::counted,
 };
 
 /// Version from which Produce names topics by id.
@@ -121,7 +122,11 @@ impl<'a> Batches<'a> {
                 Ok(())
             }
             Err(failure) => {
-                eprintln!("{records} records for {}/{partition} were not acknowledged", self.topic.name);
+                eprintln!(
+                    "not acknowledged: {} for {}/{partition}",
+                    counted(records, "record", "records"),
+                    self.topic.name
+                );
                 Err(failure)
             }
         }
