@@ -176,8 +176,10 @@ impl Seat {
                 }
             }
         }
-        self.deadline_ms.store(state.coordinator.deadline().unwrap_or(i64::MAX), Ordering::Release);
-        self.alarm.notify_one();
+        let deadline_ms = state.coordinator.deadline().unwrap_or(i64::MAX);
+        if deadline_ms < self.deadline_ms.swap(deadline_ms, Ordering::AcqRel) {
+            self.alarm.notify_one();
+        }
     }
 
     /// Appends records; the result at once, or none if it will be stepped when it is known.

@@ -73,6 +73,7 @@ fn start(context: &Context, envelope: &Envelope, key: (&StrBytes, Uuid), data: P
     };
     match check(context, envelope, &partition, data.records) {
         Ok(append) => {
+            context.broker().stats().produced(append.records.len() as u64);
             let submitted = partition.append(append, now_ms());
             Started::Submitted(partition, submitted)
         }

@@ -51,6 +51,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         response.error_code = ErrorCode::FetchSessionIdNotFound.code();
     }
     let header = &context.header;
+    context.broker().stats().fetched(bytes_of(&response));
     let gather = response.encode(header.correlation_id, header.version)?;
     let pieces = gather.into_parts().into_iter().map(|part| match part {
         Part::Bytes(bytes) => Piece::Bytes(bytes),
@@ -73,6 +74,12 @@ async fn fetch(context: &Context, request: FetchRequest) -> Vec<FetchedTopic<Rec
         partitions: fetched.by_ref().take(topic.partitions.len()).collect(),
     });
     topics.collect()
+}
+
+/// Record bytes in a response.
+fn bytes_of(response: &FetchResponse<Records>) -> u64 {
+    let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
+    partitions.filter_map(|partition| partition.records.as_ref()).map(HoleLen::len).sum()
 }
 
 /// Sleeps until a change of one of the partitions, looks, and so on until it is enough or time is up.

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use bytes::BytesMut;
 use levada_io::{Piece, Transfer, TransferError, Turn};
-use levada_wire::RequestHeader;
 use levada_wire::frame::{FrameBuffer, FrameError};
+use levada_wire::{ApiKey, RequestHeader};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -93,9 +93,23 @@ impl Connection {
     async fn answer(&mut self, mut frame: BytesMut) -> Result<(), Ended> {
         let header = RequestHeader::decode(&mut frame).map_err(Refusal::from)?;
         let context = Context { shard: self.shard.clone(), header, peer: self.peer, local: self.local };
-        match api::answer(&context, frame).await? {
+        let waits = matches!(context.header.api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
+        let reply = tokio::select! {
+            biased;
+            reply = api::answer(&context, frame) => reply?,
+            () = self.gone(), if waits => return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
+        };
+        match reply {
             Reply::Send(pieces) => self.send(pieces).await,
             Reply::Silent => Ok(()),
+        }
+    }
+
+    /// Completes when the client has hung up, so that a request that may wait for long does not outlive
+    /// it. A client that has more requests under way is not watched: its next read will tell.
+    async fn gone(&self) {
+        if self.stream.peek(&mut [0]).await.is_ok_and(|received| received > 0) {
+            std::future::pending().await
         }
     }
 
