@@ -3,7 +3,6 @@
 mod kafka;
 mod levada;
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -198,10 +197,7 @@ impl Node {
         if self.plan.wrapper.is_empty() {
             return child;
         }
-        let children = format!("/proc/{child}/task/{child}/children");
-        await_some("the wrapped broker", START_LIMIT, || {
-            fs::read_to_string(&children).ok()?.split_whitespace().next()?.parse().ok()
-        })
+        await_some("the wrapped broker", START_LIMIT, || process::first_child(child))
     }
 
     /// What the broker has written to stderr since its start.
@@ -246,6 +242,7 @@ impl Node {
             {
                 return start.elapsed();
             }
+            self.assert_running("start");
             assert!(start.elapsed() < START_LIMIT, "no answer: {}", self.talk());
             std::thread::sleep(Duration::from_micros(500));
         }
@@ -263,9 +260,10 @@ impl Drop for Node {
         if std::thread::panicking() && self.running.is_some() {
             eprintln!("---- the broker said:\n{}----", self.talk());
         }
-        if self.running.is_some() {
-            // A wrapper would leave the broker behind.
-            process::signal(self.pid(), Signal::KILL);
+        // Killing a wrapper would leave the broker behind.
+        if let Some(pid) = self.running.as_ref().and_then(|running| process::first_child(running.child.id()))
+        {
+            process::signal_if_there(pid, Signal::KILL);
         }
     }
 }

@@ -6,8 +6,19 @@ use rustix::process::{Pid, Signal};
 
 /// Sends a signal to a process that the caller has started and not yet waited for.
 pub fn signal(pid: u32, signal: Signal) {
+    assert!(signal_if_there(pid, signal), "process {pid} is not there");
+}
+
+/// Sends a signal to a process that may have ended; whether it had not.
+pub fn signal_if_there(pid: u32, signal: Signal) -> bool {
     let pid = Pid::from_raw(pid.cast_signed()).expect("a child has a pid");
-    rustix::process::kill_process(pid, signal).expect("the process is ours");
+    rustix::process::kill_process(pid, signal).is_ok()
+}
+
+/// The process that this one has started first, of those that still run.
+pub fn first_child(pid: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
 }
 
 /// Memory in use, in bytes.
