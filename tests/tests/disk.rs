@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use levada_tests::corpus::{Corpus, Nulls};
-use levada_tests::node::Kind;
 use levada_tests::{Node, Tool};
 
 /// Words by which the tool complains while it exits well.
@@ -117,8 +116,8 @@ fn kafkas_dump_tool_reads_everything() {
     for record in ["\"type\":\"TOPIC_RECORD\"", "\"type\":\"PARTITION_RECORD\"", "\"name\":\"dumped\""] {
         assert!(metadata.contains(record), "{record} is missing:\n{metadata}");
     }
-    if node.kind() == Kind::Levada {
-        dump(&files(&data, &["__cluster_metadata"], "index"), &["--index-sanity-check"]);
-        dump(&files(&data, &["__cluster_metadata"], "timeindex"), &["--index-sanity-check"]);
+    let snapshots = files(&data, &["__cluster_metadata"], "checkpoint");
+    if !snapshots.is_empty() {
+        dump(&snapshots, &["--cluster-metadata-decoder"]);
     }
 }

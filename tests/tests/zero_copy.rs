@@ -21,6 +21,12 @@ fn moved<'a>(calls: &'a [Call], name: &'static str) -> impl Iterator<Item = &'a 
     calls.iter().filter(move |call| call.name == name)
 }
 
+/// Calls that read from a log into user memory.
+fn lifted(calls: &[Call]) -> impl Iterator<Item = &Call> {
+    let reads = ["read", "readv", "pread64", "preadv", "preadv2"];
+    calls.iter().filter(move |call| reads.contains(&call.name.as_str()) && call.touches(".log"))
+}
+
 #[test]
 fn record_bytes_never_enter_user_memory() {
     let mut node = Node::new();
@@ -43,24 +49,27 @@ fn record_bytes_never_enter_user_memory() {
     let counters = ["splice", "sendfile", "read_write"].map(|path| (path, counted(&node, path)));
     node.stop();
 
-    let calls = trace::read(&record);
+    let mut calls = trace::read(&record);
+    // Before the first record moves, the broker tries on files of its own what this machine can do.
+    let first =
+        calls.iter().position(|call| ["splice", "sendfile"].contains(&&*call.name) && call.touches(".log"));
+    let probing = calls.drain(..first.expect("records left by splice or sendfile")).collect::<Vec<_>>();
+    let read_at_start = trace::bytes(lifted(&probing));
     let total = (RECORDS * SIZE) as u64;
     let spliced = trace::bytes(moved(&calls, "splice").filter(|call| call.is_socket(2)));
     let sent_file = trace::bytes(moved(&calls, "sendfile").filter(|call| call.is_socket(0)));
-    let reads = ["read", "readv", "pread64", "preadv", "preadv2"];
-    let lifted = |call: &&Call| reads.contains(&call.name.as_str()) && call.touches(".log");
-    let read_from_log = trace::bytes(calls.iter().filter(lifted));
+    let read_from_log = trace::bytes(lifted(&calls));
     let mapped = calls.iter().filter(|call| call.name == "mmap" && call.touches(".log")).count();
     println!(
         "{total} bytes of values: splice {spliced}, sendfile {sent_file}, read from logs {read_from_log}"
     );
-    println!("counted: {counters:?}");
+    println!("counted: {counters:?}; read from logs while it started: {read_at_start}");
 
     assert!(spliced + sent_file >= total, "moved without lifting: {spliced} + {sent_file} of {total}");
     // Searching the log reads a window of headers for each fetch, which is no record data to send.
     assert!(read_from_log < total / 50, "{read_from_log} bytes of the log were read into user memory");
     assert_eq!(mapped, 0, "a log was mapped into user memory");
-    let by_counters = counters[0].1 + counters[1].1;
-    let by_kernel = (spliced + sent_file) as f64;
-    assert!((by_counters - by_kernel).abs() < by_kernel * 0.001, "counted {by_counters}, kernel {by_kernel}");
+    assert!(read_at_start < total / 50, "{read_at_start} bytes of the log were read on the way up");
+    assert_eq!(counters[0].1, spliced as f64, "bytes counted for splice");
+    assert_eq!(counters[1].1, sent_file as f64, "bytes counted for sendfile");
 }
