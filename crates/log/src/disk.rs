@@ -7,6 +7,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -30,6 +31,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize>;
     /// Writes all parts one after the other from `position` on. After an error any prefix may have been written.
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], position: u64) -> io::Result<()>;
+    /// Writes the first `len` bytes of a file to the beginning of another.
+    fn copy(&self, from: &File, from_path: &Path, into: (&File, &Path), len: u64) -> io::Result<()>;
     /// Makes the file `len` bytes long; a longer one is sparse.
     fn truncate(&self, file: &File, path: &Path, len: u64) -> io::Result<()>;
     /// Reserves blocks for a range, growing the file if need be.
@@ -107,6 +110,22 @@ impl Disk for RealDisk {
         Ok(())
     }
 
+    fn copy(&self, from: &File, _from_path: &Path, into: (&File, &Path), len: u64) -> io::Result<()> {
+        let (mut read, mut written) = (0, 0);
+        while written < len {
+            let rest = usize::try_from(len - written).unwrap_or(usize::MAX);
+            match rustix::fs::copy_file_range(from, Some(&mut read), into.0, Some(&mut written), rest) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => {
+                    return copy_by_hand(from, into.0, written..len);
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
     fn truncate(&self, file: &File, _path: &Path, len: u64) -> io::Result<()> {
         file.set_len(len)
     }
@@ -137,6 +156,19 @@ impl Disk for RealDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         fs::create_dir_all(path)
     }
+}
+
+/// For file systems whose files the kernel does not copy.
+fn copy_by_hand(from: &File, into: &File, range: Range<u64>) -> io::Result<()> {
+    let mut chunk = vec![0; 256 * 1024];
+    let mut at = range.start;
+    while at < range.end {
+        let count = chunk.len().min(usize::try_from(range.end - at).unwrap_or(usize::MAX));
+        from.read_exact_at(&mut chunk[..count], at)?;
+        into.write_all_at(&chunk[..count], at)?;
+        at += count as u64;
+    }
+    Ok(())
 }
 
 /// Makes blocks real where the file system cannot reserve them: writes every page back as it is.

@@ -57,6 +57,19 @@ impl LogError {
     }
 }
 
+/// For the writer, which reads its own log: bytes that are no batch are damage.
+impl From<ReadError> for LogError {
+    fn from(error: ReadError) -> LogError {
+        match error {
+            ReadError::Storage(error) => error,
+            ReadError::Corrupt { ref path, .. } => LogError::corrupt(&path.clone(), error.to_string()),
+            ReadError::OutOfRange { offset, log_start, log_end } => {
+                LogError::OutOfRange { offset, log_start, log_end }
+            }
+        }
+    }
+}
+
 /// Why a read returned nothing.
 #[derive(Clone, Debug, Error)]
 pub enum ReadError {

@@ -12,6 +12,7 @@ mod index;
 mod partition;
 mod producers;
 mod recover;
+mod retention;
 mod segment;
 mod writer;
 
@@ -20,4 +21,4 @@ pub use error::{AppendError, LogError, ReadError};
 pub use partition::{Partition, Slice, TimestampOffset};
 pub use producers::Source;
 pub use recover::{Cut, OpenReport};
-pub use writer::{Append, Appended, OpenOptions, Writer};
+pub use writer::{Append, Appended, Discarded, OpenOptions, Writer};

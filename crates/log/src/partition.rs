@@ -260,11 +260,11 @@ impl Partition {
         Ok(aligned)
     }
 
-    /// A segment that was deleted under the reader's feet means an offset below the log's start.
+    /// A segment that was removed under the reader's feet means an offset that has left the log.
     fn explain(&self, error: ReadError, offset: i64) -> ReadError {
         let (log_start, log_end) = (self.log_start(), self.log_end());
         match error {
-            ReadError::Storage(_) if offset < log_start => {
+            ReadError::Storage(_) if offset < log_start || offset >= log_end => {
                 ReadError::OutOfRange { offset, log_start, log_end }
             }
             ReadError::Corrupt { path, position, .. } => ReadError::Corrupt { path, position, offset },
@@ -288,6 +288,20 @@ impl Partition {
     pub(crate) fn publish_marks(&self, high_watermark: i64, last_stable: i64) {
         self.marks.high_watermark.store(high_watermark, Ordering::Release);
         self.marks.last_stable.store(last_stable, Ordering::Release);
+    }
+
+    /// Lets the log end earlier: no mark lies behind `end` afterwards.
+    pub(crate) fn lower_marks(&self, end: i64) {
+        let marks = &self.marks;
+        for mark in [
+            &marks.log_start,
+            &marks.last_stable,
+            &marks.high_watermark,
+            &marks.log_end,
+            &marks.recovery_point,
+        ] {
+            mark.fetch_min(end, Ordering::AcqRel);
+        }
     }
 
     pub(crate) fn publish_log_start(&self, offset: i64) {

@@ -123,11 +123,6 @@ impl Producers {
         self.open.first_key_value().map(|(offset, _)| *offset)
     }
 
-    #[cfg(test)]
-    pub(crate) fn producer(&self, id: i64) -> Option<&Producer> {
-        self.known.get(&id)
-    }
-
     /// Judges a batch that carries a producer id. `version` is that of the transaction protocol.
     pub(crate) fn check(
         &self,

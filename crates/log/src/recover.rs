@@ -96,6 +96,16 @@ pub(crate) fn open(options: &OpenOptions, now_ms: i64) -> Result<Opened, LogErro
     Ok(Opened { segments, epochs, producers, report, log_start, log_end, snapshot_at, created })
 }
 
+/// The producers of a log that has just been cut to end at `log_end`, and the offset of the snapshot they came from.
+pub(crate) fn producers_at(
+    options: &OpenOptions,
+    segments: &[Arc<Segment>],
+    log_end: i64,
+    now_ms: i64,
+) -> Result<(Producers, i64), LogError> {
+    tail::producers(options, &list(options)?.snapshots, (segments, log_end), now_ms)
+}
+
 fn load(options: &OpenOptions, listing: &Listing) -> Result<Vec<Arc<Segment>>, LogError> {
     let (disk, dir) = (&*options.disk, &*options.dir);
     if listing.bases.is_empty() {

@@ -112,6 +112,14 @@ impl Segment {
         Ok(self.file.get_or_init(|| Arc::new(file)))
     }
 
+    /// Opens and maps everything that is opened on demand, before its name goes to another file.
+    pub(crate) fn hold(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        self.file(disk)?;
+        self.offsets.entries().view(disk)?;
+        self.times.entries().view(disk)?;
+        Ok(())
+    }
+
     /// The largest timestamp, -1 if there is none. The first call may read the end of the time index.
     pub(crate) fn max_timestamp(&self, disk: &dyn Disk) -> Result<i64, LogError> {
         let known = self.max_timestamp.load(Ordering::Acquire);

@@ -13,10 +13,11 @@ use crate::{LogConfig, LogError};
 
 mod active;
 mod append;
-
+mod cut;
 mod roll;
 
 pub use append::{Append, Appended};
+pub use cut::Discarded;
 
 use active::Active;
 pub(crate) use active::Progress;
@@ -65,6 +66,8 @@ pub struct Writer {
     producers: Producers,
     // The offset of the last producer snapshot on disk, -1 if there is none.
     snapshot_at: i64,
+    // What a checkpoint may still say of the recovery point after a truncation, -1 without one.
+    stale_recovery_point: i64,
     active: Active,
 }
 
@@ -82,7 +85,7 @@ impl Writer {
         let start = Start {
             log_start,
             log_end,
-            last_stable: producers.first_unstable().unwrap_or(log_end),
+            last_stable: producers.first_unstable().unwrap_or(log_end).max(log_start),
             recovery_point: if options.clean { log_end } else { options.recovery_point.min(log_end) },
             index_interval_bytes: options.config.index_interval_bytes,
         };
@@ -92,7 +95,17 @@ impl Writer {
         if opened.created || !report.is_clean() {
             partition.note_new_name();
         }
-        let mut writer = Writer { partition, disk, config, leader_epoch, producers, snapshot_at, active };
+        let stale_recovery_point = -1;
+        let mut writer = Writer {
+            partition,
+            disk,
+            config,
+            leader_epoch,
+            producers,
+            snapshot_at,
+            stale_recovery_point,
+            active,
+        };
         writer.set_leader_epoch(leader_epoch)?;
         Ok((writer, report))
     }

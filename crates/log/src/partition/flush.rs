@@ -1,21 +1,25 @@
 //! Making the log durable, beside the appends: segments that are no longer written to, or everything.
 
+use std::io;
 use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
 
 use crate::LogError;
 use crate::disk::At;
 use crate::epochs::Epochs;
 use crate::partition::Partition;
+use crate::segment::Segment;
 
 impl Partition {
     /// Makes everything below the log's end durable and moves the recovery point there, which is returned. Appends go on
     /// meanwhile. Blocks.
     ///
     /// # Errors
-    /// A failing disk: what the kernel could not write it may have dropped, so the partition goes offline and stays so until
-    /// it is opened again.
+    /// A failing disk: what the kernel could not write it may have dropped, and asking again would claim that it had not, so the
+    /// partition goes offline and stays so until it is opened again.
     pub fn flush(&self) -> Result<i64, LogError> {
-        self.flush_to(self.log_end())
+        self.flush_to(Partition::log_end)
     }
 
     /// As [`Partition::flush`], for segments that are no longer written to only. Costs nothing if there is no new one.
@@ -23,14 +27,17 @@ impl Partition {
     /// # Errors
     /// As [`Partition::flush`].
     pub fn flush_sealed(&self) -> Result<i64, LogError> {
-        let sealed_end = self.segments.load().last().map_or(0, |active| active.base());
-        self.flush_to(sealed_end)
+        self.flush_to(|partition| partition.segments.load().last().map_or(0, |active| active.base()))
     }
 
-    fn flush_to(&self, end: i64) -> Result<i64, LogError> {
+    fn flush_to(&self, end: impl FnOnce(&Partition) -> i64) -> Result<i64, LogError> {
         let _flushing = self.flushing.lock();
+        if self.is_offline() {
+            return Err(LogError::Offline { dir: self.dir.clone() });
+        }
+        // In this order: every file with something below `end` got its name, and had that noted, before.
+        let (done, end) = (self.recovery_point(), end(self));
         let names = self.unsynced_names.swap(false, Ordering::AcqRel);
-        let done = self.recovery_point();
         if end <= done && !names {
             return Ok(done);
         }
@@ -46,12 +53,16 @@ impl Partition {
         let segments = self.segments.load_full();
         for (at, segment) in segments.iter().enumerate() {
             let next = segments.get(at + 1).map_or(i64::MAX, |next| next.base());
-            if next <= done || segment.base() >= end {
+            // A segment that was sealed where the recovery point lies got its last index entries after that point was reached.
+            if next < done || next == done && !names || segment.base() >= end.max(done) {
                 continue;
             }
-            self.disk.sync(segment.file(&*self.disk)?, segment.path()).at("sync", segment.path())?;
-            segment.offsets.entries().sync(&*self.disk)?;
-            segment.times.entries().sync(&*self.disk)?;
+            match self.sync_segment(segment) {
+                // Retention was faster.
+                Err(LogError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound && next <= self.log_start() => {}
+                other => other?,
+            }
         }
         if names {
             Epochs::sync(&*self.disk, self.dir())?;
@@ -60,8 +71,20 @@ impl Partition {
         Ok(())
     }
 
+    fn sync_segment(&self, segment: &Segment) -> Result<(), LogError> {
+        let disk = &*self.disk;
+        disk.sync(segment.file(disk)?, segment.path()).at("sync", segment.path())?;
+        segment.offsets.entries().sync(disk)?;
+        segment.times.entries().sync(disk)
+    }
+
     /// A file was created or renamed: the next flush syncs the directory as well.
     pub(crate) fn note_new_name(&self) {
         self.unsynced_names.store(true, Ordering::Release);
+    }
+
+    /// Keeps everyone from syncing while the log's end moves back.
+    pub(crate) fn hold_flushes(&self) -> MutexGuard<'_, ()> {
+        self.flushing.lock()
     }
 }

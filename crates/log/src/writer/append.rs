@@ -228,8 +228,9 @@ impl Writer {
 
     /// Shows everything there is: the broker is the only replica.
     pub(super) fn publish_marks(&self) {
-        let end = self.partition.log_end();
-        self.partition.publish_marks(end, self.producers.first_unstable().unwrap_or(end));
+        let (start, end) = (self.partition.log_start(), self.partition.log_end());
+        let last_stable = self.producers.first_unstable().map_or(end, |first| first.max(start));
+        self.partition.publish_marks(end, last_stable);
     }
 
     fn write(&self, group: &[Append], pending: &Pending) -> Result<(), LogError> {

@@ -52,6 +52,10 @@ impl Writer {
         if let Err(error) = rest.and_then(|()| self.snapshot(base)) {
             tracing::warn!(%error, "a sealed segment is left untidy");
         }
+        if base <= self.stale_recovery_point {
+            // After a crash the old checkpoint would have this segment trusted.
+            self.partition.flush_sealed()?;
+        }
         Ok(())
     }
 

@@ -1,0 +1,59 @@
+//! Which segments are too old or too many: Kafka's rules for `retention.ms`, `retention.bytes` and a moved log start, as a decision
+//! without a clock or a disk.
+
+use crate::LogConfig;
+
+#[cfg(test)]
+mod tests;
+
+/// What the decision needs to know of one segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Aged {
+    /// The base of the next segment; the log's end for the last one.
+    pub(crate) end: i64,
+    pub(crate) size_bytes: u64,
+    /// The largest timestamp in it, or when it was last written if its batches carry none.
+    pub(crate) newest_ms: i64,
+}
+
+/// The marks and the time that the decision is made at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    pub(crate) log_start: i64,
+    pub(crate) high_watermark: i64,
+    pub(crate) now_ms: i64,
+}
+
+/// How many of the oldest segments go. All of them may: then a new one is rolled first. An empty last segment stays, and so does
+/// everything that reaches beyond the high watermark.
+pub(crate) fn expired(segments: &[Aged], config: &LogConfig, at: At) -> usize {
+    let removable = segments
+        .iter()
+        .enumerate()
+        .take_while(|(index, segment)| {
+            let empty_last = index + 1 == segments.len() && segment.size_bytes == 0;
+            segment.end <= at.high_watermark && !empty_last
+        })
+        .count();
+    let removable = &segments[..removable];
+    // The last segment holds the log's end: a moved start alone does not take it.
+    let sealed = &removable[..removable.len().min(segments.len().saturating_sub(1))];
+    let mut gone = sealed.iter().take_while(|segment| segment.end <= at.log_start).count();
+    if let Ok(limit) = u64::try_from(config.retention_bytes) {
+        let total: u64 = segments[gone..].iter().map(|segment| segment.size_bytes).sum();
+        let mut excess = total.saturating_sub(limit);
+        while let Some(segment) = removable.get(gone).filter(|segment| segment.size_bytes <= excess) {
+            // An empty segment in front takes nothing off, and must not go on the account of nothing.
+            if excess == 0 {
+                break;
+            }
+            excess -= segment.size_bytes;
+            gone += 1;
+        }
+    }
+    if config.retention_ms >= 0 {
+        let old = |segment: &&Aged| at.now_ms.saturating_sub(segment.newest_ms) > config.retention_ms;
+        gone += removable[gone..].iter().take_while(old).count();
+    }
+    gone
+}

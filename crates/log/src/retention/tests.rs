@@ -1,0 +1,63 @@
+//! Retention, table by table.
+
+use super::{Aged, At, expired};
+use crate::LogConfig;
+
+/// Segments as (end, size, newest); limits as (bytes, ms); marks as (log start, high watermark); now is 1 000.
+fn check(segments: &[(i64, u64, i64)], limits: (i64, i64), marks: (i64, i64), gone: usize) {
+    let aged: Vec<Aged> = segments
+        .iter()
+        .map(|(end, size_bytes, newest_ms)| Aged {
+            end: *end,
+            size_bytes: *size_bytes,
+            newest_ms: *newest_ms,
+        })
+        .collect();
+    let config = LogConfig { retention_bytes: limits.0, retention_ms: limits.1, ..LogConfig::default() };
+    let at = At { log_start: marks.0, high_watermark: marks.1, now_ms: 1_000 };
+    assert_eq!(expired(&aged, &config, at), gone, "{segments:?} {limits:?} {marks:?}");
+}
+
+#[test]
+fn nothing_goes_without_a_reason() {
+    check(&[], (0, 0), (0, 0), 0);
+    check(&[(10, 100, 5), (20, 100, 6)], (-1, -1), (0, 20), 0);
+    check(&[(0, 0, 5)], (0, 0), (0, 0), 0);
+}
+
+#[test]
+fn old_segments_go_up_to_the_first_that_is_young() {
+    let segments = [(10, 100, 100), (20, 100, 900), (30, 100, 200)];
+    check(&segments, (-1, 800), (0, 30), 1);
+    check(&segments, (-1, 899), (0, 30), 1);
+    check(&segments, (-1, 900), (0, 30), 0);
+    check(&segments, (-1, 50), (0, 30), 3);
+    check(&segments, (-1, 50), (0, 29), 2);
+    check(&[(10, 100, 100), (10, 0, 100)], (-1, 0), (0, 10), 1);
+    // A timestamp of the future keeps its segment, and those behind it.
+    check(&[(10, 100, 5_000), (20, 100, 1)], (-1, 0), (0, 20), 0);
+}
+
+#[test]
+fn large_logs_shrink_by_whole_segments_and_not_below_the_limit() {
+    let segments = [(10, 100, 900), (20, 100, 900), (30, 50, 900)];
+    check(&segments, (250, -1), (0, 30), 0);
+    check(&segments, (151, -1), (0, 30), 0);
+    check(&segments, (150, -1), (0, 30), 1);
+    check(&segments, (50, -1), (0, 30), 2);
+    check(&segments, (0, -1), (0, 30), 3);
+    check(&segments, (0, -1), (0, 15), 1);
+    check(&[(0, 0, 900), (10, 100, 900)], (100, -1), (0, 10), 0);
+}
+
+#[test]
+fn segments_below_the_log_start_go_but_never_the_last() {
+    let segments = [(10, 100, 900), (20, 100, 900), (30, 50, 900)];
+    check(&segments, (-1, -1), (9, 30), 0);
+    check(&segments, (-1, -1), (10, 30), 1);
+    check(&segments, (-1, -1), (30, 30), 2);
+    // What the start took counts no more against the size.
+    check(&segments, (150, -1), (10, 30), 1);
+    check(&segments, (149, -1), (10, 30), 1);
+    check(&segments, (50, -1), (10, 30), 2);
+}

@@ -1,0 +1,253 @@
+//! Taking away from a log: its end by truncation, its beginning by moving the log's start or by retention.
+//!
+//! Ranges that readers hold keep their bytes, whatever happens here. Segments that go are unlinked: open files live on. A segment that
+//! loses its tail is not cut in place, where bytes under way to a socket would change; its head is copied into a new file that takes
+//! over the name.
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use super::Writer;
+use super::active::Active;
+use crate::batch::NO_TIMESTAMP;
+use crate::disk::{At, Disk, remove_if_there};
+use crate::epochs::Epochs;
+use crate::index::{OffsetIndex, TimeEntry, TimeIndex};
+use crate::recover;
+use crate::retention::{self, Aged};
+use crate::segment::{SWEEP, Segment};
+use crate::{LogError, OpenOptions};
+
+/// Segments that are out of the log, whose files are still there: removing large files takes time, and needs no writer.
+///
+/// Dropped without [`Discarded::remove`], or after a crash, the files come back with the next opening, below the log's start.
+#[derive(Debug)]
+#[must_use = "the files stay until they are removed"]
+pub struct Discarded {
+    disk: Arc<dyn Disk>,
+    segments: Vec<Arc<Segment>>,
+}
+
+impl Discarded {
+    /// How many segments went.
+    pub fn count(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Their bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.size()).sum()
+    }
+
+    /// Removes the files, the oldest first. Blocks.
+    ///
+    /// # Errors
+    /// A failing disk; what is left comes back with the next opening.
+    pub fn remove(self) -> Result<(), LogError> {
+        self.segments.iter().try_for_each(|segment| segment.remove(&*self.disk))
+    }
+}
+
+/// Where a truncation cuts.
+struct CutPoint {
+    /// The segment that becomes the last one.
+    at: usize,
+    position: u64,
+    end: i64,
+}
+
+impl Writer {
+    /// Cuts the log so that it ends at `offset`, or before the batch that reaches over it; returns the end. At or behind the end it
+    /// does nothing. Epochs, producers, indexes and the recovery point follow. Blocks; copies the head of one segment.
+    ///
+    /// # Errors
+    /// An offset before the log's start, or a failing disk: then the partition is offline.
+    pub fn truncate(&mut self, offset: i64, now_ms: i64) -> Result<i64, LogError> {
+        self.refuse_offline()?;
+        let partition = self.partition.clone();
+        let _held = partition.hold_flushes();
+        let (log_start, log_end) = (partition.log_start(), partition.log_end());
+        if offset < log_start {
+            return Err(LogError::OutOfRange { offset, log_start, log_end });
+        }
+        if offset >= log_end {
+            return Ok(log_end);
+        }
+        let cut = self.cut_point(offset)?;
+        let done = self.cut(&cut, now_ms);
+        if done.is_err() {
+            partition.go_offline();
+        }
+        done.map(|()| cut.end)
+    }
+
+    /// Moves the log's start up to `offset`, and takes out segments that lie wholly below. At or before the start it only does the
+    /// latter.
+    ///
+    /// # Errors
+    /// An offset beyond the high watermark, or a failing disk.
+    pub fn advance_log_start(&mut self, offset: i64) -> Result<Discarded, LogError> {
+        self.refuse_offline()?;
+        let (log_start, log_end) = (self.partition.log_start(), self.partition.high_watermark());
+        if offset > log_end {
+            return Err(LogError::OutOfRange { offset, log_start, log_end });
+        }
+        if offset > log_start {
+            let mut epochs = Epochs::clone(&self.partition.epochs.load());
+            if epochs.truncate_start(offset) {
+                self.store_epochs(epochs)?;
+            }
+            self.partition.publish_log_start(offset);
+            self.publish_marks();
+        }
+        let log_start = offset.max(log_start);
+        let mut segments = Vec::clone(&self.partition.segments.load());
+        let below = segments.windows(2).take_while(|pair| pair[1].base() <= log_start).count();
+        let gone: Vec<Arc<Segment>> = segments.drain(..below).collect();
+        if !gone.is_empty() {
+            self.partition.segments.store(Arc::new(segments));
+        }
+        Ok(Discarded { disk: self.disk.clone(), segments: gone })
+    }
+
+    /// Takes out the segments that `retention.ms` and `retention.bytes` let go, and moves the log's start behind them. Rolls first if
+    /// the last one is among them.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn delete_old_segments(&mut self, now_ms: i64) -> Result<Discarded, LogError> {
+        self.refuse_offline()?;
+        let segments = self.partition.segments.load_full();
+        let mut aged = Vec::with_capacity(segments.len());
+        for (at, segment) in segments.iter().enumerate() {
+            let end = segments.get(at + 1).map_or(self.partition.log_end(), |next| next.base());
+            aged.push(Aged { end, size_bytes: segment.size(), newest_ms: self.newest_ms(segment)? });
+        }
+        let (log_start, high_watermark) = (self.partition.log_start(), self.partition.high_watermark());
+        let at = retention::At { log_start, high_watermark, now_ms };
+        let gone = retention::expired(&aged, &self.config, at);
+        if gone == segments.len() {
+            self.roll(now_ms)?;
+        }
+        let end = gone.checked_sub(1).map_or(log_start, |last| aged[last].end);
+        self.advance_log_start(end)
+    }
+
+    fn newest_ms(&self, segment: &Segment) -> Result<i64, LogError> {
+        let newest = segment.max_timestamp(&*self.disk)?;
+        if newest != NO_TIMESTAMP || segment.size() == 0 {
+            return Ok(newest);
+        }
+        let file = segment.file(&*self.disk)?;
+        let written = file.metadata().and_then(|data| data.modified()).at("look at", segment.path())?;
+        let age = written.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn cut_point(&self, offset: i64) -> Result<CutPoint, LogError> {
+        let segments = self.partition.segments.load();
+        let at = segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1);
+        let (segment, interval) = (&segments[at], self.config.index_interval_bytes);
+        let found = segment.find(&*self.disk, offset, segment.size(), interval)?;
+        Ok(match found {
+            Some(head) => CutPoint { at, position: head.position, end: offset.min(head.base_offset) },
+            None => CutPoint { at, position: segment.size(), end: offset },
+        })
+    }
+
+    /// Does it. In this order, so that a crash in between leaves a log that ends where it did, or earlier: lower marks, later segments from
+    /// the last on, the shortened file, its indexes, epochs, producers.
+    fn cut(&mut self, cut: &CutPoint, now_ms: i64) -> Result<(), LogError> {
+        let (disk, dir) = (&*self.disk, self.partition.dir());
+        let mut segments = Vec::clone(&self.partition.segments.load());
+        for segment in &segments[cut.at..] {
+            // Names are about to mean other files: whoever still reads the old segment must have its own open.
+            segment.hold(disk)?;
+        }
+        self.stale_recovery_point = self.stale_recovery_point.max(self.partition.recovery_point());
+        self.partition.lower_marks(cut.end);
+        let gone = segments.split_off(cut.at + 1);
+        for segment in gone.iter().rev() {
+            segment.remove(disk)?;
+        }
+        if !gone.is_empty() {
+            disk.sync_dir(dir).at("sync", dir)?;
+        }
+        let shortened = cut.position < segments[cut.at].size();
+        if shortened {
+            segments[cut.at] = Arc::new(self.shorten(&segments[cut.at], cut)?);
+        }
+        let last = segments[cut.at].clone();
+        self.partition.segments.store(Arc::new(segments));
+        if shortened || !gone.is_empty() {
+            self.active = Active::resume(last, now_ms);
+        }
+        let mut epochs = Epochs::clone(&self.partition.epochs.load());
+        if epochs.truncate_end(cut.end) | epochs.assign(self.leader_epoch, cut.end) {
+            self.store_epochs(epochs)?;
+        }
+        let options = OpenOptions {
+            config: self.config.clone(),
+            disk: self.disk.clone(),
+            ..OpenOptions::new(self.partition.dir())
+        };
+        let segments = self.partition.segments.load();
+        (self.producers, self.snapshot_at) = recover::producers_at(&options, &segments, cut.end, now_ms)?;
+        self.publish_marks();
+        Ok(())
+    }
+
+    /// A segment of the same name with the bytes before the cut.
+    fn shorten(&self, old: &Segment, cut: &CutPoint) -> Result<Segment, LogError> {
+        let (disk, dir) = (&*self.disk, self.partition.dir());
+        let offsets = old.offsets.below(disk, cut.position)?;
+        let times = old.times.below(disk, old.delta(cut.end))?;
+        let latest = latest(disk, old, times.last(), cut.position)?;
+        let fresh = old.path().with_extension("log.tmp");
+        remove_if_there(disk, &fresh)?;
+        let file = disk.create(&fresh).at("create", &fresh)?;
+        disk.copy(old.file(disk)?, old.path(), (&file, &fresh), cut.position).at("copy", old.path())?;
+        disk.sync(&file, &fresh).at("sync", &fresh)?;
+        // Without indexes the next opening builds them; with those of the longer file it might believe them.
+        for path in [old.offsets.entries().path(), old.times.entries().path()] {
+            remove_if_there(disk, path)?;
+        }
+        disk.rename(&fresh, old.path()).at("rename", &fresh)?;
+        disk.sync_dir(dir).at("sync", dir)?;
+        let segment = Segment::with_new_indexes(disk, dir, old.base(), cut.position)?;
+        let capacity = OffsetIndex::capacity(self.config.segment_index_bytes);
+        for entry in offsets {
+            segment.offsets.append(disk, entry, capacity)?;
+        }
+        let capacity = TimeIndex::capacity(self.config.segment_index_bytes);
+        for entry in times.into_iter().chain(latest) {
+            segment.times.append(disk, entry, capacity)?;
+        }
+        segment.publish_max_timestamp(latest.map_or(NO_TIMESTAMP, |entry| entry.timestamp));
+        self.partition.note_new_name();
+        Ok(segment)
+    }
+}
+
+/// The largest timestamp before `end`: the last index entry's, or one that came later.
+fn latest(
+    disk: &dyn Disk,
+    segment: &Segment,
+    indexed: Option<&TimeEntry>,
+    end: u64,
+) -> Result<Option<TimeEntry>, LogError> {
+    let mut latest = indexed.copied();
+    let start = match indexed {
+        Some(entry) => segment.offsets.lookup(disk, entry.delta)?.position.min(end),
+        None => 0,
+    };
+    let mut scan = segment.scan(disk, start..end, SWEEP)?;
+    while let Some(head) = scan.next()? {
+        let header = scan.header(&head)?;
+        let (timestamp, delta) = (header.max_timestamp(), segment.delta(header.last_offset()));
+        if timestamp > latest.map_or(NO_TIMESTAMP, |entry| entry.timestamp) {
+            latest = Some(TimeEntry { timestamp, delta });
+        }
+    }
+    Ok(latest)
+}
