@@ -10,5 +10,6 @@ mod lane;
 pub mod metadata;
 mod partition;
 pub mod server;
+pub mod txn;
 mod waiters;
 pub mod web;

@@ -1,0 +1,30 @@
+//! The settings a transaction coordinator obeys, as plain numbers.
+
+/// Settings of a transaction coordinator; the defaults are Kafka's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TxnConfig {
+    /// Longest timeout a producer may ask for (`transaction.max.timeout.ms`).
+    pub max_timeout_ms: i32,
+    /// How long a transactional id is remembered that nobody uses (`transactional.id.expiration.ms`).
+    pub id_expiration_ms: i64,
+    /// How often transactions that take too long are looked for
+    /// (`transaction.abort.timed.out.transaction.cleanup.interval.ms`).
+    pub abort_interval_ms: i64,
+    /// How often forgotten transactional ids are looked for
+    /// (`transaction.remove.expired.transaction.cleanup.interval.ms`).
+    pub expiration_interval_ms: i64,
+    /// How long to wait before markers and completions that could not be written are tried again.
+    pub retry_ms: i64,
+}
+
+impl Default for TxnConfig {
+    fn default() -> Self {
+        Self {
+            max_timeout_ms: 900_000,
+            id_expiration_ms: 7 * 24 * 60 * 60 * 1_000,
+            abort_interval_ms: 10_000,
+            expiration_interval_ms: 60 * 60 * 1_000,
+            retry_ms: 100,
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The coordinator of one partition of `__transaction_state`: the transactional ids that hash to it.
+//!
+//! A driver uses it like this: make one with [`Coordinator::new`], replay the partition's records
+//! through [`Coordinator::replay`], step [`Event::Loaded`], and from then on step every request, every
+//! finished append, every set of markers, every producer id and every due [`Coordinator::deadline`].
+//! Until it is loaded it answers requests with COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access:
+//! one task or one lock each.
+//!
+//! A decision counts from the moment its prepare record is in the log: from then on it is carried out,
+//! across restarts, until every partition has its marker.
+
+mod appends;
+mod ends;
+mod inits;
+mod markers;
+mod scans;
+mod view;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+
+use self::appends::Appends;
+use self::markers::Marking;
+use super::alarms::Alarms;
+use super::config::TxnConfig;
+use super::error::TxnError;
+use super::event::{Action, Event, Outcome, Ticket};
+use super::records::{Record, RecordError};
+use super::request::{AddRequest, VerifyRequest};
+use super::transaction::{Transaction, TxnState};
+
+pub use self::view::{Described, ListFilter, Listed, Listing};
+
+/// The transactional ids of one partition of `__transaction_state`.
+#[derive(Debug)]
+pub struct Coordinator {
+    config: TxnConfig,
+    epoch: i32,
+    phase: Phase,
+    entries: BTreeMap<String, Entry>,
+    appends: Appends,
+    marking: Marking,
+    alarms: Alarms,
+    /// Producer ids that were asked for and then not needed.
+    spare_ids: Vec<i64>,
+    /// What waits for a producer id, in the order asked.
+    parked: VecDeque<Parked>,
+    actions: Vec<Action>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Loading,
+    Serving,
+    Unloaded,
+}
+
+/// A transactional id, and what is on its way to become of it.
+#[derive(Debug)]
+struct Entry {
+    current: Transaction,
+    pending: Option<Pending>,
+}
+
+#[derive(Debug)]
+enum Pending {
+    /// Its next state is being written to the log.
+    Transit,
+    /// Its end is being written to the log.
+    Removal,
+    /// Its decision is being carried out; then it becomes this.
+    Completion(Box<Transaction>),
+}
+
+/// Something that goes on once there is a producer id.
+#[derive(Debug)]
+enum Parked {
+    Request(Box<Event>),
+    /// The coordinator itself aborts this id's transaction.
+    Abort(String),
+}
+
+/// What a request has led to.
+enum Decision {
+    /// The answer, at once.
+    Answer(Outcome),
+    /// A new state, to be logged.
+    Transit(Transaction),
+    /// The decision how the transaction ends, to be logged.
+    Prepare(Transaction),
+    /// A producer id has to be found first.
+    NeedProducerId,
+}
+
+impl Coordinator {
+    /// A coordinator that has replayed nothing yet; `epoch` is the leader epoch of its partition.
+    pub fn new(config: TxnConfig, epoch: i32) -> Self {
+        Self {
+            config,
+            epoch,
+            phase: Phase::Loading,
+            entries: BTreeMap::new(),
+            appends: Appends::default(),
+            marking: Marking::default(),
+            alarms: Alarms::default(),
+            spare_ids: Vec::new(),
+            parked: VecDeque::new(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// Takes in one record of the partition's log; only before [`Event::Loaded`].
+    ///
+    /// # Errors
+    /// If the record cannot be read. It has then changed nothing; the driver may report it and go on. A
+    /// record of a kind that this broker has no use for is no error.
+    pub fn replay(&mut self, key: Bytes, value: Option<Bytes>) -> Result<(), RecordError> {
+        match Record::decode(key, value)? {
+            Record::Transaction(transactional_id, Some(value)) => {
+                let entry = Entry { current: Transaction::from(value), pending: None };
+                self.entries.insert(transactional_id, entry);
+            }
+            Record::Transaction(transactional_id, None) => {
+                self.entries.remove(&transactional_id);
+            }
+            Record::Other(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes in what happened at `now_ms` (milliseconds since the epoch, not earlier than before) and
+    /// says what to do about it. Never blocks.
+    pub fn step(&mut self, event: Event, now_ms: i64) -> Vec<Action> {
+        match (self.phase, event) {
+            (Phase::Serving, event) => self.handle(event, now_ms),
+            (Phase::Loading, Event::Loaded) => self.loaded(now_ms),
+            (_, Event::Unload) => self.unload(),
+            (Phase::Loading, event) => self.refuse(&event, TxnError::CoordinatorLoadInProgress),
+            (Phase::Unloaded, event) => self.refuse(&event, TxnError::NotCoordinator),
+        }
+        if self.phase == Phase::Serving {
+            self.alarms(now_ms);
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// When to step [`Event::Tick`] at the latest; none if nothing is to happen by itself.
+    pub fn deadline(&self) -> Option<i64> {
+        self.alarms.next_ms()
+    }
+
+    fn handle(&mut self, event: Event, now_ms: i64) {
+        match event {
+            Event::Persisted(id, result) => self.persisted(id, result, now_ms),
+            Event::MarkersWritten(id, results) => self.markers_written(id, results, now_ms),
+            Event::ProducerId(result) => self.producer_id(result, now_ms),
+            Event::Unload => self.unload(),
+            Event::Loaded | Event::Tick => {}
+            request => self.request(request, now_ms),
+        }
+    }
+
+    fn request(&mut self, event: Event, now_ms: i64) {
+        let decided = match &event {
+            Event::Init(_, request) => self.decide_init(request, now_ms),
+            Event::Add(_, request) => self.decide_add(request, now_ms),
+            Event::Verify(_, request) => self.verify(request),
+            Event::End(_, request) => self.decide_end(request, now_ms),
+            _ => return,
+        };
+        let Some((ticket, transactional_id)) = event.asker() else { return };
+        let asked_to_end = matches!(event, Event::End(..));
+        match decided {
+            Err(error) => self.reply(ticket, Outcome::Refused(error)),
+            Ok(Decision::Answer(outcome)) => self.reply(ticket, outcome),
+            Ok(Decision::Transit(next)) => {
+                let outcome = match event {
+                    Event::Init(..) => Outcome::Init(next.owner()),
+                    _ => Outcome::Add(()),
+                };
+                self.transit(
+                    transactional_id.to_owned(),
+                    next,
+                    appends::Then::Reply(ticket, outcome),
+                    now_ms,
+                );
+            }
+            Ok(Decision::Prepare(next)) => {
+                // Who asked for something else must ask again when the transaction is over.
+                let then =
+                    if asked_to_end { appends::Then::End(ticket) } else { appends::Then::Retry(ticket) };
+                self.transit(transactional_id.to_owned(), next, then, now_ms);
+            }
+            Ok(Decision::NeedProducerId) => self.park(Parked::Request(Box::new(event))),
+        }
+    }
+
+    fn decide_add(&self, request: &AddRequest, now_ms: i64) -> Result<Decision, TxnError> {
+        let entry = self.named(&request.transactional_id)?;
+        // First of all: what is on its way may be just the producer id that the client already uses.
+        if entry.pending.is_some() {
+            return Err(TxnError::ConcurrentTransactions);
+        }
+        let current = &entry.current;
+        current.admit(request.producer_id, request.producer_epoch)?;
+        let covered = request.partitions.iter().all(|partition| current.partitions.contains(partition));
+        if current.state == TxnState::Ongoing && covered {
+            return Ok(Decision::Answer(Outcome::Add(())));
+        }
+        Ok(Decision::Transit(current.with_partitions(&request.partitions, request.protocol, now_ms)))
+    }
+
+    /// What is on its way does not matter: the log of the partition has the last word.
+    fn verify(&self, request: &VerifyRequest) -> Result<Decision, TxnError> {
+        let current = &self.named(&request.transactional_id)?.current;
+        current.admit(request.producer_id, request.producer_epoch)?;
+        let missing = |covered: bool| if covered { None } else { Some(TxnError::TransactionAbortable) };
+        let partitions = request.partitions.iter();
+        let answer = partitions.map(|partition| missing(current.partitions.contains(partition)));
+        Ok(Decision::Answer(Outcome::Verify(answer.collect())))
+    }
+
+    /// What is known about an id that somebody claims to have got from here.
+    fn named(&self, transactional_id: &str) -> Result<&Entry, TxnError> {
+        if transactional_id.is_empty() {
+            return Err(TxnError::InvalidRequest);
+        }
+        self.entries.get(transactional_id).ok_or(TxnError::InvalidProducerIdMapping)
+    }
+
+    fn reply(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.actions.push(Action::Reply(ticket, outcome));
+    }
+
+    fn refuse(&mut self, event: &Event, error: TxnError) {
+        if let Some((ticket, _)) = event.asker() {
+            self.reply(ticket, Outcome::Refused(error));
+        }
+    }
+
+    fn park(&mut self, parked: Parked) {
+        self.parked.push_back(parked);
+        self.actions.push(Action::NeedProducerId);
+    }
+
+    /// What has waited longest goes on. It may not need the producer id any more: then it is kept for the next.
+    fn producer_id(&mut self, result: Result<i64, TxnError>, now_ms: i64) {
+        let parked = self.parked.pop_front();
+        match (result, parked) {
+            (Ok(producer_id), parked) => {
+                self.spare_ids.push(producer_id);
+                match parked {
+                    Some(Parked::Request(event)) => self.request(*event, now_ms),
+                    Some(Parked::Abort(transactional_id)) => self.abort(&transactional_id, now_ms),
+                    None => {}
+                }
+            }
+            (Err(error), Some(Parked::Request(event))) => self.refuse(&event, error),
+            (Err(_), Some(Parked::Abort(_)) | None) => {}
+        }
+    }
+
+    /// Decisions from before the restart are carried out.
+    fn loaded(&mut self, now_ms: i64) {
+        self.phase = Phase::Serving;
+        let prepared = self.entries.iter().filter(|(_, entry)| entry.current.state.is_prepared());
+        let prepared: Vec<String> = prepared.map(|(transactional_id, _)| transactional_id.clone()).collect();
+        for transactional_id in prepared {
+            self.carry_out(&transactional_id, now_ms);
+        }
+        self.watch(now_ms);
+    }
+
+    /// Everybody who waits is sent to the next coordinator; what is being written is somebody else's now.
+    fn unload(&mut self) {
+        self.phase = Phase::Unloaded;
+        self.abandon_appends();
+        for parked in std::mem::take(&mut self.parked) {
+            if let Parked::Request(event) = parked {
+                self.refuse(&event, TxnError::NotCoordinator);
+            }
+        }
+        self.entries.clear();
+        self.marking = Marking::default();
+        self.alarms = Alarms::default();
+        self.spare_ids.clear();
+    }
+}
+
+impl Transaction {
+    /// Whether this producer may use the transaction.
+    fn admit(&self, producer_id: i64, producer_epoch: i16) -> Result<(), TxnError> {
+        if self.producer_id != producer_id {
+            Err(TxnError::InvalidProducerIdMapping)
+        } else if self.producer_epoch != producer_epoch {
+            Err(TxnError::ProducerFenced)
+        } else if self.state.is_prepared() {
+            Err(TxnError::ConcurrentTransactions)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! What is on its way into the log, and what follows when it is there.
+
+use std::collections::BTreeMap;
+
+use super::{Coordinator, Pending};
+use crate::txn::error::{PersistFailure, TxnError};
+use crate::txn::event::{Action, EncodedRecord, Outcome, PersistId, Ticket};
+use crate::txn::records::{Record, TooLong, Value};
+use crate::txn::request::Identity;
+use crate::txn::transaction::{Transaction, TxnState};
+
+/// Appends the driver has been asked for and has not reported yet.
+#[derive(Debug, Default)]
+pub(super) struct Appends {
+    asked: u64,
+    under_way: BTreeMap<PersistId, Write>,
+}
+
+#[derive(Debug)]
+enum Write {
+    /// An id's next state.
+    State { transactional_id: String, next: Box<Transaction>, then: Then },
+    /// Ids are forgotten.
+    Removal(Vec<String>),
+}
+
+/// What follows a logged state.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// The outcome is sent.
+    Reply(Ticket, Outcome),
+    /// The producer hears what it is now, and the decision is carried out.
+    End(Ticket),
+    /// The decision is carried out; who asked must ask again.
+    Retry(Ticket),
+    /// The decision is carried out; nobody asked.
+    Abort,
+    /// The decision has been carried out.
+    Completed,
+}
+
+impl Then {
+    fn ticket(&self) -> Option<Ticket> {
+        match self {
+            Self::Reply(ticket, _) | Self::End(ticket) | Self::Retry(ticket) => Some(*ticket),
+            Self::Abort | Self::Completed => None,
+        }
+    }
+}
+
+impl Coordinator {
+    /// Asks the driver to log an id's next state, which it has once that is done.
+    pub(super) fn transit(&mut self, transactional_id: String, next: Transaction, then: Then, now_ms: i64) {
+        if let Some(entry) = self.entries.get_mut(&transactional_id)
+            && !matches!(then, Then::Completed)
+        {
+            entry.pending = Some(Pending::Transit);
+        }
+        let record = Record::Transaction(transactional_id.clone(), Some(Value::from(&next)));
+        let write = Write::State { transactional_id, next: Box::new(next), then };
+        self.append(record.encode().map(|record| vec![record]), write, now_ms);
+    }
+
+    /// Asks the driver to log that ids are forgotten.
+    pub(super) fn forget(&mut self, transactional_ids: Vec<String>, now_ms: i64) {
+        for transactional_id in &transactional_ids {
+            if let Some(entry) = self.entries.get_mut(transactional_id) {
+                entry.pending = Some(Pending::Removal);
+            }
+        }
+        let records = transactional_ids.iter().map(|id| Record::Transaction(id.clone(), None).encode());
+        let records = records.collect();
+        self.append(records, Write::Removal(transactional_ids), now_ms);
+    }
+
+    /// Records that cannot be written at all have failed already.
+    fn append(&mut self, records: Result<Vec<EncodedRecord>, TooLong>, write: Write, now_ms: i64) {
+        match records {
+            Ok(records) => {
+                let id = PersistId(self.appends.asked);
+                self.appends.asked += 1;
+                self.appends.under_way.insert(id, write);
+                self.actions.push(Action::Persist(id, records));
+            }
+            Err(_) => self.settle(write, Err(PersistFailure::TooLarge), now_ms),
+        }
+    }
+
+    pub(super) fn persisted(&mut self, id: PersistId, result: Result<(), PersistFailure>, now_ms: i64) {
+        if let Some(write) = self.appends.under_way.remove(&id) {
+            self.settle(write, result, now_ms);
+        }
+    }
+
+    /// Nobody will hear of what is under way: it is for the next coordinator to find in the log.
+    pub(super) fn abandon_appends(&mut self) {
+        for write in std::mem::take(&mut self.appends.under_way).into_values() {
+            if let Write::State { then, .. } = write
+                && let Some(ticket) = then.ticket()
+            {
+                self.reply(ticket, Outcome::Refused(TxnError::NotCoordinator));
+            }
+        }
+    }
+
+    /// The records are in the log, or never will be.
+    fn settle(&mut self, write: Write, result: Result<(), PersistFailure>, now_ms: i64) {
+        match (write, result) {
+            (Write::Removal(transactional_ids), Ok(())) => {
+                for transactional_id in transactional_ids {
+                    self.entries.remove(&transactional_id);
+                }
+            }
+            (Write::Removal(transactional_ids), Err(_)) => {
+                for transactional_id in transactional_ids {
+                    if let Some(entry) = self.entries.get_mut(&transactional_id) {
+                        entry.pending = None;
+                    }
+                }
+            }
+            (Write::State { transactional_id, next, then }, Ok(())) => {
+                let is_open = next.state == TxnState::Ongoing;
+                if let Some(entry) = self.entries.get_mut(&transactional_id) {
+                    entry.current = *next;
+                    entry.pending = None;
+                }
+                self.follow(&transactional_id, then, now_ms);
+                if is_open {
+                    self.watch_open(now_ms);
+                }
+            }
+            (Write::State { transactional_id, then, .. }, Err(failure)) => {
+                self.fail(transactional_id, &then, failure, now_ms);
+            }
+        }
+    }
+
+    fn follow(&mut self, transactional_id: &str, then: Then, now_ms: i64) {
+        match then {
+            Then::Reply(ticket, outcome) => self.reply(ticket, outcome),
+            Then::End(ticket) => {
+                let owner = self.carry_out(transactional_id, now_ms);
+                self.reply(ticket, Outcome::End(owner.unwrap_or(Identity::NONE)));
+            }
+            Then::Retry(ticket) => {
+                self.carry_out(transactional_id, now_ms);
+                self.reply(ticket, Outcome::Refused(TxnError::ConcurrentTransactions));
+            }
+            Then::Abort => {
+                self.carry_out(transactional_id, now_ms);
+            }
+            Then::Completed => {}
+        }
+    }
+
+    fn fail(&mut self, transactional_id: String, then: &Then, failure: PersistFailure, now_ms: i64) {
+        if let Some(ticket) = then.ticket() {
+            self.reply(ticket, Outcome::Refused(failure.into()));
+        }
+        if !matches!(then, Then::Completed) {
+            // The transaction stays as it is.
+            if let Some(entry) = self.entries.get_mut(&transactional_id) {
+                entry.pending = None;
+            }
+        } else if failure != PersistFailure::Lost {
+            self.alarms.resume_at(now_ms.saturating_add(self.config.retry_ms), transactional_id);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! EndTxn: which ends are a decision, which repeat one, which are mistakes.
+//!
+//! A classic client keeps its epoch, so that a repeated request looks like the first one: it is answered by
+//! the state alone. A client of the other protocol has a new epoch after every end; a request under the epoch
+//! before is a repetition, one under the current epoch is the next end. What it gets in a state of rest:
+//!
+//! | state          | abort, repeated | abort    | commit, repeated | commit            |
+//! |----------------|-----------------|----------|------------------|-------------------|
+//! | Empty          | PRODUCER_FENCED | decision | PRODUCER_FENCED  | INVALID_TXN_STATE |
+//! | CompleteAbort  | same answer     | decision | INVALID_TXN_STATE| INVALID_TXN_STATE |
+//! | CompleteCommit | INVALID_TXN_STATE | decision | same answer    | INVALID_TXN_STATE |
+
+use super::{Coordinator, Decision, Pending};
+use crate::txn::error::TxnError;
+use crate::txn::event::Outcome;
+use crate::txn::request::{EndRequest, Identity, Protocol};
+use crate::txn::transaction::{NO_PRODUCER, Transaction, TxnState};
+
+impl Coordinator {
+    pub(super) fn decide_end(&mut self, request: &EndRequest, now_ms: i64) -> Result<Decision, TxnError> {
+        let entry = self.named(&request.transactional_id)?;
+        match request.protocol {
+            Protocol::Classic => decide_classic(&entry.current, entry.pending.as_ref(), request, now_ms),
+            Protocol::EpochBump => {
+                if entry.pending.is_some() {
+                    return Err(TxnError::ConcurrentTransactions);
+                }
+                let current = entry.current.clone();
+                if let Some(repeated) = judge(&current, request)? {
+                    return Ok(Decision::Answer(Outcome::End(repeated)));
+                }
+                let mut next_producer_id = NO_PRODUCER;
+                if current.is_exhausted() {
+                    let Some(producer_id) = self.spare_ids.pop() else {
+                        return Ok(Decision::NeedProducerId);
+                    };
+                    next_producer_id = producer_id;
+                }
+                let next = current.prepared(request.commit, request.protocol, next_producer_id, now_ms);
+                Ok(Decision::Prepare(next))
+            }
+        }
+    }
+}
+
+fn decide_classic(
+    current: &Transaction,
+    pending: Option<&Pending>,
+    request: &EndRequest,
+    now_ms: i64,
+) -> Result<Decision, TxnError> {
+    if current.producer_id != request.producer_id {
+        return Err(TxnError::InvalidProducerIdMapping);
+    }
+    if current.producer_epoch != request.producer_epoch {
+        return Err(TxnError::ProducerFenced);
+    }
+    if pending.is_some() {
+        return Err(TxnError::ConcurrentTransactions);
+    }
+    match (current.state, request.commit) {
+        (TxnState::Ongoing, commit) => {
+            Ok(Decision::Prepare(current.prepared(commit, request.protocol, NO_PRODUCER, now_ms)))
+        }
+        (TxnState::CompleteCommit, true) | (TxnState::CompleteAbort, false) => {
+            Ok(Decision::Answer(Outcome::End(Identity::NONE)))
+        }
+        (TxnState::PrepareCommit, true) | (TxnState::PrepareAbort, false) => {
+            Err(TxnError::ConcurrentTransactions)
+        }
+        _ => Err(TxnError::InvalidTxnState),
+    }
+}
+
+/// What a repeated request is answered; none if this one ends the transaction.
+fn judge(current: &Transaction, request: &EndRequest) -> Result<Option<Identity>, TxnError> {
+    let EndRequest { producer_id, producer_epoch, commit, .. } = *request;
+    if current.producer_id != producer_id && !current.ran_over_from(producer_id, producer_epoch) {
+        return Err(TxnError::InvalidProducerIdMapping);
+    }
+    let repeated = current.is_retried_by(producer_id, producer_epoch);
+    let is_current = current.producer_epoch == producer_epoch;
+    let known = match current.state {
+        TxnState::Empty | TxnState::Ongoing => is_current,
+        TxnState::PrepareCommit | TxnState::PrepareAbort => repeated,
+        TxnState::CompleteCommit | TxnState::CompleteAbort => repeated || is_current,
+    };
+    if !known {
+        return Err(TxnError::ProducerFenced);
+    }
+    match (current.state, commit, repeated) {
+        (TxnState::Ongoing, _, _)
+        | (TxnState::Empty, false, _)
+        | (TxnState::CompleteCommit | TxnState::CompleteAbort, false, false) => Ok(None),
+        (TxnState::CompleteCommit, true, true) | (TxnState::CompleteAbort, false, true) => {
+            Ok(Some(current.owner()))
+        }
+        (TxnState::PrepareCommit, true, _) | (TxnState::PrepareAbort, false, _) => {
+            Err(TxnError::ConcurrentTransactions)
+        }
+        _ => Err(TxnError::InvalidTxnState),
+    }
+}

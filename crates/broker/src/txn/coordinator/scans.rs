@@ -1,0 +1,84 @@
+//! What happens by itself: transactions that take too long are aborted, ids that nobody uses are forgotten.
+
+use super::appends::Then;
+use super::inits::decide_abort;
+use super::{Coordinator, Decision, Parked};
+use crate::txn::transaction::TxnState;
+
+/// More tombstones than this go into batches of their own, so that no batch outgrows the partition's limit.
+const RECORDS_PER_APPEND: usize = 1_000;
+
+impl Coordinator {
+    pub(super) fn alarms(&mut self, now_ms: i64) {
+        while let Some(transactional_id) = self.alarms.due_resume(now_ms) {
+            self.go_on(&transactional_id, now_ms);
+        }
+        if self.alarms.abort_scan.is_some_and(|at_ms| at_ms <= now_ms) {
+            self.alarms.abort_scan = None;
+            self.abort_overdue(now_ms);
+            self.watch(now_ms);
+        }
+        if self.alarms.expiry_scan.is_some_and(|at_ms| at_ms <= now_ms) {
+            self.alarms.expiry_scan = None;
+            self.forget_unused(now_ms);
+            self.watch(now_ms);
+        }
+    }
+
+    /// Sets the alarms that there is a reason for.
+    pub(super) fn watch(&mut self, now_ms: i64) {
+        self.watch_unused(now_ms);
+        if self.entries.values().any(|entry| entry.current.state == TxnState::Ongoing) {
+            self.watch_open(now_ms);
+        }
+    }
+
+    /// There is an open transaction.
+    pub(super) fn watch_open(&mut self, now_ms: i64) {
+        let interval_ms = self.config.abort_interval_ms.max(1);
+        self.alarms.abort_scan.get_or_insert(now_ms.saturating_add(interval_ms));
+    }
+
+    /// Looks for ids to forget from time to time, if there are any.
+    pub(super) fn watch_unused(&mut self, now_ms: i64) {
+        if !self.entries.is_empty() {
+            let interval_ms = self.config.expiration_interval_ms.max(1);
+            self.alarms.expiry_scan.get_or_insert(now_ms.saturating_add(interval_ms));
+        }
+    }
+
+    fn abort_overdue(&mut self, now_ms: i64) {
+        let overdue = self.entries.iter().filter(|(transactional_id, entry)| {
+            let waits = |parked: &Parked| matches!(parked, Parked::Abort(id) if id == *transactional_id);
+            entry.pending.is_none() && entry.current.is_overdue(now_ms) && !self.parked.iter().any(waits)
+        });
+        let overdue: Vec<String> = overdue.map(|(transactional_id, _)| transactional_id.clone()).collect();
+        for transactional_id in overdue {
+            self.abort(&transactional_id, now_ms);
+        }
+    }
+
+    /// Aborts an open transaction that takes too long, if it still does.
+    pub(super) fn abort(&mut self, transactional_id: &str, now_ms: i64) {
+        let Some(entry) = self.entries.get(transactional_id) else { return };
+        if entry.pending.is_some() || !entry.current.is_overdue(now_ms) {
+            return;
+        }
+        match decide_abort(&entry.current, &mut self.spare_ids, now_ms) {
+            Decision::Prepare(next) => self.transit(transactional_id.to_owned(), next, Then::Abort, now_ms),
+            _ => self.park(Parked::Abort(transactional_id.to_owned())),
+        }
+    }
+
+    fn forget_unused(&mut self, now_ms: i64) {
+        let since_ms = now_ms.saturating_sub(self.config.id_expiration_ms);
+        let unused = self.entries.iter().filter(|(_, entry)| {
+            let current = &entry.current;
+            entry.pending.is_none() && current.state.is_at_rest() && current.last_update_ms <= since_ms
+        });
+        let unused: Vec<String> = unused.map(|(transactional_id, _)| transactional_id.clone()).collect();
+        for transactional_ids in unused.chunks(RECORDS_PER_APPEND) {
+            self.forget(transactional_ids.to_vec(), now_ms);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Against the answers of a real Kafka, and case by case.
+
+mod oracle;
+mod scenarios;

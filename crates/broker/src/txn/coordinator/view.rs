@@ -1,0 +1,124 @@
+//! What can be seen of a coordinator from outside: its transactional ids, one of them in full.
+
+use super::{Coordinator, Phase};
+use crate::txn::error::TxnError;
+use crate::txn::event::TopicPartition;
+use crate::txn::request::Identity;
+use crate::txn::transaction::{Transaction, TxnState};
+
+/// Names that ListTransactions knows; the last two are never seen.
+const STATE_NAMES: [&str; 8] = [
+    TxnState::Empty.name(),
+    TxnState::Ongoing.name(),
+    TxnState::PrepareCommit.name(),
+    TxnState::PrepareAbort.name(),
+    TxnState::CompleteCommit.name(),
+    TxnState::CompleteAbort.name(),
+    "Dead",
+    "PrepareEpochFence",
+];
+
+/// What to list; an empty list matches everything.
+#[derive(Clone, Default)]
+pub struct ListFilter<'a> {
+    /// Names of states, as Kafka writes them.
+    pub states: Vec<String>,
+    /// Producer ids.
+    pub producer_ids: Vec<i64>,
+    /// Only transactions that have been running for longer than this; -1 for all (version 1 and up).
+    pub longer_than_ms: i64,
+    /// Only ids that this lets through (version 2: a regular expression that must match the whole id).
+    pub pattern: Option<&'a dyn Fn(&str) -> bool>,
+}
+
+/// Answer to ListTransactions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The transactional ids, in order.
+    pub transactions: Vec<Listed>,
+    /// Names in the filter that are no states.
+    pub unknown_states: Vec<String>,
+}
+
+/// A transactional id as ListTransactions shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The id.
+    pub transactional_id: String,
+    /// Its producer id.
+    pub producer_id: i64,
+    /// Its state.
+    pub state: TxnState,
+}
+
+/// A transactional id as DescribeTransactions shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// Its owner.
+    pub owner: Identity,
+    /// Its state.
+    pub state: TxnState,
+    /// The transaction's timeout.
+    pub timeout_ms: i32,
+    /// When the transaction began, or -1.
+    pub start_ms: i64,
+    /// The partitions it covers, in order; while it ends, those without a marker.
+    pub partitions: Vec<TopicPartition>,
+}
+
+impl Coordinator {
+    /// The transactional ids this coordinator has and `filter` lets through.
+    ///
+    /// # Errors
+    /// While the coordinator loads, and when it has been unloaded.
+    pub fn list(&self, filter: &ListFilter<'_>, now_ms: i64) -> Result<Listing, TxnError> {
+        self.serving()?;
+        let unknown_states = filter.states.iter().filter(|state| !STATE_NAMES.contains(&state.as_str()));
+        let unknown_states = unknown_states.cloned().collect();
+        let wanted = self.entries.iter().filter(|(id, entry)| filter.admits(id, &entry.current, now_ms));
+        let transactions = wanted.map(|(transactional_id, entry)| Listed {
+            transactional_id: transactional_id.clone(),
+            producer_id: entry.current.producer_id,
+            state: entry.current.state,
+        });
+        Ok(Listing { transactions: transactions.collect(), unknown_states })
+    }
+
+    /// One transactional id.
+    ///
+    /// # Errors
+    /// While the coordinator loads, when it has been unloaded, or if it does not know the id.
+    pub fn describe(&self, transactional_id: &str) -> Result<Described, TxnError> {
+        if transactional_id.is_empty() {
+            return Err(TxnError::InvalidRequest);
+        }
+        self.serving()?;
+        let entry = self.entries.get(transactional_id).ok_or(TxnError::TransactionalIdNotFound)?;
+        let current = &entry.current;
+        Ok(Described {
+            owner: current.owner(),
+            state: current.state,
+            timeout_ms: current.timeout_ms,
+            start_ms: current.start_ms,
+            partitions: current.partitions.iter().cloned().collect(),
+        })
+    }
+
+    fn serving(&self) -> Result<(), TxnError> {
+        match self.phase {
+            Phase::Serving => Ok(()),
+            Phase::Loading => Err(TxnError::CoordinatorLoadInProgress),
+            Phase::Unloaded => Err(TxnError::NotCoordinator),
+        }
+    }
+}
+
+impl ListFilter<'_> {
+    fn admits(&self, transactional_id: &str, current: &Transaction, now_ms: i64) -> bool {
+        let running_ms = now_ms.saturating_sub(current.start_ms);
+        (self.states.is_empty() || self.states.iter().any(|state| state == current.state.name()))
+            && (self.producer_ids.is_empty() || self.producer_ids.contains(&current.producer_id))
+            && (self.longer_than_ms < 0 || running_ms > self.longer_than_ms)
+            && self.pattern.is_none_or(|matches| matches(transactional_id))
+    }
+}

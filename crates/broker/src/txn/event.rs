@@ -1,0 +1,142 @@
+//! What goes into a coordinator and what comes out of it.
+
+use bytes::Bytes;
+
+use super::error::{PersistFailure, TxnError};
+use super::request::{AddRequest, EndRequest, Identity, InitRequest, VerifyRequest};
+
+/// Something that happened, for [`Coordinator::step`](super::Coordinator::step).
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A producer wants a transactional id for itself.
+    Init(Ticket, InitRequest),
+    /// Partitions become part of a transaction.
+    Add(Ticket, AddRequest),
+    /// Somebody asks whether partitions are part of a transaction.
+    Verify(Ticket, VerifyRequest),
+    /// A transaction ends.
+    End(Ticket, EndRequest),
+    /// The records of an [`Action::Persist`] are in the log, or are not there at all. One such event must
+    /// follow each action, in the order of the actions.
+    Persisted(PersistId, Result<(), PersistFailure>),
+    /// What became of an [`Action::WriteMarkers`]: one entry for each of its partitions. One such event must
+    /// follow each action, in any order. A partition without an entry is tried again.
+    MarkersWritten(MarkersId, Vec<(TopicPartition, MarkerResult)>),
+    /// An answer to an [`Action::NeedProducerId`]: a producer id that nobody has been given before. One such
+    /// event must follow each action, in any order.
+    ProducerId(Result<i64, TxnError>),
+    /// Every record of the partition has been replayed: serve.
+    Loaded,
+    /// Another broker takes over, or this one stops: answer everybody and forget.
+    Unload,
+    /// Nothing but the time: [`Coordinator::deadline`](super::Coordinator::deadline) is due.
+    Tick,
+}
+
+/// Something the driver must do, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Answer the request that came with this ticket. Every ticket gets exactly one answer.
+    Reply(Ticket, Outcome),
+    /// Append these records to the coordinator's partition as one batch, then report
+    /// [`Event::Persisted`] with this id.
+    Persist(PersistId, Vec<EncodedRecord>),
+    /// Write these markers, then report [`Event::MarkersWritten`] with this id.
+    WriteMarkers(MarkersId, Markers),
+    /// Find an unused producer id, then report [`Event::ProducerId`].
+    NeedProducerId,
+}
+
+/// A decided transaction's end, to be written into partitions as control batches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Markers {
+    /// The producer whose transaction ends.
+    pub producer_id: i64,
+    /// The epoch of the markers.
+    pub producer_epoch: i16,
+    /// The epoch of this coordinator: the leader epoch of its partition.
+    pub coordinator_epoch: i32,
+    /// Commit, or abort.
+    pub commit: bool,
+    /// From 2 on the markers' epoch is larger than that of the transaction's records.
+    pub transaction_version: i16,
+    /// Where the markers go.
+    pub partitions: Vec<TopicPartition>,
+}
+
+/// What became of one marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkerResult {
+    /// It is in the log.
+    Written,
+    /// The partition does not exist any more.
+    Gone,
+    /// Not now: try again.
+    Failed,
+    /// The partition has seen a newer epoch of the producer or of the coordinator: this decision is no longer ours
+    /// to carry out.
+    Fenced,
+}
+
+/// A partition of a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicPartition {
+    /// Name of the topic.
+    pub topic: String,
+    /// Which partition.
+    pub partition: i32,
+}
+
+/// The driver's name for one waiting request; opaque to the coordinator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// The coordinator's name for one append; opaque to the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PersistId(pub u64);
+
+/// The coordinator's name for one set of markers; opaque to the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MarkersId(pub u64);
+
+/// Key and value of a record of `__transaction_state`, in Kafka's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedRecord {
+    /// The key; never empty.
+    pub key: Bytes,
+    /// The value; none for a tombstone.
+    pub value: Option<Bytes>,
+}
+
+/// An answer. [`Request::outcome`](super::Request::outcome) takes the right kind out again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// To [`Event::Init`].
+    Init(Identity),
+    /// To [`Event::Add`].
+    Add(()),
+    /// To [`Event::Verify`].
+    Verify(Vec<Option<TxnError>>),
+    /// To [`Event::End`].
+    End(Identity),
+    /// To any request: no.
+    Refused(TxnError),
+}
+
+impl Event {
+    /// The ticket of somebody who waits for an answer, and the transactional id asked about.
+    pub(super) fn asker(&self) -> Option<(Ticket, &str)> {
+        Some(match self {
+            Self::Init(ticket, request) => (*ticket, &request.transactional_id),
+            Self::Add(ticket, request) => (*ticket, &request.transactional_id),
+            Self::Verify(ticket, request) => (*ticket, &request.transactional_id),
+            Self::End(ticket, request) => (*ticket, &request.transactional_id),
+            Self::Persisted(..)
+            | Self::MarkersWritten(..)
+            | Self::ProducerId(_)
+            | Self::Loaded
+            | Self::Unload
+            | Self::Tick => return None,
+        })
+    }
+}

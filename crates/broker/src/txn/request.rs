@@ -1,0 +1,140 @@
+//! Requests to a transaction coordinator and their outcomes, independent of any wire version.
+//!
+//! An API file maps its message to one of these and the outcome back. A refusal is always the newest error;
+//! [`TxnError::before_fencing`] gives the one that older versions expect.
+
+use super::error::TxnError;
+use super::event::{Event, Outcome, Ticket, TopicPartition};
+
+/// A request that waits for an outcome; lets a driver offer one generic call.
+pub trait Request: Sized {
+    /// What the request is answered with if it is not refused.
+    type Answer;
+
+    /// The transactional id the request is about; it decides the coordinator's partition.
+    fn transactional_id(&self) -> &str;
+
+    /// The event that asks a coordinator.
+    fn event(self, ticket: Ticket) -> Event;
+
+    /// The answer of this request's kind; none if the outcome belongs to another request.
+    fn outcome(outcome: Outcome) -> Option<Result<Self::Answer, TxnError>>;
+}
+
+/// InitProducerId with a transactional id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InitRequest {
+    /// The transactional id.
+    pub transactional_id: String,
+    /// A transaction open for longer than this is aborted.
+    pub timeout_ms: i32,
+    /// The producer id and epoch that the producer has now and wants to go on from (version 3 and up).
+    pub expected: Option<(i64, i16)>,
+    /// The producer takes part in two-phase commit (version 6).
+    pub enable_two_phase_commit: bool,
+    /// A transaction that the producer has left prepared is to stay (version 6).
+    pub keep_prepared: bool,
+}
+
+/// Who a producer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The producer id; -1 if the answer tells none.
+    pub producer_id: i64,
+    /// The producer's epoch; -1 if the answer tells none.
+    pub producer_epoch: i16,
+}
+
+impl Identity {
+    /// No producer.
+    pub const NONE: Self = Self { producer_id: -1, producer_epoch: -1 };
+}
+
+/// How a client ends transactions and enlarges them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Partitions are added by request, the epoch stays the same from one transaction to the next: EndTxn up to
+    /// version 4, AddPartitionsToTxn up to 4, AddOffsetsToTxn.
+    Classic,
+    /// Partitions are added by producing, and every end of a transaction gives the producer its next epoch
+    /// (KIP-890): EndTxn from version 5, Produce from 12, TxnOffsetCommit from 5.
+    EpochBump,
+}
+
+/// Partitions become part of the transaction, which begins with the first one: AddPartitionsToTxn;
+/// AddOffsetsToTxn with the group's partition of `__consumer_offsets`; Produce from version 12 and
+/// TxnOffsetCommit from version 5.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddRequest {
+    /// The transactional id.
+    pub transactional_id: String,
+    /// Its producer id.
+    pub producer_id: i64,
+    /// Its epoch.
+    pub producer_epoch: i16,
+    /// Which protocol the client speaks.
+    pub protocol: Protocol,
+    /// The partitions.
+    pub partitions: Vec<TopicPartition>,
+}
+
+/// Are these partitions part of the transaction? What a partition asks before it takes the first records of a
+/// transaction from a [`Protocol::Classic`] client, and AddPartitionsToTxn 4 and up with `verify_only`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifyRequest {
+    /// The transactional id.
+    pub transactional_id: String,
+    /// Its producer id.
+    pub producer_id: i64,
+    /// Its epoch.
+    pub producer_epoch: i16,
+    /// The partitions.
+    pub partitions: Vec<TopicPartition>,
+}
+
+/// EndTxn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndRequest {
+    /// The transactional id.
+    pub transactional_id: String,
+    /// Its producer id.
+    pub producer_id: i64,
+    /// Its epoch.
+    pub producer_epoch: i16,
+    /// Which protocol the client speaks.
+    pub protocol: Protocol,
+    /// Commit, or abort.
+    pub commit: bool,
+}
+
+macro_rules! request {
+    ($request:ty, $kind:ident -> $answer:ty) => {
+        impl Request for $request {
+            type Answer = $answer;
+
+            fn transactional_id(&self) -> &str {
+                &self.transactional_id
+            }
+
+            fn event(self, ticket: Ticket) -> Event {
+                Event::$kind(ticket, self)
+            }
+
+            fn outcome(outcome: Outcome) -> Option<Result<$answer, TxnError>> {
+                match outcome {
+                    Outcome::$kind(answer) => Some(Ok(answer)),
+                    Outcome::Refused(error) => Some(Err(error)),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+// The producer's new id and epoch.
+request!(InitRequest, Init -> Identity);
+request!(AddRequest, Add -> ());
+// For each partition asked about, in that order, why it is not part of the transaction; none if it is.
+request!(VerifyRequest, Verify -> Vec<Option<TxnError>>);
+// What the producer is from now on; nobody to a classic client, which stays what it is.
+request!(EndRequest, End -> Identity);

@@ -1,0 +1,242 @@
+//! Several producers, clocks, failures and restarts in an order drawn from a seed; what must hold in all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::txn::config::TxnConfig;
+use crate::txn::error::{PersistFailure, TxnError};
+use crate::txn::event::{MarkerResult, Ticket, TopicPartition};
+use crate::txn::records::Record;
+use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol};
+use crate::txn::transaction::TxnState;
+
+use super::rig::{Rig, at, init};
+
+const IDS: [&str; 3] = ["a", "b", "c"];
+const PARTITIONS: [&str; 4] = ["t-0", "t-1", "u-0", "__consumer_offsets-3"];
+const STEPS: usize = 400;
+
+/// A producer as a client library sees itself.
+#[derive(Default)]
+struct Client {
+    owner: Option<Identity>,
+    init: Option<Ticket>,
+    end: Option<(Ticket, (i64, i16), bool)>,
+    adds: Vec<Ticket>,
+}
+
+struct World {
+    rig: Rig,
+    rng: StdRng,
+    /// Two processes for each id: one will fence the other.
+    clients: BTreeMap<(usize, usize), Client>,
+    classic: bool,
+    /// Who has been told that its transaction is committed (or aborted).
+    told: Vec<((i64, i16), bool)>,
+}
+
+/// What was decided under a producer id and epoch: commit or abort, and where.
+type Decided = BTreeMap<(i64, i16), Vec<(bool, BTreeSet<TopicPartition>)>>;
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let config = TxnConfig { id_expiration_ms: 200_000, ..TxnConfig::default() };
+        let mut rig = Rig::new(config);
+        (rig.hold_appends, rig.hold_markers, rig.hold_ids) = (true, true, true);
+        let clients =
+            (0..IDS.len()).flat_map(|id| [((id, 0), Client::default()), ((id, 1), Client::default())]);
+        let mut rng = StdRng::seed_from_u64(seed);
+        let classic = rng.random_bool(0.5);
+        Self { rig, rng, clients: clients.collect(), classic, told: Vec::new() }
+    }
+
+    fn protocol(&self) -> Protocol {
+        if self.classic { Protocol::Classic } else { Protocol::EpochBump }
+    }
+
+    fn step(&mut self) {
+        match self.rng.random_range(0..100) {
+            0..45 => self.client(),
+            45..65 => {
+                let fails = self.rng.random_bool(0.15);
+                self.rig.finish_append(fails.then_some(PersistFailure::Unavailable));
+            }
+            65..83 => {
+                let failing = if self.rng.random_bool(0.3) { self.rng.random_range(0..2) } else { -1 };
+                let result = |partition: &TopicPartition| {
+                    if partition.partition == failing { MarkerResult::Failed } else { MarkerResult::Written }
+                };
+                self.rig.finish_markers(result);
+            }
+            83..88 => {
+                let fails = self.rng.random_bool(0.2);
+                self.rig.finish_id(fails.then_some(TxnError::CoordinatorLoadInProgress));
+            }
+            88..98 => {
+                let ms = self.rng.random_range(1..4_000);
+                self.rig.pass(ms);
+            }
+            _ => {
+                self.rig.restart();
+                for client in self.clients.values_mut() {
+                    (client.init, client.end) = (None, None);
+                    client.adds.clear();
+                }
+            }
+        }
+        self.hear();
+    }
+
+    /// Answers arrive.
+    fn hear(&mut self) {
+        for client in self.clients.values_mut() {
+            if let Some(answer) = client.init.and_then(|ticket| self.rig.answer::<InitRequest>(ticket)) {
+                client.init = None;
+                client.owner = answer.ok().or(client.owner);
+            }
+            if let Some((ticket, asked_as, commit)) = client.end
+                && let Some(answer) = self.rig.answer::<EndRequest>(ticket)
+            {
+                client.end = None;
+                if let Ok(owner) = answer {
+                    client.owner = client.owner.map(|now| if owner == Identity::NONE { now } else { owner });
+                    self.told.push((asked_as, commit));
+                }
+            }
+            client.adds.retain(|ticket| self.rig.answer::<AddRequest>(*ticket).is_none());
+        }
+    }
+
+    /// Some client does something, not always something sensible.
+    fn client(&mut self) {
+        let key = (self.rng.random_range(0..IDS.len()), self.rng.random_range(0..2));
+        let transactional_id = IDS[key.0].to_owned();
+        let protocol = self.protocol();
+        let client = self.clients.get_mut(&key).unwrap();
+        let choice = self.rng.random_range(0..10);
+        let Some(owner) = client.owner.filter(|_| choice > 0) else {
+            if client.init.is_none() {
+                let expected = client.owner.filter(|_| self.rng.random_bool(0.5));
+                let expected = expected.map(|owner| (owner.producer_id, owner.producer_epoch));
+                let timeout_ms = self.rng.random_range(1..30_000);
+                let request = InitRequest { timeout_ms, expected, ..init(&transactional_id) };
+                client.init = Some(self.rig.send(request));
+            }
+            return;
+        };
+        let Identity { producer_id, producer_epoch } = owner;
+        if choice < 6 {
+            let partitions = vec![at(PARTITIONS[self.rng.random_range(0..PARTITIONS.len())])];
+            let request = AddRequest { transactional_id, producer_id, producer_epoch, protocol, partitions };
+            client.adds.push(self.rig.send(request));
+        } else if client.end.is_none() {
+            let commit = self.rng.random_bool(0.6);
+            let request = EndRequest { transactional_id, producer_id, producer_epoch, protocol, commit };
+            client.end = Some((self.rig.send(request), (producer_id, producer_epoch), commit));
+        }
+    }
+
+    /// Failures and clients stop; everything comes to an end.
+    fn calm(&mut self) {
+        for _ in 0..20 {
+            self.rig.settle();
+            self.rig.pass(10_000);
+        }
+        self.rig.settle();
+        self.hear();
+        assert!(self.rig.waiting.is_empty(), "{:?} are not answered", self.rig.waiting);
+    }
+
+    /// The log tells what was decided; the markers must be just that.
+    fn check(&self) {
+        let mut last: BTreeMap<String, (i64, i16)> = BTreeMap::new();
+        let mut decided = Decided::new();
+        let mut open: BTreeMap<String, bool> = BTreeMap::new();
+        for record in &self.rig.log {
+            let record = Record::decode(record.key.clone(), record.value.clone()).unwrap();
+            let Record::Transaction(id, value) = record else { panic!("{record:?}") };
+            let Some(value) = value else {
+                assert_ne!(open.get(&id), Some(&true), "{id} is forgotten in the middle of an end");
+                last.remove(&id);
+                continue;
+            };
+            let owner = (value.producer_id, value.producer_epoch);
+            if let Some(before) = last.insert(id.clone(), owner) {
+                let forward = before.0 != owner.0 || before.1 <= owner.1;
+                assert!(forward, "the epoch of {id} goes back from {before:?} to {owner:?}");
+            }
+            let is_prepared = value.state.is_prepared();
+            let was_prepared = open.insert(id.clone(), is_prepared).unwrap_or(false);
+            assert!(!(was_prepared && is_prepared), "{id} is decided twice");
+            if was_prepared {
+                let expected = matches!(value.state, TxnState::CompleteCommit | TxnState::CompleteAbort);
+                assert!(expected, "{id} goes from prepared to {:?}", value.state);
+            }
+            if is_prepared {
+                let topics = value.topics.into_iter().flatten();
+                let partitions = topics.flat_map(|(topic, partitions)| {
+                    partitions
+                        .into_iter()
+                        .map(move |partition| TopicPartition { topic: topic.clone(), partition })
+                });
+                let commit = value.state == TxnState::PrepareCommit;
+                decided.entry(owner).or_default().push((commit, partitions.collect()));
+            }
+        }
+        assert!(open.values().all(|open| !open), "a decision is not carried out: {open:?}");
+        self.check_markers(&decided);
+        for ((producer_id, epoch), commit) in &self.told {
+            let under = (*producer_id, if self.classic { *epoch } else { epoch + 1 });
+            let kept = decided.get(&under).into_iter().flatten().any(|(decision, _)| decision == commit);
+            assert!(kept, "{under:?} was told that commit is {commit}, which nobody decided");
+        }
+    }
+
+    /// Under one epoch a partition may see several ends of a classic client, in the order decided; a restart may
+    /// repeat a marker, but never change it.
+    fn check_markers(&self, decided: &Decided) {
+        for name in PARTITIONS {
+            let partition = at(name);
+            let mut written: BTreeMap<(i64, i16), Vec<bool>> = BTreeMap::new();
+            for (producer_id, epoch, commit) in self.rig.markers_of(name) {
+                written.entry((*producer_id, *epoch)).or_default().push(*commit);
+            }
+            let owners: BTreeSet<_> = written.keys().chain(decided.keys()).collect();
+            for owner in owners {
+                let decisions = decided.get(owner).into_iter().flatten();
+                let mut expected: Vec<bool> = decisions
+                    .filter(|(_, partitions)| partitions.contains(&partition))
+                    .map(|(commit, _)| *commit)
+                    .collect();
+                let mut seen = written.get(owner).cloned().unwrap_or_default();
+                expected.dedup();
+                seen.dedup();
+                assert_eq!(seen, expected, "markers of {owner:?} in {name}");
+            }
+        }
+    }
+}
+
+fn simulate(seed: u64) -> (usize, usize) {
+    let mut world = World::new(seed);
+    for _ in 0..STEPS {
+        world.step();
+    }
+    world.calm();
+    world.check();
+    (world.rig.log.len(), world.rig.markers.values().map(Vec::len).sum())
+}
+
+#[test]
+fn a_transaction_is_wholly_committed_or_wholly_aborted() {
+    let (mut records, mut markers) = (0, 0);
+    for seed in 0..300 {
+        let result = std::panic::catch_unwind(|| simulate(seed));
+        let (more_records, more_markers) = result.unwrap_or_else(|_| panic!("seed {seed} fails"));
+        records += more_records;
+        markers += more_markers;
+    }
+    assert!(records > 3_000 && markers > 1_000, "{records} records, {markers} markers: too little happens");
+}

@@ -1,0 +1,249 @@
+//! A transactional id: who owns it, what its transaction covers, and into what it may turn next.
+
+use std::collections::BTreeSet;
+
+use super::error::TxnError;
+use super::event::TopicPartition;
+use super::request::{Identity, Protocol};
+
+/// An epoch of a producer that has none yet.
+pub const NO_EPOCH: i16 = -1;
+/// The id of no producer.
+pub const NO_PRODUCER: i64 = -1;
+/// The last epoch a client is ever given: one more is left to fence it with.
+const LAST_EPOCH: i16 = i16::MAX - 1;
+/// Version of the protocol that this broker itself speaks (`transaction.version`).
+const EPOCH_BUMP_VERSION: i16 = 2;
+
+/// What a coordinator knows about one transactional id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// The producer id that owns the transactional id.
+    pub producer_id: i64,
+    /// The producer id before this one, or -1.
+    pub previous_producer_id: i64,
+    /// The producer id that takes over when the transaction has ended, or -1.
+    pub next_producer_id: i64,
+    /// The producer's epoch; -1 until it is given one.
+    pub producer_epoch: i16,
+    /// The epoch before this one, if the producer itself asked to go on from it, or -1. Not in the log: a retry across
+    /// a restart is fenced.
+    pub last_producer_epoch: i16,
+    /// A transaction open for longer than this is aborted.
+    pub timeout_ms: i32,
+    /// How far the transaction is.
+    pub state: TxnState,
+    /// The partitions the transaction covers; while it ends, those whose marker is not written yet.
+    pub partitions: BTreeSet<TopicPartition>,
+    /// When the transaction began, or -1.
+    pub start_ms: i64,
+    /// When anything changed last.
+    pub last_update_ms: i64,
+    /// Version of the protocol the client spoke last; from 2 on every end of a transaction gives the next epoch.
+    pub client_version: i16,
+}
+
+/// How far a transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TxnState {
+    /// The producer has its epoch and no transaction yet.
+    Empty,
+    /// Open.
+    Ongoing,
+    /// To be committed, come what may: markers are being written.
+    PrepareCommit,
+    /// To be aborted, come what may: markers are being written.
+    PrepareAbort,
+    /// Every partition knows that the transaction is committed.
+    CompleteCommit,
+    /// Every partition knows that the transaction is aborted.
+    CompleteAbort,
+}
+
+impl TxnState {
+    /// As in Kafka's answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "Empty",
+            Self::Ongoing => "Ongoing",
+            Self::PrepareCommit => "PrepareCommit",
+            Self::PrepareAbort => "PrepareAbort",
+            Self::CompleteCommit => "CompleteCommit",
+            Self::CompleteAbort => "CompleteAbort",
+        }
+    }
+
+    /// Whether an id in this state may be forgotten.
+    pub(super) fn is_at_rest(self) -> bool {
+        matches!(self, Self::Empty | Self::CompleteCommit | Self::CompleteAbort)
+    }
+
+    pub(super) fn is_prepared(self) -> bool {
+        matches!(self, Self::PrepareCommit | Self::PrepareAbort)
+    }
+}
+
+impl Protocol {
+    fn version(self) -> i16 {
+        match self {
+            Self::Classic => 0,
+            Self::EpochBump => EPOCH_BUMP_VERSION,
+        }
+    }
+}
+
+impl Transaction {
+    /// An id that nobody has had; its producer gets its epoch by [`Transaction::next_epoch`].
+    pub(super) fn new(producer_id: i64, timeout_ms: i32, now_ms: i64) -> Self {
+        Self {
+            producer_id,
+            previous_producer_id: NO_PRODUCER,
+            next_producer_id: NO_PRODUCER,
+            producer_epoch: NO_EPOCH,
+            last_producer_epoch: NO_EPOCH,
+            timeout_ms,
+            state: TxnState::Empty,
+            partitions: BTreeSet::new(),
+            start_ms: -1,
+            last_update_ms: now_ms,
+            client_version: 0,
+        }
+    }
+
+    /// Who owns the id.
+    pub(super) fn owner(&self) -> Identity {
+        Identity { producer_id: self.producer_id, producer_epoch: self.producer_epoch }
+    }
+
+    /// No further epoch can be given under this producer id.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.producer_epoch >= LAST_EPOCH
+    }
+
+    /// Whether a producer that was this may go on: it is still the owner, or was it right before its epochs ran out
+    /// and has not heard of its new id.
+    pub(super) fn knows(&self, (producer_id, epoch): (i64, i16)) -> bool {
+        self.producer_epoch == NO_EPOCH
+            || producer_id == self.producer_id
+            || (producer_id == self.previous_producer_id && epoch >= LAST_EPOCH)
+    }
+
+    /// What the last answer to EndTxn made of the producer, if this is what it was when it asked.
+    pub(super) fn is_retried_by(&self, producer_id: i64, epoch: i16) -> bool {
+        self.ran_over_from(producer_id, epoch) || i32::from(self.producer_epoch) == i32::from(epoch) + 1
+    }
+
+    /// The producer's epochs ran out when it ended its transaction, and it has not heard of its new id.
+    pub(super) fn ran_over_from(&self, producer_id: i64, epoch: i16) -> bool {
+        producer_id == self.previous_producer_id && epoch == LAST_EPOCH && self.producer_epoch == 0
+    }
+
+    /// Whether the transaction has been open for too long. An id of a two-phase commit never is.
+    pub(super) fn is_overdue(&self, now_ms: i64) -> bool {
+        self.state == TxnState::Ongoing
+            && self.timeout_ms != i32::MAX
+            && self.start_ms.saturating_add(i64::from(self.timeout_ms)) < now_ms
+    }
+
+    /// The producer starts anew under the next epoch, or keeps the one that a lost answer gave it.
+    pub(super) fn next_epoch(
+        &self,
+        timeout_ms: i32,
+        expected: Option<i16>,
+        now_ms: i64,
+    ) -> Result<Self, TxnError> {
+        let bumped = self.producer_epoch.saturating_add(1);
+        let (producer_epoch, last_producer_epoch) = match expected {
+            None => (bumped, NO_EPOCH),
+            Some(epoch) if epoch == self.producer_epoch || self.producer_epoch == NO_EPOCH => {
+                (bumped, self.producer_epoch)
+            }
+            // Whoever else had come since would have left no last epoch.
+            Some(epoch) if epoch == self.last_producer_epoch => (self.producer_epoch, epoch),
+            Some(_) => return Err(TxnError::ProducerFenced),
+        };
+        Ok(Self { producer_epoch, last_producer_epoch, ..self.restarted(timeout_ms, now_ms) })
+    }
+
+    /// The producer starts anew under another producer id; `last_epoch` is what it asked to go on from.
+    pub(super) fn next_producer(
+        &self,
+        producer_id: i64,
+        timeout_ms: i32,
+        last_epoch: Option<i16>,
+        now_ms: i64,
+    ) -> Self {
+        Self {
+            producer_id,
+            producer_epoch: 0,
+            last_producer_epoch: last_epoch.unwrap_or(NO_EPOCH),
+            ..self.restarted(timeout_ms, now_ms)
+        }
+    }
+
+    fn restarted(&self, timeout_ms: i32, now_ms: i64) -> Self {
+        Self {
+            timeout_ms,
+            partitions: BTreeSet::new(),
+            start_ms: -1,
+            last_update_ms: now_ms,
+            ..self.turned_into(TxnState::Empty)
+        }
+    }
+
+    /// The transaction covers these partitions too; it begins with the first ones.
+    pub(super) fn with_partitions(
+        &self,
+        partitions: &[TopicPartition],
+        protocol: Protocol,
+        now_ms: i64,
+    ) -> Self {
+        let mut next = self.turned_into(TxnState::Ongoing);
+        next.partitions.extend(partitions.iter().cloned());
+        next.start_ms = if self.state == TxnState::Ongoing { self.start_ms } else { now_ms };
+        next.last_update_ms = now_ms;
+        next.client_version = protocol.version();
+        next
+    }
+
+    /// The decision is made. `next_producer_id` takes over at the end, or -1.
+    pub(super) fn prepared(
+        &self,
+        commit: bool,
+        protocol: Protocol,
+        next_producer_id: i64,
+        now_ms: i64,
+    ) -> Self {
+        let state = if commit { TxnState::PrepareCommit } else { TxnState::PrepareAbort };
+        let mut next = self.turned_into(state);
+        if protocol == Protocol::EpochBump {
+            next.producer_epoch = self.producer_epoch.saturating_add(1);
+            next.last_producer_epoch = self.producer_epoch;
+        }
+        // Who aborts before the first partition has begun just now.
+        next.start_ms = if self.state == TxnState::Ongoing { self.start_ms } else { now_ms };
+        next.next_producer_id = next_producer_id;
+        next.last_update_ms = now_ms;
+        next.client_version = protocol.version();
+        next
+    }
+
+    /// The decision is carried out.
+    pub(super) fn completed(&self, now_ms: i64) -> Self {
+        let committed = self.state == TxnState::PrepareCommit;
+        let state = if committed { TxnState::CompleteCommit } else { TxnState::CompleteAbort };
+        let mut next = self.turned_into(state);
+        if self.client_version >= EPOCH_BUMP_VERSION && self.next_producer_id != NO_PRODUCER {
+            next.producer_id = self.next_producer_id;
+            next.producer_epoch = 0;
+        }
+        next.next_producer_id = NO_PRODUCER;
+        next.partitions.clear();
+        next.last_update_ms = now_ms;
+        next
+    }
+
+    fn turned_into(&self, state: TxnState) -> Self {
+        Self { state, previous_producer_id: self.producer_id, ..self.clone() }
+    }
+}
