@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use levada_broker::server::Server;
+use levada_broker::server::{Server, Signals};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::SourceArgs;
@@ -24,6 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let started = Instant::now();
     start_log();
     let config = args.sources.load()?;
+    let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let server = Server::start(config).map_err(|error| Failure::new(error.to_string()))?;
     for address in server.kafka_addresses() {
         eprintln!("listening on {address}");
@@ -32,7 +33,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         eprintln!("http on {address}");
     }
     eprintln!("ready in {} ms", started.elapsed().as_millis());
-    server.wait().map_err(|error| Failure::new(error.to_string()))
+    server.wait(signals);
+    Ok(())
 }
 
 /// The log goes to stderr, from `info` up unless `LEVADA_LOG` says otherwise.

@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use tokio::signal::unix::{SignalKind, signal};
-
+pub use self::signals::Signals;
 use crate::broker::Broker;
 pub use crate::broker::OpenError;
 use crate::config::BrokerConfig;
@@ -19,6 +18,7 @@ mod connection;
 mod listener;
 pub(crate) mod shard;
 pub(crate) mod shutdown;
+mod signals;
 
 /// A running broker. Dropping it does not stop it; [`Server::stop`] does.
 pub struct Server {
@@ -100,24 +100,17 @@ impl Server {
         self.web.as_ref().map(WebServer::address)
     }
 
-    /// Serves until SIGTERM or SIGINT, then stops in order. A second signal ends the process at once,
-    /// with exit code 1; the next start then recovers.
-    ///
-    /// # Errors
-    /// If signals cannot be waited for; the broker has been stopped then.
-    pub fn wait(self) -> Result<(), StartError> {
-        let signalled = signals().map_err(|source| StartError::Runtime { source });
-        let waited = signalled.map(|signals| {
-            // The other end is a thread that lives as long as the process.
-            let _ = signals.recv();
-            std::thread::spawn(move || {
-                if signals.recv().is_ok() {
-                    std::process::exit(1);
-                }
-            });
+    /// Serves until a signal of `signals`, then stops in order. A second one ends the process at once,
+    /// with exit code 1; the next start then recovers. Blocks.
+    pub fn wait(self, signals: Signals) {
+        // The other end is a thread that lives as long as the process.
+        let _ = signals.received.recv();
+        std::thread::spawn(move || {
+            if signals.received.recv().is_ok() {
+                std::process::exit(1);
+            }
         });
         self.stop();
-        waited
     }
 
     /// Stops in order: no new connections, requests in flight finish within a grace period, groups
@@ -136,28 +129,4 @@ impl Server {
         }
         self.broker.close();
     }
-}
-
-/// SIGTERM and SIGINT, one message each.
-fn signals() -> std::io::Result<std::sync::mpsc::Receiver<()>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let (mut terminate, mut interrupt) = {
-        let _entered = runtime.enter();
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
-    };
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        runtime.block_on(async move {
-            loop {
-                tokio::select! {
-                    _ = terminate.recv() => {}
-                    _ = interrupt.recv() => {}
-                }
-                if sender.send(()).is_err() {
-                    return;
-                }
-            }
-        });
-    })?;
-    Ok(receiver)
 }
