@@ -365,6 +365,9 @@ impl From<GroupError> for ErrorCode {
             GroupError::OffsetMetadataTooLarge => Self::OffsetMetadataTooLarge,
             GroupError::UnstableOffsetCommit => Self::UnstableOffsetCommit,
             GroupError::GroupSubscribedToTopic => Self::GroupSubscribedToTopic,
+            GroupError::InvalidProducerEpoch => Self::InvalidProducerEpoch,
+            GroupError::InvalidTxnState => Self::InvalidTxnState,
+            GroupError::TransactionCoordinatorFenced => Self::TransactionCoordinatorFenced,
             GroupError::UnknownServerError => Self::UnknownServerError,
         }
     }

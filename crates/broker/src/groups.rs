@@ -8,16 +8,17 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use levada_log::batch::{self, BatchError, BatchView, Builder, EndMarker, Marker};
-use levada_log::{Append, ReadError};
+use levada_log::batch::{self, BatchError, BatchView, Builder, EndMarker, Marker, NO_SEQUENCE};
+use levada_log::{Append, AppendError, ReadError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::broker::now_ms;
 use crate::group::coordinator::Replayed;
+use crate::group::request::EndTxnRequest;
 use crate::group::{
-    Action, Coordinator, EncodedRecord, Event, GroupConfig, GroupError, Outcome, PersistFailure, PersistId,
-    Request, Ticket,
+    Action, Coordinator, EncodedRecord, Event, GroupConfig, GroupError, Outcome, Payload, PersistFailure,
+    PersistId, Producer, Request, Ticket,
 };
 use crate::lane::{AppendResult, Submitted};
 use crate::partition::Partition;
@@ -58,6 +59,22 @@ impl Groups {
         let Some(seat) = self.seat_of(request.group_id()) else { return refused };
         let Some(answer) = seat.ask(|ticket| request.event(ticket)) else { return refused };
         answer.await.ok().and_then(R::outcome).unwrap_or(refused)
+    }
+
+    /// Writes the end of a transaction into partition `index` of `__consumer_offsets`; the pending commits of
+    /// that transaction become valid or are dropped with it. The only way to write markers there: beside the
+    /// coordinator, its memory would not follow its log.
+    #[expect(dead_code, reason = "the driver of the transaction coordinators is its caller")]
+    pub(crate) async fn end_transaction(&self, index: i32, end: EndTxnRequest) -> Result<(), GroupError> {
+        let refused = Err(GroupError::CoordinatorNotAvailable);
+        let seat = usize::try_from(index).ok().and_then(|index| self.seats.get(index));
+        let Some(answer) = seat.and_then(|seat| seat.ask(|ticket| Event::EndTxn(ticket, end))) else {
+            return refused;
+        };
+        match answer.await {
+            Ok(Outcome::EndTxn(result)) => result,
+            _ => refused,
+        }
     }
 
     /// Looks at the coordinator of `group_id`.
@@ -169,8 +186,8 @@ impl Seat {
                     // The connection that asked may be gone.
                     let _ = answer.send(outcome);
                 }
-                Action::Persist(id, records) => {
-                    if let Some(result) = self.persist(state, id, &records) {
+                Action::Persist(id, payload) => {
+                    if let Some(result) = self.persist(state, id, &payload) {
                         actions.extend(state.coordinator.step(Event::Persisted(id, result), now_ms()));
                     }
                 }
@@ -182,21 +199,17 @@ impl Seat {
         }
     }
 
-    /// Appends records; the result at once, or none if it will be stepped when it is known.
+    /// Appends a batch; the result at once, or none if it will be stepped when it is known.
     fn persist(
         self: &Arc<Self>,
         state: &SeatState,
         id: PersistId,
-        records: &[EncodedRecord],
+        payload: &Payload,
     ) -> Option<Result<i64, PersistFailure>> {
         let Some(partition) = &state.partition else { return Some(Err(PersistFailure::Unavailable)) };
         let now = now_ms();
-        let mut batch = Builder::new();
-        for record in records {
-            batch.push(now, Some(&record.key), record.value.as_deref());
-        }
-        let Ok(batch) = batch.build() else { return Some(Err(PersistFailure::Lost)) };
-        match partition.append(Append::coordinator(batch), now) {
+        let Ok(batch) = batch(payload, now) else { return Some(Err(PersistFailure::Lost)) };
+        match partition.append(batch, now) {
             Submitted::Done(result) => Some(persisted(result)),
             queued => {
                 let seat = self.clone();
@@ -206,6 +219,33 @@ impl Seat {
                 });
                 None
             }
+        }
+    }
+}
+
+/// What a coordinator wants appended, as a batch.
+fn batch(payload: &Payload, now_ms: i64) -> std::io::Result<Append> {
+    let build = |mut batch: Builder, records: &[EncodedRecord]| {
+        for record in records {
+            batch.push(now_ms, Some(&record.key), record.value.as_deref());
+        }
+        Ok(Append::coordinator(batch.build()?))
+    };
+    match payload {
+        Payload::Records(records) => build(Builder::new(), records),
+        Payload::Transactional(Producer { id, epoch }, records) => {
+            build(Builder::new().producer(*id, *epoch, NO_SEQUENCE).transactional(), records)
+        }
+        Payload::Marker(end) => {
+            let marker = EndMarker {
+                marker: if end.commit { Marker::Commit } else { Marker::Abort },
+                producer_id: end.producer.id,
+                producer_epoch: end.producer.epoch,
+                coordinator_epoch: end.coordinator_epoch,
+                timestamp_ms: now_ms,
+            };
+            let transaction_version = end.transaction_version;
+            Ok(Append { transaction_version, ..Append::coordinator(marker.build()?) })
         }
     }
 }
@@ -261,8 +301,16 @@ fn replay_batch(coordinator: &mut Coordinator, batch: &BatchView<'_>) -> Result<
 }
 
 fn persisted(result: AppendResult) -> Result<i64, PersistFailure> {
-    result.map(|appended| appended.last_offset).map_err(|error| {
-        tracing::error!(%error, "group records not stored");
-        PersistFailure::Lost
+    result.map(|appended| appended.base_offset).map_err(|error| match error {
+        AppendError::ProducerEpoch { .. } => PersistFailure::ProducerFenced,
+        AppendError::CoordinatorEpoch { .. } => PersistFailure::CoordinatorFenced,
+        AppendError::TransactionState { .. } | AppendError::OutOfOrderSequence { .. } => {
+            PersistFailure::TransactionState
+        }
+        AppendError::TooLarge { .. } | AppendError::LargerThanSegment { .. } => PersistFailure::TooLarge,
+        AppendError::Batch(_) | AppendError::Storage(_) => {
+            tracing::error!(%error, "group records not stored");
+            PersistFailure::Lost
+        }
     })
 }

@@ -53,6 +53,9 @@ macro_rules! serve {
     };
 }
 
+#[expect(dead_code, reason = "served together with the other transactional APIs")]
+mod k28_txn_offset_commit;
+
 serve! {
     hot {
         Produce => k00_produce,
@@ -78,6 +81,7 @@ serve! {
         DescribeConfigs => k32_describe_configs,
         CreatePartitions => k37_create_partitions,
         DeleteGroups => k42_delete_groups,
+        OffsetDelete => k47_offset_delete,
         DescribeCluster => k60_describe_cluster,
     }
 }

@@ -153,6 +153,21 @@ impl ClassicGroup {
         Ok(())
     }
 
+    /// Whether a commit inside a transaction may be stored. Old versions of the request name no member.
+    pub(super) fn commit_in_transaction(
+        &self,
+        member_id: &str,
+        group_instance_id: Option<&str>,
+        generation: i32,
+    ) -> Result<(), GroupError> {
+        let named = generation >= 0 || !member_id.is_empty() || group_instance_id.is_some();
+        if !named || (generation < 0 && self.state == State::Empty) {
+            return Ok(());
+        }
+        self.validate(member_id, group_instance_id)?;
+        if generation == self.generation { Ok(()) } else { Err(GroupError::IllegalGeneration) }
+    }
+
     /// The group has not had a generation yet.
     pub(super) fn is_unborn(&self) -> bool {
         self.generation == 0

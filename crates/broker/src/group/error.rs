@@ -54,6 +54,15 @@ pub enum GroupError {
     /// `GROUP_SUBSCRIBED_TO_TOPIC`: the offset is in use by a member of the group.
     #[error("the group is subscribed to the topic")]
     GroupSubscribedToTopic,
+    /// `INVALID_PRODUCER_EPOCH`: the transactional producer has been replaced.
+    #[error("the producer has been replaced by one with a later epoch")]
+    InvalidProducerEpoch,
+    /// `INVALID_TXN_STATE`
+    #[error("the producer may not write this in the state of its transaction")]
+    InvalidTxnState,
+    /// `TRANSACTION_COORDINATOR_FENCED`
+    #[error("the transaction coordinator has been replaced")]
+    TransactionCoordinatorFenced,
     /// `UNKNOWN_SERVER_ERROR`
     #[error("the group coordinator could not carry out the request")]
     UnknownServerError,
@@ -71,6 +80,15 @@ pub enum PersistFailure {
     /// The batch is larger than the partition accepts.
     #[error("the records are larger than the offsets partition accepts")]
     TooLarge,
+    /// The transactional producer has been replaced by one with a later epoch.
+    #[error("the producer has been replaced by one with a later epoch")]
+    ProducerFenced,
+    /// The producer's transaction does not allow it.
+    #[error("the producer may not write this in the state of its transaction")]
+    TransactionState,
+    /// The transaction coordinator has been replaced by one with a later epoch.
+    #[error("the transaction coordinator has been replaced")]
+    CoordinatorFenced,
 }
 
 impl From<PersistFailure> for GroupError {
@@ -79,6 +97,9 @@ impl From<PersistFailure> for GroupError {
             PersistFailure::Unavailable => Self::CoordinatorNotAvailable,
             PersistFailure::Lost => Self::NotCoordinator,
             PersistFailure::TooLarge => Self::UnknownServerError,
+            PersistFailure::ProducerFenced => Self::InvalidProducerEpoch,
+            PersistFailure::TransactionState => Self::InvalidTxnState,
+            PersistFailure::CoordinatorFenced => Self::TransactionCoordinatorFenced,
         }
     }
 }

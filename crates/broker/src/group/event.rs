@@ -4,8 +4,9 @@ use bytes::Bytes;
 
 use super::error::{GroupError, PersistFailure};
 use super::request::{
-    CommitOutcome, CommitRequest, DeleteOutcome, DeleteRequest, FetchOutcome, FetchRequest, HeartbeatOutcome,
-    HeartbeatRequest, JoinOutcome, JoinRequest, LeaveOutcome, LeaveRequest, SyncOutcome, SyncRequest,
+    CommitOutcome, CommitRequest, DeleteOutcome, DeleteRequest, EndTxnOutcome, EndTxnRequest, FetchOutcome,
+    FetchRequest, HeartbeatOutcome, HeartbeatRequest, JoinOutcome, JoinRequest, LeaveOutcome, LeaveRequest,
+    OffsetDeleteOutcome, OffsetDeleteRequest, SyncOutcome, SyncRequest, TxnCommitRequest,
 };
 
 /// Something that happened, for [`Coordinator::step`](super::Coordinator::step).
@@ -21,12 +22,18 @@ pub enum Event {
     Leave(Ticket, LeaveRequest),
     /// Offsets are to be stored.
     Commit(Ticket, CommitRequest),
+    /// Offsets are to be stored if a transaction commits.
+    TxnCommit(Ticket, TxnCommitRequest),
+    /// A transaction has been decided.
+    EndTxn(Ticket, EndTxnRequest),
     /// Stored offsets are asked for.
     Fetch(Ticket, FetchRequest),
+    /// Stored offsets are to go.
+    OffsetDelete(Ticket, OffsetDeleteRequest),
     /// Groups are to be deleted.
     Delete(Ticket, DeleteRequest),
-    /// The records of an [`Action::Persist`] are in the log from this offset on, or are not there at all.
-    /// One such event must follow each action, in the order of the actions.
+    /// What an [`Action::Persist`] asked for is in the log from this offset on, or is not there at all.
+    /// One such event must follow each action, in any order; they take effect in the order of the actions.
     Persisted(PersistId, Result<i64, PersistFailure>),
     /// Topic partitions are gone; so are the offsets committed for them.
     PartitionsDeleted(Vec<(String, Vec<i32>)>),
@@ -43,9 +50,29 @@ pub enum Event {
 pub enum Action {
     /// Answer the request that came with this ticket. Every ticket gets exactly one answer.
     Reply(Ticket, Outcome),
-    /// Append these records to the coordinator's partition as one batch, then report
+    /// Append this to the coordinator's partition as one batch, in the order of the actions, and report
     /// [`Event::Persisted`] with this id.
-    Persist(PersistId, Vec<EncodedRecord>),
+    Persist(PersistId, Payload),
+}
+
+/// One batch to append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// Records.
+    Records(Vec<EncodedRecord>),
+    /// Records that are part of a producer's transaction.
+    Transactional(Producer, Vec<EncodedRecord>),
+    /// The end of a transaction.
+    Marker(EndTxnRequest),
+}
+
+/// A producer in one life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Producer {
+    /// Its id.
+    pub id: i64,
+    /// Its epoch.
+    pub epoch: i16,
 }
 
 /// The driver's name for one waiting request; opaque to the coordinator.
@@ -78,8 +105,14 @@ pub enum Outcome {
     Leave(LeaveOutcome),
     /// To [`Event::Commit`].
     Commit(CommitOutcome),
+    /// To [`Event::TxnCommit`].
+    TxnCommit(CommitOutcome),
+    /// To [`Event::EndTxn`].
+    EndTxn(EndTxnOutcome),
     /// To [`Event::Fetch`].
     Fetch(FetchOutcome),
+    /// To [`Event::OffsetDelete`].
+    OffsetDelete(OffsetDeleteOutcome),
     /// To [`Event::Delete`].
     Delete(DeleteOutcome),
 }
@@ -93,7 +126,10 @@ impl Outcome {
             Self::Heartbeat(_) => Self::Heartbeat(Err(error)),
             Self::Leave(_) => Self::Leave(Err(error)),
             Self::Commit(_) => Self::Commit(Err(error)),
+            Self::TxnCommit(_) => Self::TxnCommit(Err(error)),
+            Self::EndTxn(_) => Self::EndTxn(Err(error)),
             Self::Fetch(_) => Self::Fetch(Err(error)),
+            Self::OffsetDelete(_) => Self::OffsetDelete(Err(error)),
             Self::Delete(groups) => {
                 Self::Delete(groups.into_iter().map(|(group_id, _)| (group_id, Some(error))).collect())
             }
@@ -111,7 +147,10 @@ impl Event {
             Self::Heartbeat(ticket, request) => (*ticket, Outcome::Heartbeat(request.refused(error))),
             Self::Leave(ticket, request) => (*ticket, Outcome::Leave(request.refused(error))),
             Self::Commit(ticket, request) => (*ticket, Outcome::Commit(request.refused(error))),
+            Self::TxnCommit(ticket, _) => (*ticket, Outcome::TxnCommit(Err(error))),
+            Self::EndTxn(ticket, _) => (*ticket, Outcome::EndTxn(Err(error))),
             Self::Fetch(ticket, request) => (*ticket, Outcome::Fetch(request.refused(error))),
+            Self::OffsetDelete(ticket, _) => (*ticket, Outcome::OffsetDelete(Err(error))),
             Self::Delete(ticket, request) => (*ticket, Outcome::Delete(request.refused(error))),
             Self::Persisted(..) | Self::PartitionsDeleted(_) | Self::Loaded | Self::Unload | Self::Tick => {
                 return None;

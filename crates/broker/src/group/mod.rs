@@ -22,7 +22,7 @@ mod turn;
 pub use config::GroupConfig;
 pub use coordinator::{Coordinator, partition_for};
 pub use error::{GroupError, PersistFailure};
-pub use event::{Action, EncodedRecord, Event, Outcome, PersistId, Ticket};
+pub use event::{Action, EncodedRecord, Event, Outcome, Payload, PersistId, Producer, Ticket};
 pub use request::Request;
 
 #[cfg(test)]

@@ -9,6 +9,30 @@ use uuid::Uuid;
 use super::error::GroupError;
 use super::event::{Event, Outcome, Ticket};
 
+/// The half of a [`Request`] that is the same for all kinds.
+macro_rules! request {
+    ($kind:ident -> $outcome:ty) => {
+        type Outcome = $outcome;
+
+        fn event(self, ticket: Ticket) -> Event {
+            Event::$kind(ticket, self)
+        }
+
+        fn outcome(outcome: Outcome) -> Option<$outcome> {
+            match outcome {
+                Outcome::$kind(outcome) => Some(outcome),
+                _ => None,
+            }
+        }
+    };
+}
+
+mod offsets;
+
+pub use self::offsets::{
+    EndTxnOutcome, EndTxnRequest, OffsetDeleteOutcome, OffsetDeleteRequest, TxnCommitRequest,
+};
+
 /// A request that waits for an outcome; lets a driver offer one generic call.
 pub trait Request: Sized {
     /// What the request is answered with.
@@ -322,23 +346,6 @@ pub struct DeleteRequest {
 
 /// Answer to [`DeleteRequest`]: group and what hindered it, in the order asked.
 pub type DeleteOutcome = Vec<(String, Option<GroupError>)>;
-
-macro_rules! request {
-    ($kind:ident -> $outcome:ty) => {
-        type Outcome = $outcome;
-
-        fn event(self, ticket: Ticket) -> Event {
-            Event::$kind(ticket, self)
-        }
-
-        fn outcome(outcome: Outcome) -> Option<$outcome> {
-            match outcome {
-                Outcome::$kind(outcome) => Some(outcome),
-                _ => None,
-            }
-        }
-    };
-}
 
 impl Request for JoinRequest {
     request!(Join -> JoinOutcome);

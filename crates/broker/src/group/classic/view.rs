@@ -53,6 +53,26 @@ impl ClassicGroup {
         }
     }
 
+    /// Whether offsets of the group may be removed. Of other protocols it is unknown what they use.
+    pub(in crate::group) fn validate_offset_delete(&self) -> Result<(), GroupError> {
+        match self.state {
+            State::Dead => Err(GroupError::GroupIdNotFound),
+            State::Empty => Ok(()),
+            State::PreparingRebalance | State::CompletingRebalance | State::Stable => {
+                if self.is_consumer() {
+                    Ok(())
+                } else {
+                    Err(GroupError::NonEmptyGroup)
+                }
+            }
+        }
+    }
+
+    /// Whether a member uses the topic, as far as that can be known.
+    pub(in crate::group) fn is_subscribed_to(&self, topic: &str) -> bool {
+        self.subscribed.as_ref().map_or(self.is_consumer(), |topics| topics.contains(topic))
+    }
+
     /// Which of the group's offsets may expire, and from when their age counts; none while that is open.
     pub(in crate::group) fn retention(&self) -> Option<Retention<'_>> {
         let age = match (&self.protocol_type, self.state) {

@@ -5,16 +5,36 @@ use std::collections::BTreeMap;
 use super::Coordinator;
 use crate::group::classic::ClassicGroup;
 use crate::group::error::{GroupError, PersistFailure};
-use crate::group::event::{Action, EncodedRecord, Outcome, PersistId, Ticket};
+use crate::group::event::{Action, EncodedRecord, Outcome, Payload, PersistId, Producer, Ticket};
 use crate::group::records::Record;
-use crate::group::request::FetchRequest;
+use crate::group::request::{EndTxnRequest, FetchRequest};
 use crate::group::turn::{Then, Write};
 
 /// Appends the driver has been asked for and has not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Appends {
     asked: u64,
-    under_way: BTreeMap<PersistId, Write>,
+    under_way: BTreeMap<PersistId, UnderWay>,
+}
+
+/// An append, and what the driver has reported about it.
+#[derive(Debug)]
+struct UnderWay {
+    write: Write,
+    part: Part,
+    /// Reports take effect in the order of the appends: until then this one waits here.
+    reported: Option<Result<i64, PersistFailure>>,
+}
+
+/// What an append is to transactions.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// Nothing.
+    None,
+    /// Its offsets are pending until the producer's transaction ends.
+    Of(i64),
+    /// It is the end of one.
+    End(EndTxnRequest),
 }
 
 impl Appends {
@@ -42,16 +62,31 @@ pub(super) struct Parked {
 impl Coordinator {
     /// Asks the driver to append; records that cannot be written at all have failed already.
     pub(super) fn append(&mut self, write: Write, now_ms: i64) {
-        let encoded: Result<Vec<EncodedRecord>, _> = write.records.iter().map(Record::encode).collect();
-        match encoded {
-            Ok(records) => {
-                let id = PersistId(self.appends.asked);
-                self.appends.asked += 1;
-                self.appends.under_way.insert(id, write);
-                self.actions.push(Action::Persist(id, records));
-            }
-            Err(_) => self.settle(write, Err(PersistFailure::TooLarge), now_ms),
+        match encode(&write.records) {
+            Ok(records) => self.ask_for(write, Part::None, Payload::Records(records)),
+            Err(failure) => self.settle(write, Part::None, Err(failure), now_ms),
         }
+    }
+
+    /// As [`Coordinator::append`], as part of a producer's transaction.
+    pub(super) fn append_in_transaction(&mut self, write: Write, producer: Producer, now_ms: i64) {
+        let part = Part::Of(producer.id);
+        match encode(&write.records) {
+            Ok(records) => self.ask_for(write, part, Payload::Transactional(producer, records)),
+            Err(failure) => self.settle(write, part, Err(failure), now_ms),
+        }
+    }
+
+    /// Asks the driver to append a transaction's end.
+    pub(super) fn append_marker(&mut self, end: EndTxnRequest, then: Then) {
+        self.ask_for(Write { records: Vec::new(), then }, Part::End(end), Payload::Marker(end));
+    }
+
+    fn ask_for(&mut self, write: Write, part: Part, payload: Payload) {
+        let id = PersistId(self.appends.asked);
+        self.appends.asked += 1;
+        self.appends.under_way.insert(id, UnderWay { write, part, reported: None });
+        self.actions.push(Action::Persist(id, payload));
     }
 
     pub(super) fn append_some(&mut self, write: Option<Write>, now_ms: i64) {
@@ -61,8 +96,14 @@ impl Coordinator {
     }
 
     pub(super) fn persisted(&mut self, id: PersistId, result: Result<i64, PersistFailure>, now_ms: i64) {
-        let Some(write) = self.appends.under_way.remove(&id) else { return };
-        self.settle(write, result, now_ms);
+        let Some(append) = self.appends.under_way.get_mut(&id) else { return };
+        append.reported = Some(result);
+        while let Some(first) = self.appends.under_way.first_entry()
+            && let Some(result) = first.get().reported
+        {
+            let UnderWay { write, part, .. } = first.remove();
+            self.settle(write, part, result, now_ms);
+        }
         let (ready, parked) = std::mem::take(&mut self.parked)
             .into_iter()
             .partition(|parked| self.appends.is_settled(parked.after));
@@ -76,8 +117,8 @@ impl Coordinator {
     /// Nobody will hear of what is under way: it is for the next coordinator to find in the log.
     pub(super) fn abandon_appends(&mut self) {
         let error = GroupError::NotCoordinator;
-        for write in std::mem::take(&mut self.appends.under_way).into_values() {
-            match write.then {
+        for append in std::mem::take(&mut self.appends.under_way).into_values() {
+            match append.write.then {
                 Then::Reply(ticket, outcome) | Then::Deleted(ticket, outcome, _) => {
                     self.reply(ticket, outcome.failed(error));
                 }
@@ -99,12 +140,22 @@ impl Coordinator {
     }
 
     /// The records are in the log, or never will be.
-    fn settle(&mut self, write: Write, result: Result<i64, PersistFailure>, now_ms: i64) {
+    fn settle(&mut self, write: Write, part: Part, result: Result<i64, PersistFailure>, now_ms: i64) {
         let error = result.err().map(GroupError::from);
+        let transaction = match part {
+            Part::None => None,
+            Part::Of(producer_id) => Some(producer_id),
+            Part::End(end) => {
+                if result.is_ok() {
+                    self.offsets.end_transaction(end.producer.id, end.commit);
+                }
+                None
+            }
+        };
         for (index, record) in (0_i64..).zip(write.records) {
             match (record, result) {
                 (Record::Offset(key, value), Ok(base_offset)) => {
-                    self.apply_offset(base_offset + index, None, key, value);
+                    self.apply_offset(base_offset + index, transaction, key, value);
                 }
                 (Record::Offset(key, _), Err(_)) => self.drop_unused(&key.group_id),
                 (Record::Group(..) | Record::Other(_), _) => {}
@@ -167,4 +218,8 @@ impl Coordinator {
             self.groups.remove(group_id);
         }
     }
+}
+
+fn encode(records: &[Record]) -> Result<Vec<EncodedRecord>, PersistFailure> {
+    records.iter().map(Record::encode).collect::<Result<_, _>>().map_err(|_| PersistFailure::TooLarge)
 }

@@ -1,4 +1,4 @@
-//! Offsets: committing, looking up, expiring, forgetting deleted topics.
+//! Offsets: committing, also in transactions, looking up, removing, expiring, forgetting deleted topics.
 
 use super::Coordinator;
 use super::appends::Parked;
@@ -7,7 +7,10 @@ use crate::group::config::GroupConfig;
 use crate::group::error::GroupError;
 use crate::group::event::{Outcome, Ticket};
 use crate::group::records::{OffsetKey, OffsetValue, Record};
-use crate::group::request::{CommitPartition, CommitRequest, CommittedTopic, FetchRequest};
+use crate::group::request::{
+    CommitPartition, CommitRequest, CommitTopic, CommittedTopic, EndTxnRequest, FetchRequest,
+    OffsetDeleteRequest, TxnCommitRequest,
+};
 use crate::group::timers::{Alarm, TimerKey};
 use crate::group::turn::{Then, Write};
 
@@ -21,7 +24,10 @@ impl Coordinator {
         if let Err(error) = self.admit_commit(&request, now_ms) {
             return self.reply(ticket, Outcome::Commit(Err(error)));
         }
-        let (records, topics) = commit_records(request, &self.config, now_ms);
+        let expire_timestamp_ms =
+            request.retention_ms.map(|retention_ms| now_ms.saturating_add(retention_ms));
+        let times = Times { now_ms, expire_timestamp_ms };
+        let (records, topics) = commit_records(&request.group_id, request.topics, &self.config, times);
         let outcome = Outcome::Commit(Ok(topics));
         if records.is_empty() {
             return self.reply(ticket, outcome);
@@ -37,14 +43,81 @@ impl Coordinator {
                     _ => GroupError::IllegalGeneration,
                 });
             }
-            // A consumer that assigns its partitions itself: the group exists by its offsets alone.
-            let group = ClassicGroup::new(request.group_id.clone(), now_ms);
-            self.groups.insert(request.group_id.clone(), group);
+            self.found_simple(&request.group_id, now_ms);
         }
         let (groups, mut turn) = self.turn(now_ms);
         let group = groups.get_mut(&request.group_id).ok_or(GroupError::GroupIdNotFound)?;
         let instance = request.group_instance_id.as_deref();
         group.commit(&mut turn, &request.member_id, instance, request.generation)
+    }
+
+    /// A consumer that assigns its partitions itself: the group exists by its offsets alone.
+    fn found_simple(&mut self, group_id: &str, now_ms: i64) {
+        let group = ClassicGroup::new(group_id.to_owned(), now_ms);
+        self.groups.insert(group_id.to_owned(), group);
+    }
+
+    pub(super) fn commit_in_transaction(&mut self, ticket: Ticket, request: TxnCommitRequest, now_ms: i64) {
+        if let Err(error) = self.admit_commit_in_transaction(&request, now_ms) {
+            return self.reply(ticket, Outcome::TxnCommit(Err(error)));
+        }
+        let times = Times { now_ms, expire_timestamp_ms: None };
+        let (records, topics) = commit_records(&request.group_id, request.topics, &self.config, times);
+        let outcome = Outcome::TxnCommit(Ok(topics));
+        if records.is_empty() {
+            return self.reply(ticket, outcome);
+        }
+        let write = Write { records, then: Then::Reply(ticket, outcome) };
+        self.append_in_transaction(write, request.producer, now_ms);
+    }
+
+    fn admit_commit_in_transaction(
+        &mut self,
+        request: &TxnCommitRequest,
+        now_ms: i64,
+    ) -> Result<(), GroupError> {
+        if !self.groups.contains_key(&request.group_id) {
+            if request.generation >= 0 {
+                return Err(GroupError::IllegalGeneration);
+            }
+            self.found_simple(&request.group_id, now_ms);
+        }
+        let group = self.groups.get(&request.group_id).ok_or(GroupError::IllegalGeneration)?;
+        let instance = request.group_instance_id.as_deref();
+        group.commit_in_transaction(&request.member_id, instance, request.generation)
+    }
+
+    pub(super) fn end_transaction(&mut self, ticket: Ticket, end: EndTxnRequest) {
+        self.append_marker(end, Then::Reply(ticket, Outcome::EndTxn(Ok(()))));
+    }
+
+    /// Removes offsets that no member uses, also those of open transactions.
+    pub(super) fn delete_offsets(&mut self, ticket: Ticket, request: OffsetDeleteRequest, now_ms: i64) {
+        let group = self.groups.get(&request.group_id).ok_or(GroupError::GroupIdNotFound);
+        let group = match group.and_then(|group| group.validate_offset_delete().map(|()| group)) {
+            Ok(group) => group,
+            Err(error) => return self.reply(ticket, Outcome::OffsetDelete(Err(error))),
+        };
+        let mut records = Vec::new();
+        let topics = request.topics.into_iter().map(|(name, partitions)| {
+            let error = group.is_subscribed_to(&name).then_some(GroupError::GroupSubscribedToTopic);
+            if error.is_none() {
+                let keys = partitions.iter().map(|&partition| OffsetKey {
+                    group_id: request.group_id.clone(),
+                    topic: name.clone(),
+                    partition,
+                });
+                let known = keys.filter(|key| self.offsets.has(key));
+                records.extend(known.map(|key| Record::Offset(key, None)));
+            }
+            let partitions = partitions.into_iter().map(|partition| (partition, error)).collect();
+            CommittedTopic { name, topic_id: uuid::Uuid::nil(), partitions }
+        });
+        let outcome = Outcome::OffsetDelete(Ok(topics.collect()));
+        if records.is_empty() {
+            return self.reply(ticket, outcome);
+        }
+        self.append(Write { records, then: Then::Reply(ticket, outcome) }, now_ms);
     }
 
     pub(super) fn fetch(&mut self, ticket: Ticket, request: FetchRequest) {
@@ -119,15 +192,22 @@ impl Coordinator {
     }
 }
 
+/// When offsets are committed, and when they are to be forgotten if the client said so.
+#[derive(Clone, Copy)]
+struct Times {
+    now_ms: i64,
+    expire_timestamp_ms: Option<i64>,
+}
+
 /// The records of a commit and its answer, for when they are stored.
 fn commit_records(
-    request: CommitRequest,
+    group_id: &str,
+    topics: Vec<CommitTopic>,
     config: &GroupConfig,
-    now_ms: i64,
+    times: Times,
 ) -> (Vec<Record>, Vec<CommittedTopic>) {
     let mut records = Vec::new();
-    let expire_timestamp_ms = request.retention_ms.map(|retention_ms| now_ms.saturating_add(retention_ms));
-    let topics = request.topics.into_iter().map(|topic| {
+    let topics = topics.into_iter().map(|topic| {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for partition in topic.partitions {
             let index = partition.index;
@@ -136,13 +216,13 @@ fn commit_records(
                 continue;
             }
             let key =
-                OffsetKey { group_id: request.group_id.clone(), topic: topic.name.clone(), partition: index };
+                OffsetKey { group_id: group_id.to_owned(), topic: topic.name.clone(), partition: index };
             let value = OffsetValue {
                 offset: partition.offset,
                 leader_epoch: partition.leader_epoch.max(-1),
                 metadata: partition.metadata.unwrap_or_default(),
-                commit_timestamp_ms: now_ms,
-                expire_timestamp_ms,
+                commit_timestamp_ms: times.now_ms,
+                expire_timestamp_ms: times.expire_timestamp_ms,
                 topic_id: topic.topic_id,
             };
             records.push(Record::Offset(key, Some(value)));

@@ -19,6 +19,8 @@ pub(super) fn invalid(event: &Event, config: &GroupConfig) -> Option<GroupError>
         Event::Sync(_, request) => request.group_id(),
         Event::Heartbeat(_, request) => request.group_id(),
         Event::Leave(_, request) => request.group_id(),
+        Event::TxnCommit(_, request) => request.group_id(),
+        Event::OffsetDelete(_, request) => request.group_id(),
         // Consumers that only commit and fetch may do so in the group without a name.
         _ => return None,
     };

@@ -1,12 +1,14 @@
 //! Offsets, administration, loading and failures of a coordinator.
 
+mod transactions;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
 use super::{Coordinator, ListFilter, Replayed, partition_for};
 use crate::group::config::GroupConfig;
 use crate::group::error::{GroupError, PersistFailure};
-use crate::group::event::{Action, Event, Outcome, Ticket};
+use crate::group::event::{Action, Event, Outcome, Payload, Ticket};
 use crate::group::records::{OffsetKey, OffsetValue, Record, tests::golden};
 use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, DeleteRequest, FetchRequest, FetchTopic, JoinRequest,
@@ -410,7 +412,14 @@ mod expiry {
         rig.ask(CommitRequest { topics, ..commit("g", "t", 0) }).unwrap();
         rig.hold_appends = true;
         rig.pass(8 * DAY_MS);
-        let sizes: Vec<usize> = rig.held.iter().map(|(_, records)| records.len()).collect();
+        let sizes: Vec<usize> = rig
+            .held
+            .iter()
+            .map(|(_, payload)| match payload {
+                Payload::Records(records) => records.len(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
         assert_eq!(sizes[..3], [1_000, 1_000, 501]);
         rig.finish_appends();
         rig.restart();

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::group::config::GroupConfig;
 use crate::group::coordinator::{Coordinator, Replayed};
 use crate::group::error::{GroupError, PersistFailure};
-use crate::group::event::{Action, EncodedRecord, Event, Outcome, PersistId, Ticket};
+use crate::group::event::{Action, EncodedRecord, Event, Outcome, Payload, PersistId, Ticket};
 use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, FetchRequest, FetchTopic, HeartbeatRequest, JoinOutcome,
     JoinRequest, LeaveRequest, LeavingMember, LeftMember, Protocol, Request, SyncOutcome, SyncRequest,
@@ -17,16 +17,25 @@ use crate::group::request::{
 /// The group all tests use unless they say otherwise.
 pub(in crate::group) const GROUP: &str = "g";
 
+/// What a batch in the log consists of.
+#[derive(Clone, Debug)]
+pub(in crate::group) enum Logged {
+    /// A record, and the producer of its transaction.
+    Record(EncodedRecord, Option<i64>),
+    /// The end of a producer's transaction.
+    Marker(i64, bool),
+}
+
 /// See above.
 pub(in crate::group) struct Rig {
     pub(in crate::group) coordinator: Coordinator,
     pub(in crate::group) config: GroupConfig,
     pub(in crate::group) now_ms: i64,
     /// Everything in the log.
-    pub(in crate::group) log: Vec<EncodedRecord>,
+    pub(in crate::group) log: Vec<Logged>,
     /// Appends wait here while set; otherwise they are done at once.
     pub(in crate::group) hold_appends: bool,
-    pub(in crate::group) held: VecDeque<(PersistId, Vec<EncodedRecord>)>,
+    pub(in crate::group) held: VecDeque<(PersistId, Payload)>,
     answers: BTreeMap<Ticket, Outcome>,
     /// Tickets that have not been answered.
     pub(in crate::group) waiting: BTreeSet<Ticket>,
@@ -63,7 +72,7 @@ impl Rig {
                     assert!(self.waiting.remove(&ticket), "{ticket:?} is answered twice: {outcome:?}");
                     self.answers.insert(ticket, outcome);
                 }
-                Action::Persist(id, records) => self.held.push_back((id, records)),
+                Action::Persist(id, payload) => self.held.push_back((id, payload)),
             }
         }
         if !self.hold_appends {
@@ -78,17 +87,31 @@ impl Rig {
 
     /// The oldest append is done, or fails; false if there is none.
     pub(in crate::group) fn finish_append(&mut self, failure: Option<PersistFailure>) -> bool {
-        let Some((id, records)) = self.held.pop_front() else { return false };
+        let Some((id, payload)) = self.held.pop_front() else { return false };
         let result = match failure {
             Some(failure) => Err(failure),
             None => {
                 let base_offset = i64::try_from(self.log.len()).unwrap();
-                self.log.extend(records);
+                self.store(payload);
                 Ok(base_offset)
             }
         };
         self.step(Event::Persisted(id, result));
         true
+    }
+
+    /// A batch enters the log.
+    pub(in crate::group) fn store(&mut self, payload: Payload) {
+        match payload {
+            Payload::Records(records) => {
+                self.log.extend(records.into_iter().map(|record| Logged::Record(record, None)));
+            }
+            Payload::Transactional(producer, records) => {
+                let transaction = Some(producer.id);
+                self.log.extend(records.into_iter().map(|record| Logged::Record(record, transaction)));
+            }
+            Payload::Marker(end) => self.log.push(Logged::Marker(end.producer.id, end.commit)),
+        }
     }
 
     /// Time passes; every alarm goes off at its time.
@@ -106,19 +129,39 @@ impl Rig {
         self.coordinator = Coordinator::new(self.config.clone());
         self.waiting.clear();
         self.held.clear();
-        for (offset, record) in (0..).zip(&self.log) {
-            let (key, value) = (record.key.clone(), record.value.clone());
-            self.coordinator.replay(Replayed { offset, transaction: None, key, value }).unwrap();
+        for (offset, logged) in (0..).zip(&self.log) {
+            match logged {
+                Logged::Record(record, transaction) => {
+                    let (key, value) = (record.key.clone(), record.value.clone());
+                    let replayed = Replayed { offset, transaction: *transaction, key, value };
+                    self.coordinator.replay(replayed).unwrap();
+                }
+                Logged::Marker(producer_id, committed) => {
+                    self.coordinator.replay_marker(*producer_id, *committed);
+                }
+            }
         }
         self.step(Event::Loaded);
     }
 
     pub(in crate::group) fn send<R: Request>(&mut self, request: R) -> Ticket {
+        self.send_event(|ticket| request.event(ticket))
+    }
+
+    pub(in crate::group) fn send_event(&mut self, event: impl FnOnce(Ticket) -> Event) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
         self.waiting.insert(ticket);
-        self.step(request.event(ticket));
+        self.step(event(ticket));
         ticket
+    }
+
+    /// What became of a transaction's end.
+    pub(in crate::group) fn end_txn(&mut self, ticket: Ticket) -> Option<Result<(), GroupError>> {
+        self.answers.remove(&ticket).map(|outcome| match outcome {
+            Outcome::EndTxn(result) => result,
+            other => panic!("{other:?}"),
+        })
     }
 
     pub(in crate::group) fn answer<R: Request>(&mut self, ticket: Ticket) -> Option<R::Outcome> {

@@ -249,8 +249,8 @@ impl World {
         let before = self.rig.coordinator.describe(GROUP);
         let settled = self.rig.held.is_empty() && before.state == "Stable";
         while !self.rig.held.is_empty() && self.random.below(2) == 0 {
-            let (_, records) = self.rig.held.pop_front().unwrap();
-            self.rig.log.extend(records);
+            let (_, payload) = self.rig.held.pop_front().unwrap();
+            self.rig.store(payload);
         }
         self.rig.restart();
         if settled {

@@ -1,0 +1,103 @@
+//! TxnOffsetCommit (key 28), versions 0–5.
+//!
+//! Stores a group's positions as part of a producer's transaction: they count once it commits. Partitions
+//! that do not exist are refused one by one; the rest goes to the group's coordinator.
+//!
+//! Below version 2 clients do not know `COORDINATOR_LOAD_IN_PROGRESS` and are told
+//! `COORDINATOR_NOT_AVAILABLE` instead, as Kafka does.
+
+use levada_wire::messages::txn_offset_commit_request::TxnOffsetCommitRequestTopic;
+use levada_wire::messages::txn_offset_commit_response::{
+    TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
+};
+use levada_wire::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
+
+use crate::api::{Context, text};
+use crate::error_code::ErrorCode;
+use crate::group::request::{CommitPartition, CommitTopic, TxnCommitRequest};
+use crate::group::{GroupError, Producer};
+
+/// From this version on clients try again while the coordinator loads.
+const LOADING_VERSION_MIN: i16 = 2;
+
+pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse {
+    let (mut topics, mut commits) = (Vec::new(), Vec::new());
+    for topic in request.topics {
+        let (answered, commit) = sort_out(context, topic);
+        topics.push(answered);
+        commits.extend(commit);
+    }
+    if commits.is_empty() {
+        return message!(TxnOffsetCommitResponse { topics: topics });
+    }
+    let question = TxnCommitRequest {
+        group_id: request.group_id.into_string(),
+        member_id: request.member_id.into_string(),
+        group_instance_id: request.group_instance_id.map(|id| id.into_string()),
+        generation: request.generation_id_or_member_epoch,
+        producer: Producer { id: request.producer_id, epoch: request.producer_epoch },
+        topics: commits.clone(),
+    };
+    let committed = context.broker().groups().ask(question).await;
+    let code = |error: Option<GroupError>| {
+        let error = error.map_or(ErrorCode::None, ErrorCode::from);
+        let hidden = error == ErrorCode::CoordinatorLoadInProgress && context.version() < LOADING_VERSION_MIN;
+        if hidden { ErrorCode::CoordinatorNotAvailable.code() } else { error.code() }
+    };
+    match committed {
+        Ok(committed) => {
+            for topic in committed {
+                merge(
+                    &mut topics,
+                    &topic.name,
+                    topic.partitions.into_iter().map(|(index, error)| (index, code(error))),
+                );
+            }
+        }
+        Err(error) => {
+            for topic in commits {
+                let refused = topic.partitions.iter().map(|partition| (partition.index, code(Some(error))));
+                merge(&mut topics, &topic.name, refused);
+            }
+        }
+    }
+    message!(TxnOffsetCommitResponse { topics: topics })
+}
+
+/// Splits a topic into the partitions that can only be refused and those to commit.
+fn sort_out(
+    context: &Context,
+    topic: TxnOffsetCommitRequestTopic,
+) -> (TxnOffsetCommitResponseTopic, Option<CommitTopic>) {
+    let name = topic.name.into_string();
+    let mut answered = message!(TxnOffsetCommitResponseTopic { name: text(name.clone()) });
+    let mut partitions = Vec::new();
+    for partition in topic.partitions {
+        let index = partition.partition_index;
+        let known = context.broker().partitions().by_name(&name, index).is_some();
+        let error = if known { ErrorCode::None } else { ErrorCode::UnknownTopicOrPartition };
+        answered.partitions.push(message!(TxnOffsetCommitResponsePartition {
+            partition_index: index,
+            error_code: error.code(),
+        }));
+        if known {
+            partitions.push(CommitPartition {
+                index,
+                offset: partition.committed_offset,
+                leader_epoch: partition.committed_leader_epoch,
+                metadata: partition.committed_metadata.map(|metadata| metadata.into_string()),
+            });
+        }
+    }
+    let commit = CommitTopic { name, topic_id: uuid::Uuid::nil(), partitions };
+    (answered, Some(commit).filter(|commit| !commit.partitions.is_empty()))
+}
+
+fn merge(topics: &mut [TxnOffsetCommitResponseTopic], name: &str, results: impl Iterator<Item = (i32, i16)>) {
+    let Some(topic) = topics.iter_mut().find(|topic| topic.name.as_str() == name) else { return };
+    for (index, code) in results {
+        if let Some(partition) = topic.partitions.iter_mut().find(|one| one.partition_index == index) {
+            partition.error_code = code;
+        }
+    }
+}

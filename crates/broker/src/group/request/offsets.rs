@@ -1,0 +1,76 @@
+//! Requests about offsets beyond commit and lookup: commits inside transactions, the end of a transaction, removal.
+
+use super::{CommitOutcome, CommitTopic, CommittedTopic, Request};
+use crate::group::error::GroupError;
+use crate::group::event::{Event, Outcome, Producer, Ticket};
+
+/// TxnOffsetCommit. The caller has already taken out topics that do not exist or may not be read, and knows
+/// that the transaction is open and covers the group's partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TxnCommitRequest {
+    /// The group.
+    pub group_id: String,
+    /// The member; empty below version 3.
+    pub member_id: String,
+    /// Name of a static member.
+    pub group_instance_id: Option<String>,
+    /// The generation or epoch the member believes in; -1 below version 3.
+    pub generation: i32,
+    /// Whose transaction the commit is part of.
+    pub producer: Producer,
+    /// What to store if the transaction commits.
+    pub topics: Vec<CommitTopic>,
+}
+
+/// A transaction has been decided: its marker is to be written into the coordinator's partition, and its
+/// pending commits become valid or are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndTxnRequest {
+    /// Whose transaction ends; the marker carries this epoch.
+    pub producer: Producer,
+    /// The epoch of the transaction coordinator that decided.
+    pub coordinator_epoch: i32,
+    /// Commit, or abort.
+    pub commit: bool,
+    /// The version of the transaction protocol: from 2 on the marker raises the producer's epoch.
+    pub transaction_version: u8,
+}
+
+/// Answer to [`EndTxnRequest`]: the marker is in the log.
+pub type EndTxnOutcome = Result<(), GroupError>;
+
+/// OffsetDelete. The caller has already taken out topics that do not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetDeleteRequest {
+    /// The group.
+    pub group_id: String,
+    /// Topics and partitions whose offsets are to go.
+    pub topics: Vec<(String, Vec<i32>)>,
+}
+
+/// Answer to [`OffsetDeleteRequest`]; a partition without an offset is no error.
+pub type OffsetDeleteOutcome = Result<Vec<CommittedTopic>, GroupError>;
+
+impl Request for TxnCommitRequest {
+    request!(TxnCommit -> CommitOutcome);
+
+    fn group_id(&self) -> &str {
+        &self.group_id
+    }
+
+    fn refused(&self, error: GroupError) -> CommitOutcome {
+        Err(error)
+    }
+}
+
+impl Request for OffsetDeleteRequest {
+    request!(OffsetDelete -> OffsetDeleteOutcome);
+
+    fn group_id(&self) -> &str {
+        &self.group_id
+    }
+
+    fn refused(&self, error: GroupError) -> OffsetDeleteOutcome {
+        Err(error)
+    }
+}
