@@ -63,6 +63,8 @@ pub struct Writer {
     disk: Arc<dyn Disk>,
     config: LogConfig,
     leader_epoch: i32,
+    // The epochs in memory are those on disk: a new epoch goes there with its first batch.
+    epochs_stored: bool,
     producers: Producers,
     // The offset of the last producer snapshot on disk, -1 if there is none.
     snapshot_at: i64,
@@ -101,12 +103,13 @@ impl Writer {
             disk,
             config,
             leader_epoch,
+            epochs_stored: true,
             producers,
             snapshot_at,
             stale_recovery_point,
             active,
         };
-        writer.set_leader_epoch(leader_epoch)?;
+        writer.set_leader_epoch(leader_epoch);
         Ok((writer, report))
     }
 
@@ -131,17 +134,15 @@ impl Writer {
         self.leader_epoch
     }
 
-    /// Begins a leader epoch at the log's end. An older one than the log has seen is ignored.
-    ///
-    /// # Errors
-    /// A failing disk; the epoch is not begun then.
-    pub fn set_leader_epoch(&mut self, epoch: i32) -> Result<(), LogError> {
+    /// Begins a leader epoch at the log's end. An older one than the log has seen is ignored. It is kept on disk once something
+    /// is written in it; an epoch without a batch leaves no trace.
+    pub fn set_leader_epoch(&mut self, epoch: i32) {
         let mut epochs = Epochs::clone(&self.partition.epochs.load());
         if epochs.assign(epoch, self.partition.log_end()) {
-            self.store_epochs(epochs)?;
+            self.partition.publish_epochs(epochs);
+            self.epochs_stored = false;
         }
         self.leader_epoch = self.leader_epoch.max(epoch);
-        Ok(())
     }
 
     /// Makes everything appended so far durable: [`Partition::flush`], which any thread may call instead. Blocks.
@@ -175,10 +176,19 @@ impl Writer {
         self.partition.flush()
     }
 
-    fn store_epochs(&self, epochs: Epochs) -> Result<(), LogError> {
+    /// Keeps the current epoch on disk, before the first batch that has it.
+    fn store_new_epoch(&mut self) -> Result<(), LogError> {
+        if !self.epochs_stored {
+            self.store_epochs(Epochs::clone(&self.partition.epochs.load()))?;
+        }
+        Ok(())
+    }
+
+    fn store_epochs(&mut self, epochs: Epochs) -> Result<(), LogError> {
         epochs.store(&*self.disk, self.partition.dir())?;
         self.partition.note_new_name();
         self.partition.publish_epochs(epochs);
+        self.epochs_stored = true;
         Ok(())
     }
 

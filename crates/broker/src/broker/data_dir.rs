@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use levada_log::LogError;
 use levada_log::checkpoint::{CleanShutdown, OffsetCheckpoint, PartitionMetadata};
-use levada_log::disk::RealDisk;
+use levada_log::disk::{Disk, RealDisk};
 use levada_wire::Uuid;
 use rustix::fs::FlockOperation;
 
@@ -69,6 +70,25 @@ impl DataDir {
         self.path.join(format!("{topic}-{index}"))
     }
 
+    /// Moves a directory that belongs to an older topic of the same name out of the way.
+    pub(super) fn make_way(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
+        let dir = self.partition(topic, index);
+        match PartitionMetadata::load(&RealDisk, &dir)? {
+            Some(found) if found.topic_id != from_wire_id(topic_id) => self.set_aside(&dir, topic, index),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_aside(&self, dir: &Path, topic: &str, index: i32) -> Result<(), LogError> {
+        let stray = self.path.join(aside(topic, index, STRAY));
+        tracing::warn!(directory = %dir.display(), moved_to = %stray.display(), "no metadata knows this partition");
+        RealDisk.rename(dir, &stray).map_err(|source| LogError::Io {
+            operation: "move aside",
+            path: dir.to_owned(),
+            source: Arc::new(source),
+        })
+    }
+
     /// Leaves the topic's id in a new partition's directory.
     pub(super) fn identify(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
         let dir = self.partition(topic, index);
@@ -88,10 +108,7 @@ impl DataDir {
 
     /// Finishes interrupted deletions, and moves the directories of partitions that are not `known` (left
     /// by a crash amid a deletion, or foreign) out of the way, as Kafka does.
-    pub(super) fn set_strays_aside(
-        &self,
-        known: impl Fn(&str, i32, Option<Uuid>) -> bool,
-    ) -> Result<(), OpenError> {
+    pub(super) fn set_strays_aside(&self, known: impl Fn(&str, i32) -> bool) -> Result<(), OpenError> {
         let failed = |source| OpenError::DataDir { path: self.path.clone(), source };
         for entry in std::fs::read_dir(&self.path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -101,12 +118,11 @@ impl DataDir {
                 std::fs::remove_dir_all(entry.path()).map_err(failed)?;
                 continue;
             }
-            let Some((topic, index)) = partition_of(name).filter(|_| entry.path().is_dir()) else { continue };
-            let metadata = PartitionMetadata::load(&RealDisk, &entry.path())?;
-            if !known(topic, index, metadata.map(|metadata| to_wire_id(metadata.topic_id))) {
-                let stray = self.path.join(aside(topic, index, STRAY));
-                tracing::warn!(directory = name, moved_to = %stray.display(), "no metadata knows this partition");
-                std::fs::rename(entry.path(), stray).map_err(failed)?;
+            match partition_of(name).filter(|(topic, index)| !known(topic, *index)) {
+                Some((topic, index)) if entry.path().is_dir() => {
+                    self.set_aside(&entry.path(), topic, index)?
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -137,10 +153,6 @@ fn aside(topic: &str, index: i32, suffix: &str) -> String {
     let room = NAME_MAX - unique.len() - suffix.len() - index.to_string().len() - 2;
     let topic = &topic[..topic.len().min(room)];
     format!("{topic}-{index}.{unique}{suffix}")
-}
-
-fn to_wire_id(id: levada_log::checkpoint::Uuid) -> Uuid {
-    Uuid::from_bytes(id.0.to_be_bytes())
 }
 
 fn from_wire_id(id: Uuid) -> levada_log::checkpoint::Uuid {

@@ -106,10 +106,9 @@ impl Broker {
     fn open_all(&self, left: &LeftBehind) -> Result<(), OpenError> {
         let image = self.metadata.image();
         let missing = self.missing_partitions(&image, image.topics().iter().map(|topic| topic.id()));
-        self.data_dir.set_strays_aside(|topic, index, topic_id| {
-            let known = image.topic(topic).filter(|known| topic_id.is_none_or(|id| id == known.id()));
-            known.is_some_and(|known| known.partition(index).is_some())
-        })?;
+        let known =
+            |topic: &str, index| image.topic(topic).is_some_and(|topic| topic.partition(index).is_some());
+        self.data_dir.set_strays_aside(known)?;
         let opened = self.open_partitions(missing, left)?;
         self.serve(opened);
         Ok(())
@@ -192,6 +191,7 @@ impl Broker {
             clean: left.clean,
             ..OpenOptions::new(dir)
         };
+        self.data_dir.make_way(&identity.topic, identity.index, identity.topic_id)?;
         let (writer, report) = Writer::open(options, now_ms())?;
         self.data_dir.identify(&identity.topic, identity.index, identity.topic_id)?;
         if let Some(cut) = &report.cut {

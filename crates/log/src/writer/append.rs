@@ -203,7 +203,8 @@ impl Writer {
         if pending.members.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.write(group, &pending) {
+        let written = self.store_new_epoch().and_then(|()| self.write(group, &pending));
+        if let Err(error) = written {
             self.producers.roll_back();
             for outcome in &mut outcomes[pending.first_outcome..] {
                 // A duplicate of a batch that has just failed is no duplicate.
