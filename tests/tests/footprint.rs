@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use levada_tests::node::Kind;
 use levada_tests::{Node, Tool, process};
 
-const TRIES: usize = 5;
+const TRIES: usize = 10;
 
 fn best_start(node: &mut Node, limit: Duration) -> Duration {
     let mut best = Duration::MAX;
