@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use arc_swap::{ArcSwap, Guard};
 use levada_io::{Caps, Counters};
 
 use crate::config::{BrokerConfig, HostPort};
@@ -11,6 +12,7 @@ use crate::groups::Groups;
 use crate::partition::Partitions;
 use crate::web::{Source, Stats};
 
+mod configs;
 mod data_dir;
 mod housekeeping;
 mod metadata;
@@ -19,6 +21,7 @@ mod producer_ids;
 mod rules;
 mod topics;
 
+pub(crate) use self::configs::ConfigChanges;
 use self::data_dir::DataDir;
 use self::metadata::Metadata;
 pub use self::opening::OpenError;
@@ -26,7 +29,8 @@ use self::producer_ids::ProducerIds;
 
 /// One broker.
 pub(crate) struct Broker {
-    config: BrokerConfig,
+    config: ArcSwap<BrokerConfig>,
+    node_id: i32,
     caps: Caps,
     counters: Arc<Counters>,
     stats: Stats,
@@ -41,8 +45,9 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    pub(crate) fn config(&self) -> &BrokerConfig {
-        &self.config
+    /// The configuration in force; a dynamic change makes another one.
+    pub(crate) fn config(&self) -> Guard<Arc<BrokerConfig>> {
+        self.config.load()
     }
 
     pub(crate) fn caps(&self) -> &Caps {
@@ -70,7 +75,7 @@ impl Broker {
     }
 
     pub(crate) fn node_id(&self) -> i32 {
-        self.config.node_id
+        self.node_id
     }
 
     pub(crate) fn cluster_id(&self) -> &str {

@@ -3,22 +3,30 @@
 //!
 //! `table` says everything about every key; `sources` turns layers into checked settings and remembers where each
 //! value came from; `broker` and `topic` are the typed results; `describe` is what DescribeConfigs and
-//! `levada config show` print.
+//! `levada config show` print; `dynamic` lays what was set while the broker ran over the rest; `group` and
+//! `client_metrics` are what else can be configured.
 
 mod broker;
+mod client_metrics;
 mod describe;
+mod dynamic;
 mod error;
 mod foreign;
+mod group;
 mod key;
 mod listener;
 mod properties;
 mod sources;
 mod table;
 mod topic;
+mod wording;
 
 pub use broker::{BrokerConfig, GroupConfig, OffsetsConfig};
+pub(crate) use client_metrics::{Wrong, check_client_metrics, describe_client_metrics};
 pub use describe::{ConfigSource, Described, Synonym};
+pub(crate) use dynamic::Values;
 pub use error::{ConfigError, ConfigErrors, Origin};
+pub(crate) use group::check_group;
 pub use key::{ConfigType, Dynamic, Key, Valid};
 pub use listener::{HostPort, Listener};
 pub use sources::{Note, Settings, Sources, env_name};

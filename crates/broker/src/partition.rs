@@ -77,6 +77,12 @@ impl Partition {
         self.config.load()
     }
 
+    /// Takes a changed configuration, effective for the next append.
+    pub(crate) fn configure(&self, config: Arc<TopicConfig>, log: levada_log::LogConfig) {
+        self.config.store(config);
+        self.lane.with_writer(|writer| writer.set_config(log));
+    }
+
     pub(crate) fn log(&self) -> &levada_log::Partition {
         &self.log
     }

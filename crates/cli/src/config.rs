@@ -92,7 +92,7 @@ fn print(out: &mut dyn Write, rows: &[Described], show: &Show) -> Result<(), Fai
         header.push("ORIGIN");
     }
     let cells = |row: &Described| {
-        let mut cells = vec![row.name.to_owned(), row.value.clone().unwrap_or_default()];
+        let mut cells = vec![row.name.to_string(), row.value.clone().unwrap_or_default()];
         if show.origin {
             cells.push(row.origin.to_string());
         }

@@ -43,7 +43,7 @@ fn new_topic(topic: CreatableTopic) -> NewTopic {
 }
 
 fn show(context: &Context, name: StrBytes, created: &CreatedTopic) -> CreatableTopicResult {
-    let mut shown = message!(CreatableTopicResult { name: name });
+    let mut shown = message!(CreatableTopicResult { name: name, error_message: None });
     if context.version() >= ID_VERSION_MIN {
         shown.topic_id = created.topic_id;
     }
@@ -59,7 +59,7 @@ fn configs(context: &Context, own: &BTreeMap<String, String>) -> Vec<CreatableTo
     let described = context.broker().config().describe_topic(own);
     let configs = described.into_iter().map(|one| {
         message!(CreatableTopicConfigs {
-            name: one.name.into(),
+            name: text(one.name),
             value: one.value.map(text),
             read_only: one.read_only,
             config_source: one.source as i8,

@@ -1,9 +1,11 @@
 //! DescribeConfigs (key 32), versions 1–4.
 //!
-//! Values of topics and of this broker with their source, and on demand synonyms and documentation.
-//! Sensitive values are null.
+//! Values of topics, this broker, all brokers (empty name), groups and client metrics subscriptions with their
+//! source, and on demand synonyms and documentation. Sensitive values are null. One resource of an unknown
+//! kind fails the whole request, as in Kafka.
 //!
-//! Not done: broker loggers, client metrics and group resources, which answer `INVALID_REQUEST`.
+//! Of the broker, keys that have an effect here are told; Kafka tells some 200 more. A broker's logger has no
+//! keys: log levels are set at the start.
 
 use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
 use levada_wire::messages::describe_configs_response::{
@@ -11,15 +13,17 @@ use levada_wire::messages::describe_configs_response::{
 };
 use levada_wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 
+use crate::api::configurable::invalid;
 use crate::api::{Context, text};
-use crate::config::Described;
+use crate::config::{Described, Values, describe_client_metrics};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::check_topic_name;
-use crate::metadata::image::ConfigResource;
+use crate::metadata::image::{ConfigResource, ResourceKind};
 
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
 const KIND_VERSION_MIN: i16 = 3;
+
+/// Kafka's own text for `INVALID_REQUEST`.
+const MALFORMED: &str = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details.";
 
 /// What of each value the client wants.
 struct Shape {
@@ -34,16 +38,19 @@ pub(crate) async fn answer(context: &Context, request: DescribeConfigsRequest) -
         documentation: request.include_documentation && context.version() >= KIND_VERSION_MIN,
         kind: context.version() >= KIND_VERSION_MIN,
     };
+    let unknown = request.resources.iter().any(|one| ResourceKind::from_id(one.resource_type).is_none());
     let results = request.resources.into_iter().map(|resource| {
         let mut result = message!(DescribeConfigsResult {
             resource_type: resource.resource_type,
             resource_name: resource.resource_name.clone(),
+            error_message: Some("".into()),
         });
-        match describe(context, &resource) {
+        let described = if unknown { Err(Failure::new(ErrorCode::InvalidRequest, MALFORMED)) } else { describe(context, &resource) };
+        match described {
             Ok(described) => result.configs = described.into_iter().map(|one| show(one, &shape)).collect(),
             Err(failure) => {
                 result.error_code = failure.code.code();
-                result.error_message = failure.message.map(text);
+                result.error_message = Some(text(failure.message.unwrap_or_default()));
             }
         }
         result
@@ -52,39 +59,59 @@ pub(crate) async fn answer(context: &Context, request: DescribeConfigsRequest) -
 }
 
 fn describe(context: &Context, resource: &DescribeConfigsResource) -> Result<Vec<Described>, Failure> {
-    let broker = context.broker();
+    let config = context.broker().config();
     let name = resource.resource_name.as_str();
-    let mut described = match resource.resource_type {
-        TOPIC => {
+    let kind = ResourceKind::from_id(resource.resource_type).ok_or(ErrorCode::InvalidRequest)?;
+    let own = || stored(context, ConfigResource { kind, name: name.to_owned() });
+    let mut described = match kind {
+        ResourceKind::Topic => {
             check_topic_name(name)?;
-            let image = broker.metadata().image();
-            image.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-            let own = image.configs(&ConfigResource::topic(name)).map(|own| (**own).clone()).unwrap_or_default();
-            broker.config().describe_topic(&own)
+            context.broker().metadata().image().topic(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+            config.describe_topic(&own())
         }
-        BROKER if name.is_empty() => Vec::new(),
-        BROKER if name.parse() == Ok(broker.node_id()) => broker.config().describe(),
-        BROKER => {
-            let text = format!(
-                "Unexpected broker id, expected {} or empty string, but received {name}",
-                broker.node_id()
-            );
-            return Err(Failure::new(ErrorCode::InvalidRequest, text));
+        ResourceKind::Broker if name.is_empty() => config.describe_cluster(),
+        ResourceKind::Broker => {
+            check_broker(context, name, " or empty string,")?;
+            config.describe()
         }
-        other => {
-            return Err(Failure::new(ErrorCode::InvalidRequest, format!("Unsupported resource type: {other}")));
+        ResourceKind::BrokerLogger if name.is_empty() => return Err(invalid("Broker id must not be empty")),
+        ResourceKind::BrokerLogger => {
+            check_broker(context, name, "")?;
+            Vec::new()
         }
+        ResourceKind::ClientMetrics if name.is_empty() => {
+            return Err(invalid("Client metrics subscription name must not be empty"));
+        }
+        ResourceKind::ClientMetrics => describe_client_metrics(&own()),
+        ResourceKind::Group if name.is_empty() => return Err(invalid("Group name must not be empty")),
+        ResourceKind::Group => config.describe_group(&own()),
     };
-    if let Some(keys) = &resource.configuration_keys {
+    if let Some(keys) = resource.configuration_keys.as_ref().filter(|keys| !keys.is_empty()) {
         described.retain(|one| keys.iter().any(|key| key.as_str() == one.name));
     }
     Ok(described)
 }
 
+fn stored(context: &Context, resource: ConfigResource) -> Values {
+    let image = context.broker().metadata().image();
+    image.configs(&resource).map(|values| (**values).clone()).unwrap_or_default()
+}
+
+fn check_broker(context: &Context, name: &str, alternative: &str) -> Result<(), Failure> {
+    let own = context.broker().node_id();
+    match name.parse::<i32>() {
+        Ok(id) if id == own => Ok(()),
+        Ok(id) => {
+            Err(invalid(format!("Unexpected broker id, expected {own}{alternative} but received {id}")))
+        }
+        Err(_) => Err(invalid(format!("Broker id must be an integer, but it is: {name}"))),
+    }
+}
+
 fn show(described: Described, shape: &Shape) -> DescribeConfigsResourceResult {
     let visible = |value: Option<String>| value.filter(|_| !described.sensitive).map(text);
     let mut shown = message!(DescribeConfigsResourceResult {
-        name: described.name.into(),
+        name: text(described.name),
         value: visible(described.value),
         read_only: described.read_only,
         config_source: described.source as i8,
@@ -93,7 +120,7 @@ fn show(described: Described, shape: &Shape) -> DescribeConfigsResourceResult {
     if shape.synonyms {
         let synonyms = described.synonyms.into_iter().map(|synonym| {
             message!(DescribeConfigsSynonym {
-                name: synonym.name.into(),
+                name: text(synonym.name),
                 value: visible(synonym.value),
                 source: synonym.source as i8,
             })
@@ -103,8 +130,6 @@ fn show(described: Described, shape: &Shape) -> DescribeConfigsResourceResult {
     if shape.kind {
         shown.config_type = described.kind as i8;
     }
-    if shape.documentation {
-        shown.documentation = Some(described.doc.into());
-    }
+    shown.documentation = shape.documentation.then(|| described.doc.into());
     shown
 }

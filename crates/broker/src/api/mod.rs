@@ -20,6 +20,7 @@ use crate::partition::Partition;
 use crate::server::shard::Shard;
 
 mod authorized;
+mod configurable;
 
 /// Builds a message of the codec crate: its defaults, with these fields set.
 macro_rules! message {
@@ -79,10 +80,13 @@ serve! {
         InitProducerId => k22_init_producer_id,
         OffsetForLeaderEpoch => k23_offset_for_leader_epoch,
         DescribeConfigs => k32_describe_configs,
+        AlterConfigs => k33_alter_configs,
         CreatePartitions => k37_create_partitions,
         DeleteGroups => k42_delete_groups,
+        IncrementalAlterConfigs => k44_incremental_alter_configs,
         OffsetDelete => k47_offset_delete,
         DescribeCluster => k60_describe_cluster,
+        ListConfigResources => k74_list_config_resources,
     }
 }
 

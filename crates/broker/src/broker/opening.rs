@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use arc_swap::ArcSwap;
 use levada_io::{Caps, Counters};
 use levada_log::{LogConfig, LogError, OpenOptions, Writer};
 use levada_wire::Uuid;
@@ -76,6 +77,7 @@ impl Broker {
         if let Some(torn) = &report.torn {
             tracing::warn!(?torn, "the metadata log ended in a torn batch, which was cut off");
         }
+        let config = current_config(config, store.image());
         let broker = Arc::new(Self {
             caps: Caps::probe(),
             counters: Arc::new(Counters::default()),
@@ -89,7 +91,8 @@ impl Broker {
                 config.offsets.topic_partitions.unsigned_abs() as usize,
             ),
             advertised: advertised(&config, bound),
-            config,
+            node_id: config.node_id,
+            config: ArcSwap::from_pointee(config),
         });
         broker.metadata.node_started(&broker.node(bound))?;
         broker.open_all(&left)?;
@@ -140,15 +143,15 @@ impl Broker {
         missing
     }
 
-    fn topic_config(
+    pub(super) fn topic_config(
         &self,
         topic: &str,
         own: Option<&std::collections::BTreeMap<String, String>>,
     ) -> TopicConfig {
         let none = std::collections::BTreeMap::new();
-        TopicConfig::resolve(&self.config, own.unwrap_or(&none)).unwrap_or_else(|error| {
+        TopicConfig::resolve(&self.config(), own.unwrap_or(&none)).unwrap_or_else(|error| {
             tracing::error!(topic, %error, "a stored topic configuration is not understood; the defaults are used");
-            self.config.topic_defaults.clone()
+            self.config().topic_defaults.clone()
         })
     }
 
@@ -184,7 +187,7 @@ impl Broker {
         let key = (identity.topic.to_string(), identity.index);
         let dir = self.data_dir.partition(&identity.topic, identity.index);
         let options = OpenOptions {
-            config: log_config(&self.config, &config),
+            config: log_config(&self.config(), &config),
             leader_epoch: identity.leader_epoch,
             recovery_point: left.recovery_points.get(&key).copied().unwrap_or(0),
             log_start: left.log_starts.get(&key).copied().unwrap_or(0),
@@ -212,7 +215,8 @@ impl Broker {
     }
 
     fn node(&self, bound: &[SocketAddr]) -> Node {
-        let listeners = self.config.listeners.iter().zip(bound);
+        let config = self.config();
+        let listeners = config.listeners.iter().zip(bound);
         let end_points = listeners.map(|(listener, bound)| {
             let (host, port) = match &listener.advertised {
                 Some(address) => (address.host.clone(), address.port),
@@ -222,10 +226,10 @@ impl Broker {
         });
         let controller = controller_endpoint();
         Node {
-            node_id: self.config.node_id,
+            node_id: config.node_id,
             incarnation_id: uuid::random(),
             log_dirs: vec![self.metadata.directory_id()],
-            rack: self.config.rack.clone(),
+            rack: config.rack.clone(),
             end_points: end_points.collect(),
             controller_end_points: vec![Endpoint {
                 name: controller.name,
@@ -235,6 +239,16 @@ impl Broker {
             }],
         }
     }
+}
+
+/// The configuration with what was set while earlier brokers ran.
+fn current_config(config: BrokerConfig, image: &Image) -> BrokerConfig {
+    let stored = |resource| image.configs(&resource).map(|values| (**values).clone()).unwrap_or_default();
+    let own = stored(ConfigResource::broker(config.node_id));
+    config.with_dynamic(&own, &stored(ConfigResource::all_brokers())).unwrap_or_else(|error| {
+        tracing::error!(%error, "the stored broker configuration contradicts itself; it is not used");
+        config
+    })
 }
 
 fn store_options(config: &BrokerConfig, dir: PathBuf) -> StoreOptions {

@@ -1,34 +1,84 @@
-//! Which topic configuration the metadata may hold: the broker's table of keys, in Kafka's words.
+//! Which configuration the metadata may hold: the broker's tables of keys, in Kafka's words.
 
-use std::collections::BTreeMap;
-
-use crate::config::{BrokerConfig, ConfigType, TopicConfig, broker_key, topic_key};
-use crate::metadata::controller::ConfigRules;
-use crate::metadata::image::ResourceKind;
+use crate::config::{
+    BrokerConfig, ConfigError, ConfigType, TopicConfig, Values, Wrong, broker_key, check_client_metrics,
+    check_group, topic_key,
+};
+use crate::metadata::controller::{ConfigRules, Reason, Refusal};
+use crate::metadata::image::{ConfigResource, ResourceKind};
 
 impl ConfigRules for BrokerConfig {
-    fn check(&self, resource: ResourceKind, values: &BTreeMap<String, String>) -> Result<(), String> {
-        if resource != ResourceKind::Topic {
-            return Ok(());
+    fn check(&self, resource: &ConfigResource, values: &Values) -> Result<(), Refusal> {
+        match resource.kind {
+            ResourceKind::Topic => check_topic(self, values).map_err(invalid_config),
+            ResourceKind::Broker => {
+                self.check_dynamic(resource.name.is_empty(), values).map_err(invalid_request)
+            }
+            ResourceKind::Group => check_group(values).map_err(invalid_config),
+            ResourceKind::ClientMetrics => check_client_metrics(values).map_err(|wrong| match wrong {
+                Wrong::Request(message) => invalid_request(message),
+                Wrong::Config(message) => invalid_config(message),
+            }),
+            ResourceKind::BrokerLogger => {
+                Err(invalid_request("Log levels are not part of the metadata.".to_owned()))
+            }
         }
-        if let Some(unknown) = values.keys().find(|key| topic_key(key).is_none()) {
-            return Err(format!("Unknown topic config name: {unknown}"));
-        }
-        TopicConfig::resolve(self, values).map(drop).map_err(|error| error.to_string())
     }
 
-    fn is_list(&self, resource: ResourceKind, key: &str) -> bool {
+    fn is_list(&self, resource: ResourceKind, key: &str) -> Option<bool> {
         let kind = match resource {
             ResourceKind::Topic => topic_key(key).map(|topic| topic.key.kind),
-            _ => broker_key(key).map(|key| key.kind),
+            ResourceKind::Broker => broker_key(key).map(|key| key.kind),
+            ResourceKind::ClientMetrics => {
+                Some(ConfigType::List).filter(|_| ["match", "metrics"].contains(&key))
+            }
+            _ => None,
         };
-        kind == Some(ConfigType::List)
+        kind.map(|kind| kind == ConfigType::List)
     }
 
     fn default_value(&self, resource: ResourceKind, key: &str) -> Option<String> {
-        match resource {
-            ResourceKind::Topic => topic_key(key).map(|topic| self.settings().topic_default(topic)),
-            _ => self.settings().text(key).map(str::to_owned),
-        }
+        // The table's, as in Kafka, whatever the broker was told.
+        let name = match resource {
+            ResourceKind::Topic => topic_key(key)?.broker.first()?,
+            _ => key,
+        };
+        broker_key(name)?.default.map(str::to_owned)
     }
+}
+
+fn check_topic(broker: &BrokerConfig, values: &Values) -> Result<(), String> {
+    if let Some(unknown) = values.keys().find(|key| topic_key(key).is_none()) {
+        return Err(format!("Unknown topic config name: {unknown}"));
+    }
+    if let Some(refusal) = values.iter().find_map(|(name, value)| topic_key(name)?.key.refusal(value)) {
+        return Err(refusal);
+    }
+    TopicConfig::resolve(broker, values).map(drop).map_err(|error| in_kafkas_words(broker, values, &error))
+}
+
+/// What remains after names and values have been checked one by one.
+fn in_kafkas_words(broker: &BrokerConfig, values: &Values, error: &ConfigError) -> String {
+    match error {
+        ConfigError::Invalid { key, .. } if key == "remote.storage.enable" => {
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+                .to_owned()
+        }
+        ConfigError::Invalid { key, value, .. } if key == "min.compaction.lag.ms" => {
+            let most = "max.compaction.lag.ms";
+            let most_ms = values.get(most).cloned().unwrap_or_else(|| {
+                broker.topic_defaults.max_compaction_lag_ms.to_string()
+            });
+            format!("conflict topic config setting {key} ({value}) > {most} ({most_ms})")
+        }
+        error => error.to_string(),
+    }
+}
+
+fn invalid_config(message: String) -> Refusal {
+    Refusal { reason: Reason::InvalidConfig, message: Some(message) }
+}
+
+fn invalid_request(message: String) -> Refusal {
+    Refusal { reason: Reason::InvalidRequest, message: Some(message) }
 }

@@ -45,11 +45,12 @@ impl Broker {
         topics: &[NewTopic],
         validate_only: bool,
     ) -> Result<Vec<Result<CreatedTopic, Refusal>>, Failure> {
+        let config = self.config();
         let rules = TopicRules {
-            default_partitions: self.config.num_partitions,
-            default_replication_factor: self.config.default_replication_factor,
-            clamp_replication_factor: false,
-            configs: &self.config,
+            default_partitions: config.num_partitions,
+            default_replication_factor: config.default_replication_factor,
+            clamp_replication_factor: config.clamp_replication_factor,
+            configs: &**config,
         };
         if validate_only {
             let image = self.metadata.image();
@@ -81,7 +82,7 @@ impl Broker {
     fn auto_created(&self, name: String) -> NewTopic {
         let offsets = name == OFFSETS_TOPIC;
         let configs = if offsets {
-            let segment_bytes = self.config.offsets.topic_segment_bytes.to_string();
+            let segment_bytes = self.config().offsets.topic_segment_bytes.to_string();
             let own = [
                 ("cleanup.policy", "compact"),
                 ("compression.type", "producer"),
@@ -93,7 +94,7 @@ impl Broker {
         };
         NewTopic {
             name,
-            partitions: if offsets { self.config.offsets.topic_partitions } else { -1 },
+            partitions: if offsets { self.config().offsets.topic_partitions } else { -1 },
             replication_factor: if offsets { 1 } else { -1 },
             assignments: Vec::new(),
             configs,
@@ -140,7 +141,7 @@ impl Broker {
         self: &Arc<Self>,
         keys: Vec<TopicKey>,
     ) -> Vec<(TopicKey, Result<DeletedTopic, Failure>)> {
-        if !self.config.delete_topics {
+        if !self.config().delete_topics {
             let refused = || Failure::new(ErrorCode::TopicDeletionDisabled, "Topic deletion is disabled.");
             return keys.into_iter().map(|key| (key, Err(refused()))).collect();
         }
@@ -181,7 +182,10 @@ impl Broker {
 }
 
 /// One failure of the whole change becomes one for each item.
-fn flatten<T>(results: Result<Vec<Result<T, Refusal>>, Failure>, count: usize) -> Vec<Result<T, Failure>> {
+pub(super) fn flatten<T>(
+    results: Result<Vec<Result<T, Refusal>>, Failure>,
+    count: usize,
+) -> Vec<Result<T, Failure>> {
     match results {
         Ok(results) => results.into_iter().map(|result| result.map_err(Failure::from)).collect(),
         Err(failure) => (0..count).map(|_| Err(failure.clone())).collect(),

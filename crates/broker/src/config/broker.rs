@@ -26,6 +26,8 @@ pub struct BrokerConfig {
     pub num_partitions: i32,
     /// `default.replication.factor`.
     pub default_replication_factor: i16,
+    /// `levada.replication.factor.clamp`.
+    pub clamp_replication_factor: bool,
     /// `auto.create.topics.enable`.
     pub auto_create_topics: bool,
     /// `delete.topic.enable`.
@@ -92,7 +94,7 @@ impl BrokerConfig {
         &self.settings
     }
 
-    fn from_settings(settings: Settings) -> Result<Self, ConfigErrors> {
+    pub(super) fn from_settings(settings: Settings) -> Result<Self, ConfigErrors> {
         let read = Reader(&settings);
         let mut errors = Vec::new();
         let listeners = read.listeners().unwrap_or_else(|error| {
@@ -121,6 +123,7 @@ impl BrokerConfig {
             num_partitions: read.int("num.partitions"),
             default_replication_factor: i16::try_from(read.long("default.replication.factor"))
                 .unwrap_or(i16::MAX),
+            clamp_replication_factor: read.is_true("levada.replication.factor.clamp"),
             auto_create_topics: read.is_true("auto.create.topics.enable"),
             delete_topics: read.is_true("delete.topic.enable"),
             socket_request_max_bytes: read.size("socket.request.max.bytes"),

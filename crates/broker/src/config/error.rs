@@ -16,8 +16,16 @@ pub enum Origin {
         /// The line the entry starts on, from 1.
         line: usize,
     },
+    /// Set on this broker while it ran.
+    DynamicBroker,
+    /// Set on all brokers while they ran.
+    DynamicCluster,
     /// A setting of one topic.
     Topic,
+    /// A setting of one group.
+    Group,
+    /// A setting of one client metrics subscription.
+    ClientMetrics,
     /// The table of keys.
     Default,
 }
@@ -28,7 +36,11 @@ impl fmt::Display for Origin {
             Self::Flag => f.write_str("flag -o"),
             Self::Environment(name) => write!(f, "environment {name}"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::DynamicBroker => f.write_str("broker, dynamic"),
+            Self::DynamicCluster => f.write_str("cluster, dynamic"),
             Self::Topic => f.write_str("topic"),
+            Self::Group => f.write_str("group"),
+            Self::ClientMetrics => f.write_str("client metrics"),
             Self::Default => f.write_str("default"),
         }
     }

@@ -21,6 +21,11 @@ pub(super) fn verdict(name: &str) -> Option<Foreign> {
     NOTED.iter().find(|(_, names)| names.contains(&name)).map(|(reason, _)| Foreign::Noted(reason))
 }
 
+/// Whether Kafka lets the key change while the broker runs; so may a key that Kafka does not know.
+pub(super) fn may_change(name: &str) -> bool {
+    verdict(name).is_none() || DYNAMIC.contains(&name)
+}
+
 /// Every full name in the catalogue.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let noted = NOTED.iter().flat_map(|(_, names)| names.iter().copied());
@@ -41,6 +46,42 @@ const REFUSED: &[(&str, &str)] = &[
         "remote.log.storage.system.enable",
         "tiered storage is not served yet: remove the key or set it to false",
     ),
+];
+
+/// Keys that Kafka lets change while the broker runs. They have no effect here, then as before.
+const DYNAMIC: &[&str] = &[
+    "background.threads",
+    "follower.fetch.last.tiered.offset.enable",
+    "group.consumer.assignment.interval.ms",
+    "group.coordinator.cached.buffer.max.bytes",
+    "group.share.assignment.interval.ms",
+    "group.streams.assignment.interval.ms",
+    "log.cleaner.backoff.ms",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.buffer.size",
+    "log.cleaner.io.max.bytes.per.second",
+    "log.cleaner.threads",
+    "max.connection.creation.rate",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "metric.reporters",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "remote.fetch.max.wait.ms",
+    "remote.list.offsets.request.timeout.ms",
+    "remote.log.index.file.cache.total.size.bytes",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.copy.max.bytes.per.second",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.fetch.max.bytes.per.second",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
+    "share.coordinator.cached.buffer.max.bytes",
+    "transaction.partition.verification.enable",
 ];
 
 /// Families of keys whose ends users choose.

@@ -22,6 +22,8 @@ pub struct Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub enum ConfigType {
+    /// Of a key that no table has.
+    Unknown = 0,
     /// `true` or `false`.
     Boolean = 1,
     /// Any text.
@@ -138,7 +140,7 @@ impl Key {
             ConfigType::Double => {
                 text.parse().ok().filter(|value| self.allows_number(*value)).map(|_| text.to_owned())
             }
-            ConfigType::String => self.allows_word(text).then(|| text.to_owned()),
+            ConfigType::String | ConfigType::Unknown => self.allows_word(text).then(|| text.to_owned()),
             ConfigType::List => {
                 let words: Vec<&str> = words(text).collect();
                 words.iter().all(|word| self.allows_word(word)).then(|| words.join(","))
@@ -160,7 +162,7 @@ impl Key {
                     format!("an integer from {least} to {most}")
                 }
                 ConfigType::Double => "a number".to_owned(),
-                ConfigType::String => "a text".to_owned(),
+                ConfigType::String | ConfigType::Unknown => "a text".to_owned(),
                 ConfigType::List => "a list separated by commas".to_owned(),
             },
         }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use super::{
     ConfigError, ConfigErrors, Origin,
+    dynamic::DynamicLayers,
     foreign::{self, Foreign},
     properties,
     table::{BROKER_KEYS, TOPIC_KEYS, broker_key},
@@ -36,6 +37,7 @@ pub struct Note {
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     set: BTreeMap<&'static str, (String, Origin)>,
+    dynamic: DynamicLayers,
     notes: Vec<Note>,
 }
 
@@ -125,20 +127,32 @@ const OTHER_VARIABLES: [&str; 3] = ["LEVADA_BROKERS", "LEVADA_CONFIG", "LEVADA_L
 impl Settings {
     /// The value of a key of the table: what was set, else the default, else `None`.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        match self.set.get(name) {
+        let dynamic = self.dynamic.find(name).map(|(value, _)| value);
+        dynamic.or_else(|| match self.set.get(name) {
             Some((value, _)) => Some(value),
             None => broker_key(name).and_then(|key| key.default),
-        }
+        })
     }
 
-    /// The value that was set, with its origin.
+    /// The same settings under other dynamic layers.
+    pub(super) fn with_dynamic(&self, dynamic: DynamicLayers) -> Self {
+        Self { dynamic, ..self.clone() }
+    }
+
+    /// What was set while the broker ran.
+    pub(super) fn dynamic(&self) -> &DynamicLayers {
+        &self.dynamic
+    }
+
+    /// The value that was set before the start, with its origin.
     pub(super) fn explicit(&self, name: &str) -> Option<(&str, &Origin)> {
         self.set.get(name).map(|(value, origin)| (value.as_str(), origin))
     }
 
     /// Where the key's value came from.
     pub fn origin(&self, name: &str) -> &Origin {
-        self.set.get(name).map_or(&Origin::Default, |(_, origin)| origin)
+        let set = || self.set.get(name).map(|(_, origin)| origin);
+        self.dynamic.find(name).map(|(_, origin)| origin).or_else(set).unwrap_or(&Origin::Default)
     }
 
     /// Keys that were set without effect.

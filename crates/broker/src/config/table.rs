@@ -23,7 +23,7 @@ pub fn topic_key(name: &str) -> Option<&'static TopicKey> {
     TOPIC_KEYS.iter().find(|topic| topic.key.name == name)
 }
 
-const CLEANUP: Valid = Valid::SomeOf(&["delete", "compact"]);
+const CLEANUP: Valid = Valid::SomeOf(&["compact", "delete"]);
 const CODECS: Valid = Valid::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]);
 const CLOCKS: Valid = Valid::OneOf(&["CreateTime", "LogAppendTime"]);
 const FOREVER: &str = "9223372036854775807";
@@ -49,6 +49,7 @@ pub const BROKER_KEYS: &[Key] = &[
     // Topics.
     int("num.partitions", "Partitions of a topic that is created without a number.").default("1").at_least(1),
     int("default.replication.factor", "Replicas of a topic that is created without a number.").default("1").valid(Valid::Range(1, 32767)),
+    boolean("levada.replication.factor.clamp", "Whether a replication factor above the number of brokers is lowered to it instead of refused; for test suites and development.").default("false"),
     boolean("auto.create.topics.enable", "Whether a topic is created when a client first asks for it.").default("true"),
     boolean("delete.topic.enable", "Whether topics may be deleted.").default("true"),
     // Limits of requests.

@@ -182,7 +182,7 @@ fn wrong_settings_say_what_where_and_what_next() {
     );
     check(
         &["log.cleanup.policy=delete,shred"],
-        "log.cleanup.policy=delete,shred (flag -o): must be a list of delete, compact",
+        "log.cleanup.policy=delete,shred (flag -o): must be a list of compact, delete",
     );
     check(
         &["auto.create.topics.enable=yes"],
@@ -403,4 +403,93 @@ fn descriptions_keep_the_full_origin() {
     assert_eq!((row.value.as_deref(), row.source), (Some("2000000"), ConfigSource::StaticBroker));
     assert!(!row.read_only);
     assert!(rows.iter().find(|row| row.name == "node.id").unwrap().read_only);
+}
+
+#[test]
+fn dynamic_layers_lie_over_the_file_and_under_the_topic() {
+    let fixed = load(&["log.retention.ms=1", "message.max.bytes=1000"]).unwrap();
+    let own = own(&[("log.retention.ms", " 3 "), ("node.id", "7"), ("plug.in", "x")]);
+    let cluster =
+        self::own(&[("log.retention.ms", "2"), ("message.max.bytes", "2000"), ("log.roll.ms", "-9")]);
+    let broker = fixed.with_dynamic(&own, &cluster).unwrap();
+    assert_eq!((broker.topic_defaults.retention_ms, broker.topic_defaults.max_message_bytes), (3, 2000));
+    // What the table does not allow counts as not set.
+    assert_eq!((broker.node_id, broker.topic_defaults.segment_ms), (1, 604_800_000));
+
+    let layers = |rows: Vec<Described>, name: &str| -> Vec<String> {
+        let row = rows.into_iter().find(|row| row.name == name).unwrap();
+        let show = |one: &Synonym| format!("{:?}:{}", one.source, one.value.as_deref().unwrap_or("null"));
+        row.synonyms.iter().map(show).collect()
+    };
+    assert_eq!(
+        layers(broker.describe(), "log.retention.ms"),
+        ["DynamicBroker:3", "DynamicCluster:2", "StaticBroker:1", "Default:168"]
+    );
+    assert_eq!(layers(broker.describe_topic(&self::own(&[])), "retention.ms")[0], "DynamicBroker:3");
+    assert_eq!(layers(broker.describe(), "plug.in"), ["DynamicBroker:x"]);
+    let cluster: Vec<_> = broker.describe_cluster().into_iter().map(|row| row.name.into_owned()).collect();
+    assert_eq!(cluster, ["log.retention.ms", "message.max.bytes"]);
+    assert!(broker.describe().iter().find(|row| row.name == "plug.in").unwrap().sensitive);
+}
+
+#[test]
+fn dynamic_changes_are_refused_in_kafkas_words() {
+    fn check(whole_cluster: bool, pairs: &[(&str, &str)], expected: Result<(), &str>) {
+        let checked = BrokerConfig::default().check_dynamic(whole_cluster, &own(pairs));
+        assert_eq!(checked, expected.map_err(str::to_owned), "{pairs:?}");
+    }
+    check(false, &[("log.retention.ms", "5"), ("num.io.threads", "4"), ("plug.in", "x")], Ok(()));
+    check(true, &[("node.id", "5")], Err("Cannot update these configs dynamically: [node.id]"));
+    check(
+        false,
+        &[("log.retention.hours", "5")],
+        Err("Cannot update these configs dynamically: [log.retention.hours]"),
+    );
+    check(
+        false,
+        &[("num.partitions", "5")],
+        Err("Cannot update these configs dynamically: [num.partitions]"),
+    );
+    for (name, value, demand) in [
+        ("log.retention.ms", "x", "Not a number of type LONG"),
+        ("message.max.bytes", "99999999999", "Not a number of type INT"),
+        ("log.segment.bytes", "3", "Value must be at least 1048576"),
+        ("compression.zstd.level", "23", "Value must be no more than 22"),
+        ("compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
+        ("log.preallocate", "maybe", "Expected value to be either true or false"),
+        ("log.cleaner.min.cleanable.ratio", "1.5", "Value must be no more than 1"),
+        ("log.cleaner.min.cleanable.ratio", "-1", "Value must be at least 0"),
+        ("log.message.timestamp.type", "Now", "String must be one of: CreateTime, LogAppendTime"),
+    ] {
+        let expected = format!("Invalid value {value} for configuration {name}: {demand}");
+        check(false, &[(name, value)], Err(&expected));
+    }
+    let shred =
+        "Invalid value shred for configuration log.cleanup.policy: String must be one of: compact, delete";
+    check(false, &[("log.cleanup.policy", "delete,shred")], Err(shred));
+}
+
+#[test]
+fn groups_and_subscriptions_are_checked_in_kafkas_words() {
+    let group = |name: &str, value: &str| check_group(&own(&[(name, value)])).err();
+    assert_eq!(group("consumer.session.timeout.ms", "50000"), None);
+    assert_eq!(
+        group("consumer.session.timeout.ms", "5").unwrap(),
+        "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms"
+    );
+    assert_eq!(
+        group("share.heartbeat.interval.ms", "99999").unwrap(),
+        "share.heartbeat.interval.ms must be less than or equal to group.share.max.heartbeat.interval.ms"
+    );
+    assert_eq!(group("retention.ms", "5").unwrap(), "Unknown group config name: retention.ms");
+    let subscription = |name: &str, value: &str| match check_client_metrics(&own(&[(name, value)])) {
+        Ok(()) => None,
+        Err(Wrong::Request(message)) => Some((42, message)),
+        Err(Wrong::Config(message)) => Some((40, message)),
+    };
+    assert_eq!(subscription("match", "client_id=a,client_source_port=.*"), None);
+    assert_eq!(subscription("match", "xx").unwrap(), (40, "Illegal client matching pattern: xx".to_owned()));
+    let interval = "Invalid value 1 for interval.ms, interval must be between 100 and 3600000 (1 hour)";
+    assert_eq!(subscription("interval.ms", "1").unwrap(), (42, interval.to_owned()));
+    assert_eq!(subscription("foo", "1").unwrap().0, 42);
 }

@@ -16,7 +16,7 @@ mod topics;
 
 use std::collections::BTreeMap;
 
-use super::image::ResourceKind;
+use super::image::{ConfigResource, ResourceKind};
 use super::records::Record;
 
 pub use self::configs::{AlterConfig, ConfigChange, NewValue, alter_configs, replace_configs};
@@ -90,11 +90,11 @@ pub enum Reason {
 
 /// What a configuration may hold; answered by the broker's table of keys.
 pub trait ConfigRules {
-    /// Checks all values that would be set on a resource after a change; the error is Kafka's message.
-    fn check(&self, resource: ResourceKind, values: &BTreeMap<String, String>) -> Result<(), String>;
+    /// Checks all values that would be set on a resource after a change.
+    fn check(&self, resource: &ConfigResource, values: &BTreeMap<String, String>) -> Result<(), Refusal>;
 
-    /// Whether the key's value is a list, to which items can be appended.
-    fn is_list(&self, resource: ResourceKind, key: &str) -> bool;
+    /// Whether the key's value is a list, to which items can be appended; `None` for an unknown key.
+    fn is_list(&self, resource: ResourceKind, key: &str) -> Option<bool>;
 
     /// The value while nothing is set.
     fn default_value(&self, resource: ResourceKind, key: &str) -> Option<String>;

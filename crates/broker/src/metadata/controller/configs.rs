@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::names::check_topic_name;
 use super::{ConfigRules, Decision, Reason, Refusal};
 use crate::metadata::image::{ConfigResource, Image, ResourceKind};
 use crate::metadata::records::{ConfigRecord, Record};
@@ -100,8 +101,14 @@ fn changed(
         ConfigChange::Append(items) => ("APPEND", items),
         ConfigChange::Subtract(items) => ("SUBTRACT", items),
     };
-    if !rules.is_list(resource.kind, key) {
-        let message = format!("Can't {verb} to key {key} because its type is not LIST.");
+    if rules.is_list(resource.kind, key) != Some(true) {
+        let message = match (resource.kind, rules.is_list(resource.kind, key)) {
+            (ResourceKind::Broker, None) => format!("Unknown config name: {key}"),
+            (ResourceKind::Broker, _) => {
+                format!("Config value {} is not allowed for config key: {key}", verb.to_lowercase())
+            }
+            _ => format!("Can't {verb} to key {key} because its type is not LIST."),
+        };
         return Err(Refusal::new(Reason::InvalidConfig, message));
     }
     let list =
@@ -150,6 +157,17 @@ fn check_min_insync_replicas(
     Err(Refusal::new(Reason::InvalidConfig, message))
 }
 
+fn check_name(resource: &ConfigResource) -> Result<(), Refusal> {
+    let message = match resource.kind {
+        ResourceKind::Topic if !resource.name.is_empty() => return check_topic_name(&resource.name),
+        ResourceKind::Topic => "Default topic resources are not allowed.",
+        ResourceKind::Group if resource.name.is_empty() => "Default group resources are not allowed.",
+        ResourceKind::ClientMetrics if resource.name.is_empty() => "Subscription name can't be empty",
+        _ => return Ok(()),
+    };
+    Err(Refusal::new(Reason::InvalidRequest, message))
+}
+
 fn check(
     image: &Image,
     resource: &ConfigResource,
@@ -166,7 +184,8 @@ fn check(
     }
     check_sizes(&altered)?;
     check_min_insync_replicas(image, resource, &altered)?;
-    rules.check(resource.kind, &all).map_err(|message| Refusal::new(Reason::InvalidConfig, message))?;
+    check_name(resource)?;
+    rules.check(resource, &all)?;
     if resource.kind == ResourceKind::Topic && image.topic(&resource.name).is_none() {
         let message = format!("The topic '{}' does not exist.", resource.name);
         return Err(Refusal { reason: Reason::UnknownTopic, message: Some(message) });

@@ -11,16 +11,18 @@ use crate::metadata::records::*;
 struct Rules;
 
 impl ConfigRules for Rules {
-    fn check(&self, _: ResourceKind, values: &BTreeMap<String, String>) -> Result<(), String> {
+    fn check(&self, _: &ConfigResource, values: &BTreeMap<String, String>) -> Result<(), Refusal> {
         let known = ["retention.ms", "cleanup.policy", "min.insync.replicas", "log.retention.ms"];
         match values.keys().find(|key| !known.contains(&&***key)) {
-            Some(key) => Err(format!("Unknown topic config name: {key}")),
+            Some(key) => {
+                Err(Refusal::new(Reason::InvalidConfig, format!("Unknown topic config name: {key}")))
+            }
             None => Ok(()),
         }
     }
 
-    fn is_list(&self, _: ResourceKind, key: &str) -> bool {
-        key == "cleanup.policy"
+    fn is_list(&self, _: ResourceKind, key: &str) -> Option<bool> {
+        Some(key == "cleanup.policy")
     }
 
     fn default_value(&self, _: ResourceKind, key: &str) -> Option<String> {
@@ -412,11 +414,11 @@ fn configuration_changes_by_key() {
 struct Anything;
 
 impl ConfigRules for Anything {
-    fn check(&self, _: ResourceKind, _: &BTreeMap<String, String>) -> Result<(), String> {
+    fn check(&self, _: &ConfigResource, _: &BTreeMap<String, String>) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn is_list(&self, resource: ResourceKind, key: &str) -> bool {
+    fn is_list(&self, resource: ResourceKind, key: &str) -> Option<bool> {
         Rules.is_list(resource, key)
     }
 

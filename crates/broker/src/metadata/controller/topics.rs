@@ -7,7 +7,7 @@ use levada_wire::primitives::Uuid;
 use super::names::{METADATA_TOPIC, can_collide, check_topic_name, collide};
 use super::partitions::{Placement, check_total, place, place_manually};
 use super::{ConfigRules, Decision, Reason, Refusal};
-use crate::metadata::image::{Image, ResourceKind};
+use crate::metadata::image::{ConfigResource, Image, ResourceKind};
 use crate::metadata::records::{ConfigRecord, Record, RemoveTopicRecord, TopicRecord};
 
 /// A topic to be created.
@@ -145,9 +145,7 @@ fn check_configs(topic: &NewTopic, rules: &dyn ConfigRules) -> Result<BTreeMap<S
         .filter_map(|(name, value)| Some((name.clone(), value.clone()?)))
         .collect::<BTreeMap<_, _>>();
     if !configs.is_empty() {
-        rules
-            .check(ResourceKind::Topic, &configs)
-            .map_err(|message| Refusal::new(Reason::InvalidConfig, message))?;
+        rules.check(&ConfigResource::topic(&topic.name), &configs)?;
     }
     Ok(configs)
 }

@@ -1,0 +1,82 @@
+//! What AlterConfigs and IncrementalAlterConfigs have in common: which resources may be named, which values
+//! may be null, and how refused resources and changed ones come together in one answer.
+
+use std::collections::HashSet;
+
+use crate::api::Context;
+use crate::broker::ConfigChanges;
+use crate::error_code::{ErrorCode, Failure};
+use crate::metadata::image::{ConfigResource, ResourceKind};
+
+/// One resource of a request: its kind as Kafka numbers it, and its name.
+pub(crate) type Named<'a> = (i8, &'a str);
+
+/// One key of a resource, and whether it has a null value where there must be one.
+pub(crate) type Given<'a> = (&'a str, bool);
+
+/// The error for each resource that is named more than once.
+pub(crate) fn once(resources: &[Named<'_>], one: Named<'_>) -> Result<(), Failure> {
+    match resources.iter().filter(|other| **other == one).count() {
+        1 => Ok(()),
+        _ => Err(invalid("Each resource must appear at most once.")),
+    }
+}
+
+/// What can be configured by that kind and name on this broker, if the keys are as they may be.
+pub(crate) fn resource(
+    context: &Context,
+    (kind, name): Named<'_>,
+    keys: &[Given<'_>],
+) -> Result<ConfigResource, Failure> {
+    let mut seen = HashSet::new();
+    if !keys.iter().all(|(key, _)| seen.insert(key)) {
+        return Err(invalid("Error due to duplicate config keys"));
+    }
+    let nulls: Vec<&str> = keys.iter().filter(|(_, null)| *null).map(|(key, _)| *key).collect();
+    if !nulls.is_empty() {
+        return Err(invalid(format!("Null value not supported for : {}", nulls.join(", "))));
+    }
+    let known = ResourceKind::from_id(kind).filter(|kind| *kind != ResourceKind::BrokerLogger);
+    let kind = known.ok_or_else(|| invalid(format!("Unknown resource type {kind}")))?;
+    if kind == ResourceKind::Broker && !name.is_empty() {
+        let own = context.broker().node_id();
+        match name.parse::<i32>() {
+            Ok(id) if id == own => {}
+            Ok(id) => {
+                return Err(invalid(format!("Unexpected broker id, expected {own}, but received {id}")));
+            }
+            Err(_) => return Err(invalid(format!("Node id must be an integer, but it is: {name}"))),
+        }
+    }
+    Ok(ConfigResource { kind, name: name.to_owned() })
+}
+
+/// Changes what was not refused beforehand; results in the order of the request.
+pub(crate) async fn change<T>(
+    context: &Context,
+    asked: Vec<Result<(ConfigResource, Vec<T>), Failure>>,
+    validate_only: bool,
+    kind: impl FnOnce(Vec<(ConfigResource, Vec<T>)>) -> ConfigChanges,
+) -> Vec<Result<(), Failure>> {
+    let mut changes = Vec::new();
+    let mut refused = Vec::with_capacity(asked.len());
+    for one in asked {
+        refused.push(match one {
+            Ok(change) => {
+                changes.push(change);
+                None
+            }
+            Err(failure) => Some(failure),
+        });
+    }
+    let mut changed = context.broker().change_configs(kind(changes), validate_only).await.into_iter();
+    let results = refused.into_iter().map(|failure| match failure {
+        Some(failure) => Err(failure),
+        None => changed.next().expect("one result for each change"),
+    });
+    results.collect()
+}
+
+pub(crate) fn invalid(message: impl Into<String>) -> Failure {
+    Failure::new(ErrorCode::InvalidRequest, message)
+}

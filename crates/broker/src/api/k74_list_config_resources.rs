@@ -1,0 +1,57 @@
+//! ListConfigResources (key 74), versions 0–1.
+//!
+//! Names what can be configured: client metrics subscriptions in version 0; from 1 on every topic, this
+//! broker and its logger, groups and client metrics subscriptions with something set on them, or those kinds
+//! that the request names.
+
+use levada_wire::messages::list_config_resources_response::ConfigResource;
+use levada_wire::messages::{ListConfigResourcesRequest, ListConfigResourcesResponse};
+
+use crate::api::{Context, text};
+use crate::error_code::ErrorCode;
+use crate::metadata::image::ResourceKind;
+
+/// In the order of Kafka's answer.
+const KINDS: [ResourceKind; 5] = [
+    ResourceKind::Group,
+    ResourceKind::ClientMetrics,
+    ResourceKind::BrokerLogger,
+    ResourceKind::Broker,
+    ResourceKind::Topic,
+];
+
+const KINDS_VERSION_MIN: i16 = 1;
+
+pub(crate) async fn answer(
+    context: &Context,
+    request: ListConfigResourcesRequest,
+) -> ListConfigResourcesResponse {
+    let only_metrics = context.version() < KINDS_VERSION_MIN;
+    let asked = if only_metrics { vec![ResourceKind::ClientMetrics.id()] } else { request.resource_types };
+    if asked.iter().any(|kind| ResourceKind::from_id(*kind).is_none()) {
+        return message!(ListConfigResourcesResponse { error_code: ErrorCode::UnsupportedVersion.code() });
+    }
+    let kinds = KINDS.iter().filter(|kind| asked.is_empty() || asked.contains(&kind.id()));
+    let resources = kinds.flat_map(|kind| {
+        names(context, *kind).into_iter().map(|name| {
+            let mut resource = message!(ConfigResource { resource_name: text(name) });
+            if !only_metrics {
+                resource.resource_type = kind.id();
+            }
+            resource
+        })
+    });
+    message!(ListConfigResourcesResponse { config_resources: resources.collect() })
+}
+
+fn names(context: &Context, kind: ResourceKind) -> Vec<String> {
+    let image = context.broker().metadata().image();
+    match kind {
+        ResourceKind::Topic => image.topics().iter().map(|topic| topic.name().to_string()).collect(),
+        ResourceKind::Broker | ResourceKind::BrokerLogger => vec![context.broker().node_id().to_string()],
+        ResourceKind::ClientMetrics | ResourceKind::Group => {
+            let configured = image.config_resources().filter(|(resource, _)| resource.kind == kind);
+            configured.map(|(resource, _)| resource.name.clone()).collect()
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Configuration of client metrics subscriptions. Like a Kafka without a metrics plug-in, the broker keeps them
+//! and asks no client for metrics.
+
+use super::Origin;
+use super::describe::{ConfigSource, Described, Synonym};
+use super::dynamic::Values;
+use super::key::{Key, int, list, words};
+
+const KEYS: [Key; 3] = [
+    int("interval.ms", "How often clients send metrics.").default("300000"),
+    list("match", "Which clients send metrics, as name=expression.").default(""),
+    list("metrics", "Prefixes of the metrics to send.").default(""),
+];
+
+const INTERVAL_MS: std::ops::RangeInclusive<i64> = 100..=3_600_000;
+
+/// What a client can be matched by.
+const MATCHED: [&str; 6] = [
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+];
+
+/// What is wrong with a subscription, as Kafka's two errors for it.
+pub(crate) enum Wrong {
+    /// `INVALID_REQUEST`
+    Request(String),
+    /// `INVALID_CONFIG`
+    Config(String),
+}
+
+/// Whether a subscription may have these values.
+pub(crate) fn check_client_metrics(values: &Values) -> Result<(), Wrong> {
+    if let Some(unknown) = values.keys().find(|name| KEYS.iter().all(|key| key.name != **name)) {
+        return Err(Wrong::Request(format!("Unknown client metrics configuration: {unknown}")));
+    }
+    for key in &KEYS {
+        if let Some(refusal) = values.get(key.name).and_then(|value| key.refusal(value)) {
+            return Err(Wrong::Config(refusal));
+        }
+    }
+    let interval = values.get("interval.ms").and_then(|value| value.trim().parse().ok());
+    if let Some(interval) = interval.filter(|interval| !INTERVAL_MS.contains(interval)) {
+        return Err(Wrong::Request(format!(
+            "Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+        )));
+    }
+    let patterns = values.get("match").map_or("", String::as_str);
+    match words(patterns).find(|pattern| !is_pattern(pattern)) {
+        Some(pattern) => Err(Wrong::Config(format!("Illegal client matching pattern: {pattern}"))),
+        None => Ok(()),
+    }
+}
+
+fn is_pattern(pattern: &str) -> bool {
+    let parts: Vec<&str> = pattern.split('=').collect();
+    matches!(&parts[..], [name, value] if MATCHED.contains(&name.trim()) && !value.is_empty())
+}
+
+/// Every key of a subscription with these settings.
+pub(crate) fn describe_client_metrics(own: &Values) -> Vec<Described> {
+    let rows = KEYS.iter().map(|key| {
+        let set = own.get(key.name).map(|value| value.trim().to_owned());
+        let source = if set.is_some() { ConfigSource::ClientMetrics } else { ConfigSource::Default };
+        let synonym = set.clone().map(|value| Synonym { name: key.name.into(), value: Some(value), source });
+        Described {
+            name: key.name.into(),
+            value: set.clone().or_else(|| key.default.map(str::to_owned)),
+            source,
+            origin: if set.is_some() { Origin::ClientMetrics } else { Origin::Default },
+            synonyms: synonym.into_iter().collect(),
+            kind: key.kind,
+            sensitive: false,
+            read_only: false,
+            doc: key.doc,
+        }
+    });
+    rows.collect()
+}

@@ -1,0 +1,186 @@
+//! Configuration of single groups: Kafka's keys, their bounds, and the broker keys behind them.
+
+use super::describe::{ConfigSource, Described, Synonym};
+use super::dynamic::Values;
+use super::key::{Key, Valid, boolean, int, string};
+use super::{BrokerConfig, Origin};
+
+/// A key that a group may set. The value that holds without it, Kafka's default, has the name `broker`.
+struct GroupKey {
+    key: Key,
+    broker: &'static str,
+    /// The least and the greatest value that a broker allows, each with the broker key that says so.
+    bounds: Option<[(&'static str, i64); 2]>,
+}
+
+const fn bounded(key: Key, broker: &'static str, bounds: [(&'static str, i64); 2]) -> GroupKey {
+    GroupKey { key, broker, bounds: Some(bounds) }
+}
+
+const fn free(key: Key, broker: &'static str) -> GroupKey {
+    GroupKey { key, broker, bounds: None }
+}
+
+/// Declares the three keys that every kind of group has.
+macro_rules! member_keys {
+    ($kind:literal) => {
+        [
+            bounded(
+                int(
+                    concat!($kind, ".session.timeout.ms"),
+                    "How long a member may be silent before it is removed.",
+                )
+                .default("45000")
+                .at_least(1),
+                concat!("group.", $kind, ".session.timeout.ms"),
+                [
+                    (concat!("group.", $kind, ".min.session.timeout.ms"), 45_000),
+                    (concat!("group.", $kind, ".max.session.timeout.ms"), 60_000),
+                ],
+            ),
+            bounded(
+                int(
+                    concat!($kind, ".heartbeat.interval.ms"),
+                    "How often members are told to send a heartbeat.",
+                )
+                .default("5000")
+                .at_least(1),
+                concat!("group.", $kind, ".heartbeat.interval.ms"),
+                [
+                    (concat!("group.", $kind, ".min.heartbeat.interval.ms"), 5_000),
+                    (concat!("group.", $kind, ".max.heartbeat.interval.ms"), 15_000),
+                ],
+            ),
+            bounded(
+                int(concat!($kind, ".assignment.interval.ms"), "Shortest time between two assignments.")
+                    .default("1000")
+                    .at_least(0),
+                concat!("group.", $kind, ".assignment.interval.ms"),
+                [
+                    (concat!("group.", $kind, ".min.assignment.interval.ms"), 0),
+                    (concat!("group.", $kind, ".max.assignment.interval.ms"), 15_000),
+                ],
+            ),
+        ]
+    };
+}
+
+const MEMBER_KEYS: [[GroupKey; 3]; 3] =
+    [member_keys!("consumer"), member_keys!("share"), member_keys!("streams")];
+
+const OTHER_KEYS: [GroupKey; 8] = [
+    bounded(
+        int("share.record.lock.duration.ms", "How long a record is acquired for.")
+            .default("30000")
+            .at_least(1000),
+        "group.share.record.lock.duration.ms",
+        [
+            ("group.share.min.record.lock.duration.ms", 15_000),
+            ("group.share.max.record.lock.duration.ms", 60_000),
+        ],
+    ),
+    bounded(
+        int("share.delivery.count.limit", "How often delivery of a record is tried.")
+            .default("5")
+            .at_least(2),
+        "group.share.delivery.count.limit",
+        [("group.share.min.delivery.count.limit", 2), ("group.share.max.delivery.count.limit", 10)],
+    ),
+    bounded(
+        int("share.partition.max.record.locks", "Most records of a partition acquired at a time.")
+            .default("2000")
+            .at_least(100),
+        "group.share.partition.max.record.locks",
+        [
+            ("group.share.min.partition.max.record.locks", 100),
+            ("group.share.max.partition.max.record.locks", 4_000),
+        ],
+    ),
+    free(
+        string("share.auto.offset.reset", "Where a share group begins.").default("latest"),
+        "share.auto.offset.reset",
+    ),
+    free(
+        string("share.isolation.level", "Whether a share group reads open transactions.")
+            .default("read_uncommitted")
+            .valid(Valid::OneOf(&["read_committed", "read_uncommitted"])),
+        "share.isolation.level",
+    ),
+    free(
+        boolean("share.renew.acknowledge.enable", "Whether a share consumer may renew its locks.")
+            .default("true"),
+        "share.renew.acknowledge.enable",
+    ),
+    bounded(
+        int("streams.num.standby.replicas", "Standby replicas of each task.").default("0").at_least(0),
+        "group.streams.num.standby.replicas",
+        [("group.streams.num.standby.replicas", 0), ("group.streams.max.standby.replicas", 2)],
+    ),
+    free(
+        int("streams.initial.rebalance.delay.ms", "How long a first rebalance waits for more members.")
+            .default("3000")
+            .at_least(0),
+        "group.streams.initial.rebalance.delay.ms",
+    ),
+];
+
+fn keys() -> impl Iterator<Item = &'static GroupKey> {
+    MEMBER_KEYS.iter().flatten().chain(&OTHER_KEYS)
+}
+
+/// Whether a group may set these values; the error is Kafka's sentence.
+pub(crate) fn check_group(values: &Values) -> Result<(), String> {
+    if let Some(unknown) = values.keys().find(|name| keys().all(|known| known.key.name != **name)) {
+        return Err(format!("Unknown group config name: {unknown}"));
+    }
+    let mut set = keys().filter_map(|known| Some((known, values.get(known.key.name)?)));
+    set.try_for_each(|(known, value)| match known.key.refusal(value) {
+        Some(refusal) => Err(refusal),
+        None => check_bounds(known, value),
+    })
+}
+
+fn check_bounds(known: &GroupKey, value: &str) -> Result<(), String> {
+    let (Some([least, most]), Ok(value)) = (known.bounds, value.trim().parse::<i64>()) else { return Ok(()) };
+    let name = known.key.name;
+    if value < least.1 {
+        return Err(format!("{name} must be greater than or equal to {}", least.0));
+    }
+    if value > most.1 {
+        return Err(format!("{name} must be less than or equal to {}", most.0));
+    }
+    Ok(())
+}
+
+impl BrokerConfig {
+    /// Every group key, for a group with these settings of its own, in order of name.
+    pub(crate) fn describe_group(&self, own: &Values) -> Vec<Described> {
+        let mut rows: Vec<Described> = keys().map(|known| self.describe_group_key(known, own)).collect();
+        rows.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        rows
+    }
+
+    fn describe_group_key(&self, known: &GroupKey, own: &Values) -> Described {
+        let Key { name, kind, default, doc, .. } = known.key;
+        let inherited = self.settings().text(known.broker).or(default).map(str::to_owned);
+        let fallback =
+            Synonym { name: known.broker.into(), value: inherited.clone(), source: ConfigSource::Default };
+        let own = own.get(name).map(|value| value.trim().to_owned());
+        let set = own.clone().map(|value| Synonym {
+            name: name.into(),
+            value: Some(value),
+            source: ConfigSource::Group,
+        });
+        Described {
+            name: name.into(),
+            source: if set.is_some() { ConfigSource::Group } else { ConfigSource::Default },
+            origin: if set.is_some() { Origin::Group } else { Origin::Default },
+            synonyms: set.into_iter().chain([fallback]).collect(),
+            value: own.or(inherited),
+            kind,
+            sensitive: false,
+            read_only: false,
+            doc,
+        }
+    }
+}
