@@ -19,9 +19,11 @@ use crate::disk::{At, Disk};
 
 mod offset;
 mod time;
+mod txn;
 
 pub(crate) use offset::OffsetIndex;
 pub(crate) use time::{TimeEntry, TimeIndex};
+pub(crate) use txn::{Aborted, TxnIndex};
 
 /// Blocks are reserved in steps of this many bytes.
 const RESERVE: u64 = 16 * 1024;

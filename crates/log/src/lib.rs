@@ -18,7 +18,7 @@ mod writer;
 
 pub use config::{LogConfig, TimestampType};
 pub use error::{AppendError, LogError, ReadError};
-pub use partition::{Partition, Slice, TimestampOffset};
+pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
 pub use producers::Source;
 pub use recover::{Cut, OpenReport};
 pub use writer::{Append, Appended, Discarded, OpenOptions, Writer};

@@ -17,8 +17,10 @@ use crate::segment::{Head, Segment};
 
 mod flush;
 mod timestamps;
+mod transactions;
 
 pub use timestamps::TimestampOffset;
+pub use transactions::AbortedTransaction;
 
 /// One partition, shared between the writer and any number of readers.
 ///

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::AppendError;
 use crate::batch::{BatchView, EndMarker, Marker};
+use crate::index::Aborted;
 
 pub(crate) mod snapshot;
 
@@ -96,6 +97,18 @@ pub(crate) struct Completed {
     pub(crate) first_offset: i64,
     pub(crate) last_offset: i64,
     pub(crate) marker: Marker,
+}
+
+impl Completed {
+    /// What the transaction index keeps of it, if it was aborted. `first_unstable` is that of the producers with this transaction ended.
+    pub(crate) fn aborted(&self, first_unstable: Option<i64>) -> Option<Aborted> {
+        (self.marker == Marker::Abort).then(|| Aborted {
+            producer_id: self.producer_id,
+            first_offset: self.first_offset,
+            last_offset: self.last_offset,
+            last_stable: first_unstable.unwrap_or(self.last_offset + 1),
+        })
+    }
 }
 
 /// Who wants to append.

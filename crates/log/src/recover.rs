@@ -1,19 +1,20 @@
 //! Opening a partition's directory: finding its segments, and after a crash checking everything behind the recovery point, cutting
-//! off what is torn or damaged, and building again the indexes of what was checked.
+//! off what is torn or damaged, and building again what hangs on the batches: indexes, producers, epochs.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::LogError;
-use crate::disk::At;
+use crate::disk::{At, remove_if_there};
 use crate::epochs::Epochs;
 use crate::producers::Producers;
 use crate::segment::{Segment, file_name};
 use crate::writer::OpenOptions;
+use crate::{LogError, ReadError};
 
 mod check;
-mod tail;
+mod state;
 
 /// What opening a partition found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,8 @@ impl OpenReport {
 pub(crate) struct Opened {
     pub(crate) segments: Vec<Arc<Segment>>,
     pub(crate) epochs: Epochs,
+    /// What the epochs' file says.
+    pub(crate) stored_epochs: Epochs,
     pub(crate) producers: Producers,
     pub(crate) report: OpenReport,
     pub(crate) log_start: i64,
@@ -59,41 +62,62 @@ pub(crate) struct Opened {
 }
 
 /// The names in a partition's directory that mean something.
+#[derive(Debug, Default)]
 struct Listing {
     bases: BTreeSet<i64>,
     snapshots: BTreeSet<i64>,
-    indexes: BTreeSet<i64>,
+    offset_indexes: BTreeSet<i64>,
+    time_indexes: BTreeSet<i64>,
+    txn_indexes: BTreeSet<i64>,
+}
+
+/// What is known so far.
+struct Recovery<'a> {
+    options: &'a OpenOptions,
+    now_ms: i64,
+    listing: Listing,
+    segments: Vec<Arc<Segment>>,
+    epochs: Epochs,
+    producers: Producers,
+    /// The offset of the snapshot the producers came from, -1 for none.
+    snapshot_at: i64,
+    report: OpenReport,
 }
 
 /// Opens what `options` name; see [`crate::Writer::open`].
 pub(crate) fn open(options: &OpenOptions, now_ms: i64) -> Result<Opened, LogError> {
     let (disk, dir) = (&*options.disk, &*options.dir);
     disk.create_dir(dir).at("create", dir)?;
-    let listing = list(options)?;
-    let mut report = OpenReport::default();
-    let created = listing.bases.is_empty();
-    let mut segments = load(options, &listing)?;
-    let mut log_end = None;
-    if !options.clean {
-        log_end = Some(check::verify(options, &listing, &mut segments, &mut report)?);
+    let mut recovery = Recovery::new(options, Listing::read(dir)?, now_ms);
+    recovery.remove_leftovers()?;
+    let created = recovery.listing.bases.is_empty();
+    recovery.load_segments()?;
+    let stored_epochs = recovery.load_epochs()?;
+    recovery.epochs = stored_epochs.clone();
+    let mut log_end = recovery.recover()?;
+    if options.log_start > log_end {
+        // All that is left was deleted before the crash; its offsets are not given out again.
+        recovery.start_over(options.log_start)?;
+        log_end = options.log_start;
     }
-    check::rebuild_missing(options, &listing, &mut segments, &mut report)?;
-    let active = segments.last().expect("an opened log has a segment");
-    let log_end = match log_end {
-        Some(end) => end,
-        None => match tail::end_offset(options, active) {
-            Ok(end) => end,
-            // The shutdown was not as clean as its marker says.
-            Err(_) => check::verify_last(options, &mut segments, &mut report)?,
-        },
-    };
-    let mut epochs = tail::epochs(options, &segments)?;
-    epochs.truncate_end(log_end);
-    let first = segments.first().map_or(0, |segment| segment.base());
+    recovery.epochs.truncate_end(log_end);
+    let first = recovery.segments.first().map_or(0, |segment| segment.base());
     let log_start = options.log_start.clamp(first, log_end);
-    let (producers, snapshot_at) =
-        tail::producers(options, &listing.snapshots, (&segments, log_end), now_ms)?;
-    Ok(Opened { segments, epochs, producers, report, log_start, log_end, snapshot_at, created })
+    recovery.epochs.truncate_start(log_start);
+    recovery.producers.expire(now_ms, options.config.producer_id_expiration_ms);
+    recovery.remove_snapshots(log_end)?;
+    let Recovery { segments, epochs, producers, snapshot_at, report, .. } = recovery;
+    Ok(Opened {
+        segments,
+        epochs,
+        stored_epochs,
+        producers,
+        report,
+        log_start,
+        log_end,
+        snapshot_at,
+        created,
+    })
 }
 
 /// The producers of a log that has just been cut to end at `log_end`, and the offset of the snapshot they came from.
@@ -103,44 +127,148 @@ pub(crate) fn producers_at(
     log_end: i64,
     now_ms: i64,
 ) -> Result<(Producers, i64), LogError> {
-    tail::producers(options, &list(options)?.snapshots, (segments, log_end), now_ms)
+    let mut recovery = Recovery::new(options, Listing::read(&options.dir)?, now_ms);
+    recovery.segments = segments.to_vec();
+    recovery.load_producers(log_end)?;
+    recovery.remove_snapshots(log_end)?;
+    Ok((recovery.producers, recovery.snapshot_at))
 }
 
-fn load(options: &OpenOptions, listing: &Listing) -> Result<Vec<Arc<Segment>>, LogError> {
-    let (disk, dir) = (&*options.disk, &*options.dir);
-    if listing.bases.is_empty() {
-        return Ok(vec![Arc::new(Segment::create(disk, dir, options.log_start.max(0))?)]);
-    }
-    let load = |base: &i64| {
-        let path = dir.join(file_name(*base, ".log"));
-        let size = std::fs::metadata(&path).at("look at", &path)?.len();
-        Ok(Arc::new(Segment::on_disk(dir, *base, size)))
-    };
-    listing.bases.iter().map(load).collect()
-}
-
-/// Reads the directory and removes what a crash left of files that were being written or deleted.
-fn list(options: &OpenOptions) -> Result<Listing, LogError> {
-    let dir = &*options.dir;
-    let mut listing =
-        Listing { bases: BTreeSet::new(), snapshots: BTreeSet::new(), indexes: BTreeSet::new() };
-    let mut offset_indexes = BTreeSet::new();
-    for entry in std::fs::read_dir(dir).at("list", dir)? {
-        let path = entry.at("list", dir)?.path();
-        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        match extension {
-            "tmp" | "deleted" | "cleaned" => {
-                crate::disk::remove_if_there(&*options.disk, &path)?;
-            }
-            "log" => listing.bases.extend(base_of(&path)),
-            "snapshot" => listing.snapshots.extend(base_of(&path)),
-            "index" => offset_indexes.extend(base_of(&path)),
-            "timeindex" => listing.indexes.extend(base_of(&path)),
-            _ => {}
+impl Recovery<'_> {
+    fn new(options: &OpenOptions, listing: Listing, now_ms: i64) -> Recovery<'_> {
+        Recovery {
+            options,
+            now_ms,
+            listing,
+            segments: Vec::new(),
+            epochs: Epochs::default(),
+            producers: Producers::default(),
+            snapshot_at: -1,
+            report: OpenReport::default(),
         }
     }
-    listing.indexes.retain(|base| offset_indexes.contains(base));
-    Ok(listing)
+
+    fn load_segments(&mut self) -> Result<(), LogError> {
+        let (disk, dir) = (&*self.options.disk, &*self.options.dir);
+        for base in &self.listing.bases {
+            let path = dir.join(file_name(*base, ".log"));
+            let size = std::fs::metadata(&path).at("look at", &path)?.len();
+            self.segments.push(Arc::new(Segment::on_disk(dir, *base, size)));
+        }
+        if self.segments.is_empty() {
+            let base = self.options.log_start.max(0);
+            self.segments.push(Arc::new(Segment::create(disk, dir, base)?));
+        }
+        Ok(())
+    }
+
+    /// Finds the log's end, by checking what has to be checked; loads the producers on the way.
+    fn recover(&mut self) -> Result<i64, LogError> {
+        let mut trusted = self.trusted();
+        if self.options.clean {
+            match self.end_offset() {
+                Ok(log_end) => {
+                    self.index_again(self.segments.len())?;
+                    self.restore_epochs(self.segments.len())?;
+                    self.load_producers(log_end)?;
+                    return Ok(log_end);
+                }
+                Err(ReadError::Storage(error)) => return Err(error),
+                // The shutdown was not as clean as its mark says.
+                Err(_) => trusted = self.segments.len() - 1,
+            }
+        }
+        self.index_again(trusted)?;
+        self.restore_epochs(trusted)?;
+        self.load_producers(self.segments[trusted].base())?;
+        self.check_from(trusted)
+    }
+
+    /// How many segments lie wholly below the recovery point. Never the last.
+    fn trusted(&self) -> usize {
+        let below = |pair: &&[Arc<Segment>]| pair[1].base() <= self.options.recovery_point;
+        self.segments.windows(2).take_while(below).count()
+    }
+
+    /// Puts an empty segment at `base` in place of all there are.
+    fn start_over(&mut self, base: i64) -> Result<(), LogError> {
+        let (disk, dir) = (&*self.options.disk, &*self.options.dir);
+        self.drop_segments(0)?;
+        self.segments.push(Arc::new(Segment::create(disk, dir, base)?));
+        (self.producers, self.snapshot_at) = (Producers::default(), -1);
+        self.epochs = Epochs::default();
+        self.report.rebuilt_segments += 1;
+        Ok(())
+    }
+
+    /// Removes segments from `at` on, the last one first: a crash meanwhile must not leave a hole in the log.
+    fn drop_segments(&mut self, at: usize) -> Result<(), LogError> {
+        let disk = &*self.options.disk;
+        while self.segments.len() > at {
+            let segment = self.segments.pop().expect("there are more than `at`");
+            segment.remove(disk)?;
+            self.listing.snapshots.remove(&segment.base());
+        }
+        disk.sync_dir(&self.options.dir).at("sync", &self.options.dir)
+    }
+
+    /// Removes what a crash left of files that were being written or deleted, and indexes without a segment.
+    fn remove_leftovers(&self) -> Result<(), LogError> {
+        let (disk, dir) = (&*self.options.disk, &*self.options.dir);
+        let listing = &self.listing;
+        let indexes = [
+            (".index", &listing.offset_indexes),
+            (".timeindex", &listing.time_indexes),
+            (".txnindex", &listing.txn_indexes),
+        ];
+        for (suffix, bases) in indexes {
+            for base in bases.difference(&listing.bases) {
+                remove_if_there(disk, &dir.join(file_name(*base, suffix)))?;
+            }
+        }
+        for path in leftovers(dir)? {
+            remove_if_there(disk, &path)?;
+        }
+        Ok(())
+    }
+}
+
+impl Listing {
+    fn read(dir: &Path) -> Result<Listing, LogError> {
+        let mut listing = Listing::default();
+        for path in files(dir)? {
+            let path = path?;
+            let names = match extension(&path) {
+                "log" => &mut listing.bases,
+                "snapshot" => &mut listing.snapshots,
+                "index" => &mut listing.offset_indexes,
+                "timeindex" => &mut listing.time_indexes,
+                "txnindex" => &mut listing.txn_indexes,
+                _ => continue,
+            };
+            names.extend(base_of(&path));
+        }
+        Ok(listing)
+    }
+}
+
+fn leftovers(dir: &Path) -> Result<Vec<PathBuf>, LogError> {
+    let left = |path: &PathBuf| matches!(extension(path), "tmp" | "deleted" | "cleaned");
+    files(dir)?.filter(|path| path.as_ref().map_or(true, left)).collect()
+}
+
+/// The plain files in a directory.
+fn files(dir: &Path) -> Result<impl Iterator<Item = Result<PathBuf, LogError>>, LogError> {
+    let entries = std::fs::read_dir(dir).at("list", dir)?;
+    let plain = |entry: io::Result<std::fs::DirEntry>| {
+        let entry = entry?;
+        Ok(entry.file_type()?.is_file().then(|| entry.path()))
+    };
+    Ok(entries.filter_map(move |entry| plain(entry).at("list", dir).transpose()))
+}
+
+fn extension(path: &Path) -> &str {
+    path.extension().and_then(|extension| extension.to_str()).unwrap_or_default()
 }
 
 /// The offset in a file's name; none for a name that is not 20 digits.

@@ -1,4 +1,4 @@
-//! One segment: a file of batches, its two indexes, and how many bytes of it are published. Shared by readers and the writer;
+//! One segment: a file of batches, its indexes, and how many bytes of it are published. Shared by readers and the writer;
 //! nothing in it is locked once its files are open.
 
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use crate::LogError;
 use crate::batch::NO_TIMESTAMP;
 use crate::disk::{At, Disk};
-use crate::index::{OffsetIndex, TimeIndex};
+use crate::index::{OffsetIndex, TimeIndex, TxnIndex};
 
 mod find;
 mod scan;
@@ -31,6 +31,7 @@ pub(crate) struct Segment {
     max_timestamp: AtomicI64,
     pub(crate) offsets: OffsetIndex,
     pub(crate) times: TimeIndex,
+    pub(crate) aborted: TxnIndex,
 }
 
 /// The files of a segment, named by its base offset in twenty digits.
@@ -44,9 +45,10 @@ impl Segment {
         let path = dir.join(file_name(base, ".log"));
         let offsets = OffsetIndex::create(disk, dir.join(file_name(base, ".index")))?;
         let times = TimeIndex::create(disk, dir.join(file_name(base, ".timeindex")))?;
+        let aborted = TxnIndex::none(dir.join(file_name(base, ".txnindex")));
         let file = OnceLock::from(Arc::new(disk.create(&path).at("create", &path)?));
         let (size, max_timestamp) = (AtomicU64::new(0), AtomicI64::new(NO_TIMESTAMP));
-        Ok(Segment { base, path, file, size, max_timestamp, offsets, times })
+        Ok(Segment { base, path, file, size, max_timestamp, offsets, times, aborted })
     }
 
     /// A segment on disk of which `size` bytes are published. Opens nothing yet.
@@ -59,33 +61,38 @@ impl Segment {
             max_timestamp: AtomicI64::new(if size == 0 { NO_TIMESTAMP } else { UNKNOWN }),
             offsets: OffsetIndex::on_disk(dir.join(file_name(base, ".index"))),
             times: TimeIndex::on_disk(dir.join(file_name(base, ".timeindex"))),
+            aborted: TxnIndex::on_disk(dir.join(file_name(base, ".txnindex"))),
         }
     }
 
-    /// The same segment with new, empty indexes in place of those on disk. Readers of the old ones are not disturbed.
-    pub(crate) fn with_new_indexes(
-        disk: &dyn Disk,
-        dir: &Path,
-        base: i64,
-        size: u64,
-    ) -> Result<Segment, LogError> {
-        let segment = Segment::on_disk(dir, base, size);
-        for path in [segment.offsets.entries().path(), segment.times.entries().path()] {
+    /// The same segment with new, empty indexes of offsets and times in place of those on disk. Readers of the old ones are not
+    /// disturbed.
+    pub(crate) fn with_new_indexes(&self, disk: &dyn Disk) -> Result<Segment, LogError> {
+        for path in [self.offsets.entries().path(), self.times.entries().path()] {
             crate::disk::remove_if_there(disk, path)?;
         }
-        let offsets = OffsetIndex::create(disk, segment.offsets.entries().path().to_owned())?;
-        let times = TimeIndex::create(disk, segment.times.entries().path().to_owned())?;
-        Ok(Segment { offsets, times, max_timestamp: AtomicI64::new(NO_TIMESTAMP), ..segment })
+        Ok(Segment {
+            base: self.base,
+            path: self.path.clone(),
+            file: OnceLock::new(),
+            size: AtomicU64::new(self.size()),
+            max_timestamp: AtomicI64::new(NO_TIMESTAMP),
+            offsets: OffsetIndex::create(disk, self.offsets.entries().path().to_owned())?,
+            times: TimeIndex::create(disk, self.times.entries().path().to_owned())?,
+            aborted: TxnIndex::on_disk(self.aborted.path().to_owned()),
+        })
+    }
+
+    /// The same segment without its transaction index, which is about to be built again.
+    pub(crate) fn without_aborted(self, disk: &dyn Disk) -> Result<Segment, LogError> {
+        let path = self.aborted.path().to_owned();
+        crate::disk::remove_if_there(disk, &path)?;
+        Ok(Segment { aborted: TxnIndex::none(path), ..self })
     }
 
     /// The first offset that may be in it; its name.
     pub(crate) fn base(&self) -> i64 {
         self.base
-    }
-
-    /// Whether this opening built its indexes.
-    pub(crate) fn is_indexed(&self) -> bool {
-        self.max_timestamp.load(Ordering::Acquire) != UNKNOWN
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -117,6 +124,7 @@ impl Segment {
         self.file(disk)?;
         self.offsets.entries().view(disk)?;
         self.times.entries().view(disk)?;
+        self.aborted.count(disk)?;
         Ok(())
     }
 

@@ -82,7 +82,7 @@ impl Writer {
     /// A failing disk. What the log itself has wrong is repaired and reported.
     pub fn open(options: OpenOptions, now_ms: i64) -> Result<(Writer, OpenReport), LogError> {
         let opened = recover::open(&options, now_ms)?;
-        let Opened { segments, epochs, producers, report, log_start, log_end, snapshot_at, .. } = opened;
+        let Opened { segments, mut epochs, producers, report, log_start, log_end, snapshot_at, .. } = opened;
         let active = Active::resume(segments.last().expect("an opened log has a segment").clone(), now_ms);
         let start = Start {
             log_start,
@@ -92,24 +92,30 @@ impl Writer {
             index_interval_bytes: options.config.index_interval_bytes,
         };
         let leader_epoch = options.leader_epoch.max(epochs.latest());
+        let repaired = epochs != opened.stored_epochs;
+        epochs.assign(leader_epoch, log_end);
+        let mut epochs_stored = epochs == opened.stored_epochs;
+        if repaired && !epochs_stored {
+            epochs.store(&*options.disk, &options.dir)?;
+            epochs_stored = true;
+        }
         let OpenOptions { dir, config, disk, .. } = options;
         let partition = Arc::new(Partition::new(dir, disk.clone(), segments, epochs, start));
-        if opened.created || !report.is_clean() {
+        if opened.created || repaired || !report.is_clean() {
             partition.note_new_name();
         }
         let stale_recovery_point = -1;
-        let mut writer = Writer {
+        let writer = Writer {
             partition,
             disk,
             config,
             leader_epoch,
-            epochs_stored: true,
+            epochs_stored,
             producers,
             snapshot_at,
             stale_recovery_point,
             active,
         };
-        writer.set_leader_epoch(leader_epoch);
         Ok((writer, report))
     }
 

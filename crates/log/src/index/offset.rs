@@ -65,6 +65,13 @@ impl OffsetIndex {
         Ok(all.take_while(|entry| u64::from(entry.1) < position).collect())
     }
 
+    /// The last entry, as (delta, position).
+    pub(crate) fn last(&self, disk: &dyn Disk) -> Result<Option<(u32, u32)>, LogError> {
+        let view = self.entries.view(disk)?;
+        let slot = view.count.checked_sub(1);
+        Ok(slot.zip(view.map()).map(|(slot, map)| (delta_at(map, slot), position_at(map, slot) as u32)))
+    }
+
     pub(crate) fn count(&self, disk: &dyn Disk) -> Result<usize, LogError> {
         Ok(self.entries.view(disk)?.count)
     }

@@ -75,7 +75,8 @@ impl Partition {
         let disk = &*self.disk;
         disk.sync(segment.file(disk)?, segment.path()).at("sync", segment.path())?;
         segment.offsets.entries().sync(disk)?;
-        segment.times.entries().sync(disk)
+        segment.times.entries().sync(disk)?;
+        segment.aborted.sync(disk)
     }
 
     /// A file was created or renamed: the next flush syncs the directory as well.

@@ -1,7 +1,7 @@
 //! From a point in time to an offset.
 
 use crate::ReadError;
-use crate::batch::{self, NO_TIMESTAMP};
+use crate::batch::{self, BatchError, BatchView, NO_TIMESTAMP};
 use crate::partition::Partition;
 use crate::segment::{SWEEP, Segment};
 
@@ -43,11 +43,40 @@ impl Partition {
     /// As [`Partition::offset_for_timestamp`].
     pub fn max_timestamp_offset(&self) -> Result<Option<TimestampOffset>, ReadError> {
         let segments = self.segments.load_full();
+        let log_start = self.log_start();
         let mut largest = NO_TIMESTAMP;
-        for segment in segments.iter() {
-            largest = largest.max(segment.max_timestamp(&*self.disk)?);
+        for (at, segment) in segments.iter().enumerate() {
+            if segments.get(at + 1).is_some_and(|next| next.base() <= log_start) {
+                continue;
+            }
+            largest = largest.max(match segment.base() < log_start {
+                true => self.largest_from(segment, log_start)?,
+                false => segment.max_timestamp(&*self.disk)?,
+            });
         }
         if largest == NO_TIMESTAMP { Ok(None) } else { self.offset_for_timestamp(largest) }
+    }
+
+    /// The largest timestamp of a segment's records from `log_start` on: its index knows of those before as well.
+    fn largest_from(&self, segment: &Segment, log_start: i64) -> Result<i64, ReadError> {
+        let disk = &*self.disk;
+        let start = segment.offsets.lookup(disk, segment.delta(log_start))?.position;
+        let mut scan = segment.scan(disk, start..segment.size(), SWEEP)?;
+        let mut largest = NO_TIMESTAMP;
+        while let Some(head) = scan.next()? {
+            let header = scan.header(&head)?;
+            if header.last_offset() < log_start {
+                continue;
+            }
+            if header.base_offset() >= log_start {
+                largest = largest.max(header.max_timestamp());
+                continue;
+            }
+            let corrupt = scan.corrupt(head.position);
+            let above = latest_of(scan.batch(&head)?, log_start).map_err(|_| corrupt)?;
+            largest = largest.max(above);
+        }
+        Ok(largest)
     }
 
     /// The leader epoch under which `offset` was, or will be, written; -1 if unknown.
@@ -90,22 +119,34 @@ fn first_at_or_after(
     bytes: &[u8],
     timestamp: i64,
     log_start: i64,
-) -> Result<Option<TimestampOffset>, batch::BatchError> {
-    let header = batch::BatchView::parse(bytes)?;
-    for record in batch::records(bytes)? {
-        let record = record?;
-        let offset = header.base_offset() + i64::from(record.offset_delta);
-        let time = match header.is_log_append_time() {
-            true => header.max_timestamp(),
-            false => header.base_timestamp().saturating_add(record.timestamp_delta),
-        };
-        if offset >= log_start && time >= timestamp {
-            return Ok(Some(TimestampOffset {
-                offset,
-                timestamp: time,
-                leader_epoch: header.leader_epoch(),
-            }));
+) -> Result<Option<TimestampOffset>, BatchError> {
+    let wanted = |found: &TimestampOffset| found.offset >= log_start && found.timestamp >= timestamp;
+    timed(bytes)?.find(|found| found.as_ref().map_or(true, wanted)).transpose()
+}
+
+/// The largest timestamp of a batch's records from `log_start` on.
+fn latest_of(bytes: &[u8], log_start: i64) -> Result<i64, BatchError> {
+    let mut latest = NO_TIMESTAMP;
+    for found in timed(bytes)? {
+        let found = found?;
+        if found.offset >= log_start {
+            latest = latest.max(found.timestamp);
         }
     }
-    Ok(None)
+    Ok(latest)
+}
+
+/// The records of a batch by offset and time.
+fn timed(bytes: &[u8]) -> Result<impl Iterator<Item = Result<TimestampOffset, BatchError>>, BatchError> {
+    let header = BatchView::parse(bytes)?;
+    let (base, leader_epoch) = (header.base_offset(), header.leader_epoch());
+    let (base_timestamp, stamped) = (header.base_timestamp(), header.is_log_append_time());
+    let stamp = stamped.then(|| header.max_timestamp());
+    let records = batch::records(bytes)?;
+    Ok(records.map(move |record| {
+        let record = record?;
+        let own = base_timestamp.saturating_add(record.timestamp_delta);
+        let offset = base.saturating_add(i64::from(record.offset_delta));
+        Ok(TimestampOffset { offset, timestamp: stamp.unwrap_or(own), leader_epoch })
+    }))
 }

@@ -2,143 +2,183 @@
 
 use std::sync::Arc;
 
-use crate::batch;
+use super::{Cut, Recovery};
+use crate::batch::{self, BatchView};
 use crate::disk::At;
-use crate::index::{OffsetIndex, TimeIndex};
-use crate::recover::{Cut, Listing, OpenReport};
-use crate::segment::{SWEEP, Segment};
-use crate::writer::{OpenOptions, Progress};
+use crate::index::{Aborted, OffsetIndex, TimeIndex};
+use crate::producers::Producers;
+use crate::segment::{Head, SWEEP, Scan, Segment};
+use crate::writer::Progress;
 use crate::{LogError, ReadError};
 
-/// Checks all segments that reach beyond the recovery point, and ends the log at the first batch that is not intact. Returns the
-/// log's end offset.
-pub(super) fn verify(
-    options: &OpenOptions,
-    listing: &Listing,
-    segments: &mut Vec<Arc<Segment>>,
-    report: &mut OpenReport,
-) -> Result<i64, LogError> {
-    let trusted = segments.windows(2).take_while(|pair| {
-        pair[1].base() <= options.recovery_point && listing.indexes.contains(&pair[0].base())
-    });
-    let mut at = trusted.count();
-    let mut end = segments[at].base();
-    while at < segments.len() {
-        let (segment, checked) = verify_one(options, &segments[at], report)?;
-        segments[at] = Arc::new(segment);
-        end = checked.end_offset;
-        at += 1;
-        let gap = segments.get(at).is_some_and(|next| next.base() < end);
-        if checked.cut || gap {
-            drop_from(options, segments, at, report)?;
-        }
-    }
-    Ok(end)
-}
-
-/// Checks the last segment alone.
-pub(super) fn verify_last(
-    options: &OpenOptions,
-    segments: &mut [Arc<Segment>],
-    report: &mut OpenReport,
-) -> Result<i64, LogError> {
-    let last = segments.last_mut().expect("an opened log has a segment");
-    let (segment, checked) = verify_one(options, last, report)?;
-    *last = Arc::new(segment);
-    Ok(checked.end_offset)
-}
-
-/// Builds the indexes of segments that have none.
-pub(super) fn rebuild_missing(
-    options: &OpenOptions,
-    listing: &Listing,
-    segments: &mut [Arc<Segment>],
-    report: &mut OpenReport,
-) -> Result<(), LogError> {
-    let known = |segment: &Segment| segment.is_indexed() || listing.indexes.contains(&segment.base());
-    for segment in segments.iter_mut().filter(|segment| segment.size() > 0 && !known(segment)) {
-        *segment = Arc::new(verify_one(options, segment, report)?.0);
-    }
-    Ok(())
-}
-
-struct Checked {
+/// What a walk over a segment from its beginning found.
+struct Walked {
+    /// Where the intact batches end.
+    position: u64,
     end_offset: i64,
-    cut: bool,
 }
 
-fn verify_one(
-    options: &OpenOptions,
-    old: &Segment,
-    report: &mut OpenReport,
-) -> Result<(Segment, Checked), LogError> {
-    let disk = &*options.disk;
-    let segment = Segment::with_new_indexes(disk, &options.dir, old.base(), old.size())?;
-    let capacity = OffsetIndex::capacity(options.config.segment_index_bytes);
-    let time_capacity = TimeIndex::capacity(options.config.segment_index_bytes);
-    let mut progress = Progress::none();
-    let (mut position, mut end_offset) = (0, old.base());
-    {
-        let mut scan = segment.scan(disk, 0..old.size(), SWEEP)?;
-        while let Some(head) = intact(scan.next())? {
-            let Some(bytes) = intact(scan.batch(&head).map(Some))? else { break };
-            let Ok(batch) = batch::check_stored(bytes) else { break };
-            if batch.base_offset() < end_offset || batch.last_offset() - old.base() > i64::from(i32::MAX) {
-                break;
+impl Recovery<'_> {
+    /// Checks the segments from `at` on, and ends the log at the first batch that is not intact. Returns the log's end offset.
+    pub(super) fn check_from(&mut self, at: usize) -> Result<i64, LogError> {
+        let disk = &*self.options.disk;
+        let mut end = self.segments[at].base();
+        let mut at = at;
+        while at < self.segments.len() {
+            let old = self.segments[at].clone();
+            if at > 0 {
+                self.snapshot(old.base());
             }
+            let walked = self.check(at)?;
+            end = walked.end_offset.max(end);
+            at += 1;
+            let overlap = self.segments.get(at).is_some_and(|next| next.base() < end);
+            if overlap || walked.position < old.size() {
+                self.cut(at, &walked, old.size() - walked.position)?;
+            }
+        }
+        for sealed in &self.segments[..self.segments.len() - 1] {
+            sealed.offsets.entries().trim(disk)?;
+            sealed.times.entries().trim(disk)?;
+        }
+        Ok(end)
+    }
+
+    /// Builds the indexes again of those of the first `trusted` segments that lack one. Damage in them is left to be found by
+    /// readers: what follows it is known to be whole.
+    pub(super) fn index_again(&mut self, trusted: usize) -> Result<(), LogError> {
+        for at in 0..trusted {
+            let base = self.segments[at].base();
+            let indexed =
+                self.listing.offset_indexes.contains(&base) && self.listing.time_indexes.contains(&base);
+            if indexed || self.segments[at].size() == 0 {
+                continue;
+            }
+            let disk = &*self.options.disk;
+            let segment = self.segments[at].with_new_indexes(disk)?;
+            let walked = self.walk(&segment, |_, _| Ok(()))?;
+            if walked.position < segment.size() {
+                let (path, position) = (segment.path().display(), walked.position);
+                tracing::error!(%path, position, "damaged below the recovery point; records from there on cannot be read");
+            }
+            segment.offsets.entries().trim(disk)?;
+            segment.times.entries().trim(disk)?;
+            self.segments[at] = Arc::new(segment);
+        }
+        Ok(())
+    }
+
+    /// Checks one segment; its batches go into producers, epochs and new indexes.
+    fn check(&mut self, at: usize) -> Result<Walked, LogError> {
+        let disk = &*self.options.disk;
+        let old = self.segments[at].clone();
+        if old.size() == 0 && self.is_index_empty(old.base()) {
+            return Ok(Walked { position: 0, end_offset: old.base() });
+        }
+        let segment = old.with_new_indexes(disk)?.without_aborted(disk)?;
+        let mut producers = std::mem::take(&mut self.producers);
+        let mut epochs = std::mem::take(&mut self.epochs);
+        let now_ms = self.now_ms;
+        let walked = self.walk(&segment, |segment, batch| {
+            epochs.assign(batch.leader_epoch(), batch.base_offset());
+            let aborted = note(&mut producers, batch, now_ms);
+            aborted.map_or(Ok(()), |entry| segment.aborted.append(disk, &[entry]).map(|_| ()))
+        })?;
+        (self.producers, self.epochs) = (producers, epochs);
+        self.segments[at] = Arc::new(segment);
+        Ok(walked)
+    }
+
+    /// Goes through the intact batches of a segment and indexes them.
+    fn walk(
+        &mut self,
+        segment: &Segment,
+        mut each: impl FnMut(&Segment, &BatchView<'_>) -> Result<(), LogError>,
+    ) -> Result<Walked, LogError> {
+        let (disk, config) = (&*self.options.disk, &self.options.config);
+        let capacity = OffsetIndex::capacity(config.segment_index_bytes);
+        let time_capacity = TimeIndex::capacity(config.segment_index_bytes);
+        let mut progress = Progress::none();
+        let mut walked = Walked { position: 0, end_offset: segment.base() };
+        let mut scan = segment.scan(disk, 0..segment.size(), SWEEP)?;
+        while let Some((head, batch)) = next_intact(&mut scan, segment.base(), walked.end_offset)? {
+            each(segment, &batch)?;
             let delta = segment.delta(batch.last_offset());
-            let interval = options.config.index_interval_bytes;
-            if let Some((offset, time)) = progress.advance(&batch, delta, head.position, interval) {
+            let entries = progress.advance(&batch, delta, head.position, config.index_interval_bytes);
+            if let Some((offset, time)) = entries {
                 segment.offsets.append(disk, offset, capacity)?;
                 segment.times.append(disk, time, time_capacity)?;
             }
-            end_offset = batch.last_offset() + 1;
-            position = head.end();
+            walked = Walked { position: head.end(), end_offset: batch.last_offset() + 1 };
         }
+        if walked.position > 0 {
+            segment.times.append(disk, progress.latest, time_capacity)?;
+            segment.publish_max_timestamp(progress.latest.timestamp);
+        }
+        self.report.checked_bytes += segment.size();
+        self.report.rebuilt_segments += usize::from(segment.size() > 0);
+        Ok(walked)
     }
-    report.checked_bytes += old.size();
-    report.rebuilt_segments += usize::from(old.size() > 0);
-    if position > 0 {
-        segment.times.append(disk, progress.latest, time_capacity)?;
-        segment.publish_max_timestamp(progress.latest.timestamp);
+
+    /// Ends the log at the end of the segment before `at`, less `bytes` that are not intact.
+    fn cut(&mut self, at: usize, walked: &Walked, bytes: u64) -> Result<(), LogError> {
+        let disk = &*self.options.disk;
+        let segment = self.segments[at - 1].clone();
+        let dropped: u64 = self.segments[at..].iter().map(|segment| segment.size()).sum();
+        self.report.cut = Some(Cut {
+            path: segment.path().to_owned(),
+            position: walked.position,
+            offset: walked.end_offset,
+            bytes: bytes + dropped,
+        });
+        // First what follows: were it still there after a crash, nobody would know that something is missing before it.
+        if at < self.segments.len() {
+            self.drop_segments(at)?;
+        }
+        if bytes > 0 {
+            let file = segment.file(disk)?;
+            disk.truncate(file, segment.path(), walked.position).at("cut", segment.path())?;
+            segment.publish_size(walked.position);
+        }
+        Ok(())
     }
-    let cut = position < old.size();
-    if cut {
-        let file = segment.file(disk)?;
-        disk.truncate(file, segment.path(), position).at("cut", segment.path())?;
-        segment.publish_size(position);
-        note_cut(report, &segment, (position, end_offset), old.size() - position);
+
+    fn is_index_empty(&self, base: i64) -> bool {
+        let empty = |suffix: &str| {
+            let path = self.options.dir.join(crate::segment::file_name(base, suffix));
+            std::fs::metadata(path).is_ok_and(|data| data.len() == 0)
+        };
+        empty(".index") && empty(".timeindex") && !self.listing.txn_indexes.contains(&base)
     }
-    Ok((segment, Checked { end_offset, cut }))
 }
 
-/// Bytes that are no batch end the log; a disk that fails does not.
-fn intact<T>(found: Result<Option<T>, ReadError>) -> Result<Option<T>, LogError> {
-    match found {
-        Ok(found) => Ok(found),
-        Err(ReadError::Storage(error)) => Err(error),
-        Err(_) => Ok(None),
-    }
+/// Takes note of a batch found in the log; returns the transaction it aborts.
+pub(super) fn note(producers: &mut Producers, batch: &BatchView<'_>, now_ms: i64) -> Option<Aborted> {
+    let completed = producers.note(batch, now_ms);
+    producers.commit();
+    completed.and_then(|completed| completed.aborted(producers.first_unstable()))
 }
 
-/// Removes the segments from `at` on: they follow a gap, so nothing in them can be served.
-fn drop_from(
-    options: &OpenOptions,
-    segments: &mut Vec<Arc<Segment>>,
-    at: usize,
-    report: &mut OpenReport,
-) -> Result<(), LogError> {
-    for segment in segments.drain(at..) {
-        note_cut(report, &segment, (0, segment.base()), segment.size());
-        segment.remove(&*options.disk)?;
-    }
-    Ok(())
-}
-
-/// The first cut is where the log ends; later ones only add to its bytes.
-fn note_cut(report: &mut OpenReport, segment: &Segment, (position, offset): (u64, i64), bytes: u64) {
-    match &mut report.cut {
-        Some(cut) => cut.bytes += bytes,
-        None => report.cut = Some(Cut { path: segment.path().to_owned(), position, offset, bytes }),
-    }
+/// The next batch, if it is whole, follows the offset before it, and belongs in this segment. Bytes that are no batch end the log; a disk that
+/// fails does not.
+fn next_intact<'a>(
+    scan: &'a mut Scan<'_>,
+    base: i64,
+    end_offset: i64,
+) -> Result<Option<(Head, BatchView<'a>)>, LogError> {
+    let found = match scan.next() {
+        Ok(Some(head)) => scan.batch(&head).map(|bytes| (head, bytes)),
+        Ok(None) => return Ok(None),
+        Err(error) => Err(error),
+    };
+    let (head, bytes) = match found {
+        Ok(found) => found,
+        Err(ReadError::Storage(error)) => return Err(error),
+        Err(_) => return Ok(None),
+    };
+    let Ok(batch) = batch::check_stored(bytes) else { return Ok(None) };
+    let fits = |last: &i64| last.checked_sub(base).is_some_and(|delta| delta <= i64::from(i32::MAX));
+    let last = batch.base_offset().checked_add(i64::from(batch.last_offset_delta())).filter(fits);
+    let sound = batch.base_offset() >= end_offset && last.is_some();
+    Ok(sound.then_some((head, batch)))
 }

@@ -47,7 +47,7 @@ fn large_logs_shrink_by_whole_segments_and_not_below_the_limit() {
     check(&segments, (50, -1), (0, 30), 2);
     check(&segments, (0, -1), (0, 30), 3);
     check(&segments, (0, -1), (0, 15), 1);
-    check(&[(0, 0, 900), (10, 100, 900)], (100, -1), (0, 10), 0);
+    check(&[(5, 0, 900), (10, 100, 900)], (100, -1), (0, 10), 0);
 }
 
 #[test]

@@ -90,10 +90,11 @@ impl Active {
         let mut scan = self.segment.scan(disk, 0..self.size, crate::batch::HEADER_LEN)?;
         let first =
             scan.next().and_then(|head| head.map(|head| Ok(scan.header(&head)?.max_timestamp())).transpose());
-        self.progress.first_timestamp = first.map_err(|error| match error {
-            ReadError::Storage(error) => error,
-            other => LogError::corrupt(self.segment.path(), other.to_string()),
-        })?;
+        self.progress.first_timestamp = match first {
+            Err(ReadError::Storage(error)) => return Err(error),
+            // Damage at the beginning keeps nobody from appending at the end.
+            other => other.unwrap_or_default(),
+        };
         self.known = true;
         Ok(())
     }

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use super::Writer;
 use super::active::Progress;
 use crate::batch::{self, BatchView, NO_TIMESTAMP};
-use crate::index::TimeEntry;
+use crate::index::{Aborted, TimeEntry};
 use crate::producers::{Source, Verdict};
 use crate::{AppendError, LogError, TimestampType};
 
@@ -64,6 +64,7 @@ struct Pending {
     bytes: u64,
     progress: Progress,
     entries: Vec<((u32, u32), TimeEntry)>,
+    aborted: Vec<Aborted>,
 }
 
 impl Writer {
@@ -92,6 +93,7 @@ impl Writer {
             bytes: 0,
             progress: self.active.progress.clone(),
             entries: Vec::new(),
+            aborted: Vec::new(),
         }
     }
 
@@ -180,7 +182,9 @@ impl Writer {
             batch::stamp(&mut append.records, now_ms);
         }
         let batch = whole(&append.records)?;
-        self.producers.note(&batch, now_ms);
+        let completed = self.producers.note(&batch, now_ms);
+        let first_unstable = self.producers.first_unstable();
+        pending.aborted.extend(completed.and_then(|completed| completed.aborted(first_unstable)));
         let segment = &self.active.segment;
         let position = self.active.size + pending.bytes;
         let delta = segment.delta(batch.last_offset());
@@ -240,7 +244,7 @@ impl Writer {
         let mut parts: Vec<IoSlice<'_>> =
             pending.members.iter().map(|member| IoSlice::new(&group[*member].records)).collect();
         let Err(error) = self.disk.write_at(file, segment.path(), &mut parts, self.active.size) else {
-            return Ok(());
+            return self.index_aborted(&pending.aborted);
         };
         let full = is_full(&error);
         let cut = self.disk.truncate(file, segment.path(), self.active.size);
@@ -248,6 +252,21 @@ impl Writer {
             self.partition.go_offline();
         }
         Err(LogError::io("append to", segment.path(), error))
+    }
+
+    /// Before the markers can be read: without these entries consumers would be shown what was aborted.
+    fn index_aborted(&self, aborted: &[Aborted]) -> Result<(), LogError> {
+        if aborted.is_empty() {
+            return Ok(());
+        }
+        let created = self.active.segment.aborted.append(&*self.disk, aborted);
+        match created {
+            Ok(true) => self.partition.note_new_name(),
+            Ok(false) => {}
+            // The batches are in the file, and stay unpublished.
+            Err(_) => self.partition.go_offline(),
+        }
+        created.map(|_| ())
     }
 }
 

@@ -202,6 +202,7 @@ impl Writer {
         let (disk, dir) = (&*self.disk, self.partition.dir());
         let offsets = old.offsets.below(disk, cut.position)?;
         let times = old.times.below(disk, old.delta(cut.end))?;
+        let aborted = old.aborted.entries(disk)?;
         let latest = latest(disk, old, times.last(), cut.position)?;
         let fresh = old.path().with_extension("log.tmp");
         remove_if_there(disk, &fresh)?;
@@ -209,12 +210,13 @@ impl Writer {
         disk.copy(old.file(disk)?, old.path(), (&file, &fresh), cut.position).at("copy", old.path())?;
         disk.sync(&file, &fresh).at("sync", &fresh)?;
         // Without indexes the next opening builds them; with those of the longer file it might believe them.
-        for path in [old.offsets.entries().path(), old.times.entries().path()] {
+        for path in [old.offsets.entries().path(), old.times.entries().path(), old.aborted.path()] {
             remove_if_there(disk, path)?;
         }
         disk.rename(&fresh, old.path()).at("rename", &fresh)?;
         disk.sync_dir(dir).at("sync", dir)?;
-        let segment = Segment::with_new_indexes(disk, dir, old.base(), cut.position)?;
+        let segment =
+            Segment::on_disk(dir, old.base(), cut.position).with_new_indexes(disk)?.without_aborted(disk)?;
         let capacity = OffsetIndex::capacity(self.config.segment_index_bytes);
         for entry in offsets {
             segment.offsets.append(disk, entry, capacity)?;
@@ -222,6 +224,10 @@ impl Writer {
         let capacity = TimeIndex::capacity(self.config.segment_index_bytes);
         for entry in times.into_iter().chain(latest) {
             segment.times.append(disk, entry, capacity)?;
+        }
+        let aborted: Vec<_> = aborted.into_iter().filter(|entry| entry.last_offset < cut.end).collect();
+        if !aborted.is_empty() {
+            segment.aborted.append(disk, &aborted)?;
         }
         segment.publish_max_timestamp(latest.map_or(NO_TIMESTAMP, |entry| entry.timestamp));
         self.partition.note_new_name();

@@ -1,0 +1,164 @@
+//! The transaction index: which transactions whose markers lie in a segment were aborted. Entries of 34 bytes in a plain file that is
+//! not there before the first; layout in `docs/format/txn-index.md`.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::LogError;
+use crate::disk::{At, Disk};
+
+#[cfg(test)]
+mod tests;
+
+const WIDTH: usize = 34;
+const VERSION: i16 = 0;
+/// The count of an index that has not been looked at yet.
+const UNKNOWN: usize = usize::MAX;
+
+/// One aborted transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Aborted {
+    pub(crate) producer_id: i64,
+    pub(crate) first_offset: i64,
+    /// Its marker's.
+    pub(crate) last_offset: i64,
+    /// The log's last stable offset once the marker was written.
+    pub(crate) last_stable: i64,
+}
+
+/// Appended by the writer, read by anyone without a lock. Last offsets ascend.
+#[derive(Debug)]
+pub(crate) struct TxnIndex {
+    path: PathBuf,
+    count: AtomicUsize,
+    file: OnceLock<Arc<File>>,
+}
+
+impl TxnIndex {
+    /// An index without entries, and without a file.
+    pub(crate) fn none(path: PathBuf) -> TxnIndex {
+        TxnIndex { path, count: AtomicUsize::new(0), file: OnceLock::new() }
+    }
+
+    /// An index that may be on disk; not touched before it is needed.
+    pub(crate) fn on_disk(path: PathBuf) -> TxnIndex {
+        TxnIndex { path, count: AtomicUsize::new(UNKNOWN), file: OnceLock::new() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many entries there are. Opens the file, if there is one.
+    pub(crate) fn count(&self, disk: &dyn Disk) -> Result<usize, LogError> {
+        let known = self.count.load(Ordering::Acquire);
+        if known != UNKNOWN {
+            return Ok(known);
+        }
+        let count = match disk.open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(LogError::io("open", &self.path, error)),
+            Ok(file) => {
+                let len = file.metadata().at("look at", &self.path)?.len();
+                self.file.get_or_init(|| Arc::new(file));
+                usize::try_from(len).unwrap_or(0) / WIDTH
+            }
+        };
+        // The writer may have appended meanwhile.
+        let _ = self.count.compare_exchange(UNKNOWN, count, Ordering::AcqRel, Ordering::Acquire);
+        Ok(self.count.load(Ordering::Acquire))
+    }
+
+    /// Appends entries and publishes them; returns whether that made a new file. Called by the writer alone.
+    pub(crate) fn append(&self, disk: &dyn Disk, entries: &[Aborted]) -> Result<bool, LogError> {
+        let count = self.count(disk)?;
+        let created = self.file.get().is_none();
+        if created {
+            let file = disk.create(&self.path).at("create", &self.path)?;
+            self.file.get_or_init(|| Arc::new(file));
+        }
+        let file = self.file.get().expect("the file was opened with the count, or created just now");
+        let bytes: Vec<u8> = entries.iter().flat_map(Aborted::encode).collect();
+        disk.write_at(file, &self.path, &mut [IoSlice::new(&bytes)], (count * WIDTH) as u64)
+            .at("write", &self.path)?;
+        self.count.store(count + entries.len(), Ordering::Release);
+        Ok(created)
+    }
+
+    /// All entries.
+    pub(crate) fn entries(&self, disk: &dyn Disk) -> Result<Vec<Aborted>, LogError> {
+        (0..self.count(disk)?).map(|slot| self.entry(disk, slot)).collect()
+    }
+
+    /// Adds the transactions that overlap `from..upto`; returns whether no later segment can have more of them.
+    pub(crate) fn overlapping(
+        &self,
+        disk: &dyn Disk,
+        (from, upto): (i64, i64),
+        into: &mut Vec<Aborted>,
+    ) -> Result<bool, LogError> {
+        let count = self.count(disk)?;
+        let (mut slot, mut after) = (0, count);
+        while slot < after {
+            let middle = slot.midpoint(after);
+            if self.entry(disk, middle)?.last_offset < from { slot = middle + 1 } else { after = middle }
+        }
+        for slot in slot..count {
+            let entry = self.entry(disk, slot)?;
+            if entry.first_offset < upto {
+                into.push(entry);
+            }
+            if entry.last_stable >= upto {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Waits until the entries are on the device, if there are any that this process may have written.
+    pub(crate) fn sync(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        match self.file.get() {
+            Some(file) => disk.sync(file, &self.path).at("sync", &self.path),
+            None => Ok(()),
+        }
+    }
+
+    fn entry(&self, disk: &dyn Disk, slot: usize) -> Result<Aborted, LogError> {
+        let mut bytes = [0; WIDTH];
+        let read = match self.file.get() {
+            Some(file) => disk.read_at(file, &self.path, &mut bytes, (slot * WIDTH) as u64),
+            None => Ok(0),
+        };
+        let whole = read.at("read", &self.path)? == WIDTH;
+        whole
+            .then(|| Aborted::decode(&bytes))
+            .flatten()
+            .ok_or_else(|| LogError::corrupt(&self.path, format!("entry {slot} is none")))
+    }
+}
+
+impl Aborted {
+    fn encode(&self) -> [u8; WIDTH] {
+        let mut bytes = [0; WIDTH];
+        bytes[..2].copy_from_slice(&VERSION.to_be_bytes());
+        let fields = [self.producer_id, self.first_offset, self.last_offset, self.last_stable];
+        for (at, field) in (2..).step_by(8).zip(fields) {
+            bytes[at..at + 8].copy_from_slice(&field.to_be_bytes());
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8; WIDTH]) -> Option<Aborted> {
+        let field = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight of 34 bytes"));
+        let version = i16::from_be_bytes([bytes[0], bytes[1]]);
+        (version == VERSION).then(|| Aborted {
+            producer_id: field(2),
+            first_offset: field(10),
+            last_offset: field(18),
+            last_stable: field(26),
+        })
+    }
+}

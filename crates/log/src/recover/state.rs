@@ -1,0 +1,173 @@
+//! What a log says beyond its batches: its end offset, its epochs, its producers.
+
+use std::sync::Arc;
+
+use super::{Recovery, check};
+use crate::batch::BatchView;
+use crate::disk::remove_if_there;
+use crate::epochs::Epochs;
+use crate::producers::{Producers, snapshot};
+use crate::segment::{SWEEP, Segment};
+use crate::{LogError, ReadError};
+
+impl Recovery<'_> {
+    /// The offset behind the last batch: the index leads close to it, headers lead there. Whatever does not fit together is an
+    /// error, and a reason to look closer.
+    pub(super) fn end_offset(&self) -> Result<i64, ReadError> {
+        let disk = &*self.options.disk;
+        let active = self.segments.last().expect("an opened log has a segment");
+        let size = active.size();
+        if size == 0 {
+            return Ok(active.base());
+        }
+        let hint = active.offsets.last(disk)?;
+        let start = hint.map_or(0, |(_, position)| u64::from(position));
+        let window = self.options.config.index_interval_bytes as usize;
+        let mut scan = active.scan(disk, start..size, window)?;
+        let (mut last, mut previous_end) = (None, active.base());
+        while let Some(head) = scan.next()? {
+            let header = scan.header(&head)?;
+            let unindexed = hint.is_some_and(|(delta, position)| {
+                head.position == u64::from(position) && active.delta(header.last_offset()) != delta
+            });
+            if unindexed || header.base_offset() < previous_end || header.last_offset_delta() < 0 {
+                return Err(scan.corrupt(head.position));
+            }
+            previous_end = header.last_offset().saturating_add(1);
+            last = Some(previous_end);
+        }
+        last.ok_or_else(|| scan.corrupt(start))
+    }
+
+    /// Reads the checkpoint of epochs; a damaged one counts as none.
+    pub(super) fn load_epochs(&self) -> Result<Epochs, LogError> {
+        match Epochs::load(&*self.options.disk, &self.options.dir) {
+            Err(LogError::Corrupt { path, detail }) => {
+                tracing::warn!(path = %path.display(), detail, "built again from the log");
+                Ok(Epochs::default())
+            }
+            other => other,
+        }
+    }
+
+    /// Makes up for a missing checkpoint of epochs from the first `trusted` segments; those behind them are gone through anyway.
+    pub(super) fn restore_epochs(&mut self, trusted: usize) -> Result<(), LogError> {
+        let mut epochs = std::mem::take(&mut self.epochs);
+        if epochs == Epochs::default() {
+            for segment in &self.segments[..trusted] {
+                self.each_header(segment, |header| {
+                    epochs.assign(header.leader_epoch(), header.base_offset());
+                })?;
+            }
+        }
+        self.epochs = epochs;
+        Ok(())
+    }
+
+    /// The producers as of `upto`: the latest intact snapshot that is not behind it, and the batches since.
+    pub(super) fn load_producers(&mut self, upto: i64) -> Result<(), LogError> {
+        let disk = &*self.options.disk;
+        let dir = &*self.options.dir;
+        (self.producers, self.snapshot_at) = (Producers::default(), -1);
+        for offset in self.listing.snapshots.range(..=upto).rev() {
+            match Producers::load(disk, dir, *offset, self.now_ms) {
+                Ok(producers) => {
+                    (self.producers, self.snapshot_at) = (producers, *offset);
+                    break;
+                }
+                Err(LogError::Corrupt { path, detail }) => {
+                    tracing::warn!(path = %path.display(), detail, "passed over for an older snapshot");
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        let from = self.snapshot_at.max(0);
+        let segments = self.segments.clone();
+        for (at, segment) in segments.iter().enumerate() {
+            let below = segments.get(at + 1).is_some_and(|next| next.base() <= from);
+            if !below && from < upto && segment.base() < upto {
+                self.replay(segment, from, upto)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves a snapshot at the beginning of a segment, for the next opening.
+    pub(super) fn snapshot(&mut self, offset: i64) {
+        if self.snapshot_at == offset {
+            return;
+        }
+        match self.producers.store(&*self.options.disk, &self.options.dir, offset) {
+            Ok(()) => self.snapshot_at = offset,
+            Err(error) => tracing::warn!(%error, "the next opening has to read more"),
+        }
+        self.listing.snapshots.insert(offset);
+    }
+
+    /// Removes snapshots behind the log's end, and those that are neither in use nor named after a segment.
+    pub(super) fn remove_snapshots(&mut self, log_end: i64) -> Result<(), LogError> {
+        for offset in &self.listing.snapshots {
+            let named = self.segments.iter().any(|segment| segment.base() == *offset);
+            let kept = *offset <= log_end && (named || *offset == self.snapshot_at);
+            if !kept {
+                remove_if_there(&*self.options.disk, &snapshot::path(&self.options.dir, *offset))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self, segment: &Arc<Segment>, from: i64, upto: i64) -> Result<(), LogError> {
+        let disk = &*self.options.disk;
+        let start = segment.offsets.lookup(disk, segment.delta(from))?.position.min(segment.size());
+        let mut scan = segment.scan(disk, start..segment.size(), SWEEP)?;
+        loop {
+            let noted = (|| {
+                let Some(head) = scan.next()?.filter(|head| head.base_offset < upto) else {
+                    return Ok(false);
+                };
+                let header = scan.header(&head)?;
+                if header.last_offset() < from || header.producer_id() < 0 {
+                    return Ok(true);
+                }
+                if header.is_control() {
+                    // Its one record says how the transaction ended.
+                    if let Ok(batch) = BatchView::parse(scan.batch(&head)?) {
+                        check::note(&mut self.producers, &batch, self.now_ms);
+                    }
+                } else {
+                    check::note(&mut self.producers, &header, self.now_ms);
+                }
+                Ok(true)
+            })();
+            match noted {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                other => return self.pass_over(segment, other.map(|_| ())),
+            }
+        }
+    }
+
+    fn each_header(&self, segment: &Segment, mut each: impl FnMut(&BatchView<'_>)) -> Result<(), LogError> {
+        let mut scan = segment.scan(&*self.options.disk, 0..segment.size(), SWEEP)?;
+        loop {
+            let header = scan.next().and_then(|head| head.map(|head| scan.header(&head)).transpose());
+            match header {
+                Ok(Some(header)) => each(&header),
+                Ok(None) => return Ok(()),
+                Err(error) => return self.pass_over(segment, Err(error)),
+            }
+        }
+    }
+
+    /// Damage in a segment that is not checked is left to be found by readers; the log opens without what lies behind it.
+    fn pass_over(&self, segment: &Segment, outcome: Result<(), ReadError>) -> Result<(), LogError> {
+        match outcome {
+            Err(ReadError::Storage(error)) => Err(error),
+            Err(error) => {
+                tracing::warn!(path = %segment.path().display(), %error, "the rest of this segment is passed over");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+}
