@@ -66,3 +66,45 @@ fn kafka_configs_changes_topics_and_brokers_and_a_restart_keeps_it() {
     });
     node.stop();
 }
+
+#[test]
+fn kafkas_tools_cut_grow_and_describe() {
+    let node = Node::started();
+    topics(&node, &["--create", "--topic", "cut", "--partitions", "2"]);
+    Tool::python("fill.py").args([&node.bootstrap(), "cut", "2", "0", "100"]).run();
+
+    let plan = node.scratch().join("cut.json");
+    let cut = r#"{"version":1,"partitions":[{"topic":"cut","partition":0,"offset":30},{"topic":"cut","partition":1,"offset":-1}]}"#;
+    std::fs::write(&plan, cut).expect("a file");
+    let file = plan.display().to_string();
+    let said = java(&node, "org.apache.kafka.tools.DeleteRecordsCommand", &["--offset-json-file", &file]);
+    assert!(said.contains("partition: cut-0\tlow_watermark: 30"), "{said}");
+    assert!(said.contains("partition: cut-1\tlow_watermark: 100"), "{said}");
+    let earliest = java(&node, "org.apache.kafka.tools.GetOffsetShell", &["--topic", "cut", "--time", "-2"]);
+    assert_eq!(earliest, "cut:0:30\ncut:1:100\n");
+
+    topics(&node, &["--alter", "--topic", "cut", "--partitions", "3"]);
+    let described = topics(&node, &["--describe", "--topic", "cut"]);
+    assert!(described.contains("PartitionCount: 3\tReplicationFactor: 1"), "{described}");
+    let dirs = java(&node, "org.apache.kafka.tools.LogDirsCommand", &["--describe", "--topic-list", "cut"]);
+    assert!(dirs.contains(r#""partition":"cut-2","size":0,"offsetLag":0,"isFuture":false"#), "{dirs}");
+    let status = &["describe", "--status"];
+    let quorum = java(&node, "org.apache.kafka.tools.MetadataQuorumCommand", status);
+    assert!(quorum.contains("LeaderId:               1\n"), "{quorum}");
+    let mut election = Tool::java("org.apache.kafka.tools.LeaderElectionCommand");
+    election.args(["--bootstrap-server", &node.bootstrap(), "--election-type", "preferred"]);
+    let elected = election.arg("--all-topic-partitions").run().stdout;
+    assert!(!elected.contains("Error"), "{elected}");
+}
+
+#[test]
+fn old_segments_go_when_their_time_has_come() {
+    let mut node = Node::new().option("log.retention.check.interval.ms", "100");
+    node.start();
+    topics(&node, &["--create", "--topic", "short", "--config", "retention.ms=1"]);
+    Tool::python("fill.py").args([&node.bootstrap(), "short", "1", "0", "10"]).run();
+    await_some("an empty log", Duration::from_secs(60), || {
+        let shell = "org.apache.kafka.tools.GetOffsetShell";
+        (java(&node, shell, &["--topic", "short", "--time", "-2"]) == "short:0:10\n").then_some(())
+    });
+}

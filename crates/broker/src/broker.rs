@@ -1,6 +1,7 @@
 //! The broker as all its threads share it: configuration, metadata, partitions, groups, counters.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,6 +10,7 @@ use levada_io::{Caps, Counters};
 
 use crate::config::{BrokerConfig, HostPort};
 use crate::groups::Groups;
+use crate::metadata::records::control::VoterEndpoint;
 use crate::partition::Partitions;
 use crate::web::{Source, Stats};
 
@@ -18,6 +20,7 @@ mod housekeeping;
 mod metadata;
 mod opening;
 mod producer_ids;
+mod retention;
 mod rules;
 mod topics;
 
@@ -72,6 +75,16 @@ impl Broker {
 
     pub(crate) fn groups(&self) -> &Groups {
         &self.groups
+    }
+
+    /// The data directory, absolute.
+    pub(crate) fn data_path(&self) -> &Path {
+        self.data_dir.path()
+    }
+
+    /// Where the metadata says that this node's controller listens.
+    pub(crate) fn controller_endpoint(&self) -> VoterEndpoint {
+        opening::controller_endpoint()
     }
 
     pub(crate) fn node_id(&self) -> i32 {

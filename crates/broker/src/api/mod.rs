@@ -77,16 +77,23 @@ serve! {
         ApiVersions => k18_api_versions,
         CreateTopics => k19_create_topics,
         DeleteTopics => k20_delete_topics,
+        DeleteRecords => k21_delete_records,
         InitProducerId => k22_init_producer_id,
         OffsetForLeaderEpoch => k23_offset_for_leader_epoch,
         DescribeConfigs => k32_describe_configs,
         AlterConfigs => k33_alter_configs,
+        DescribeLogDirs => k35_describe_log_dirs,
         CreatePartitions => k37_create_partitions,
         DeleteGroups => k42_delete_groups,
+        ElectLeaders => k43_elect_leaders,
         IncrementalAlterConfigs => k44_incremental_alter_configs,
+        AlterPartitionReassignments => k45_alter_partition_reassignments,
+        ListPartitionReassignments => k46_list_partition_reassignments,
         OffsetDelete => k47_offset_delete,
+        DescribeQuorum => k55_describe_quorum,
         DescribeCluster => k60_describe_cluster,
         ListConfigResources => k74_list_config_resources,
+        DescribeTopicPartitions => k75_describe_topic_partitions,
     }
 }
 

@@ -62,7 +62,11 @@ impl DataDir {
             log_starts: OffsetCheckpoint::LogStart.load(&RealDisk, path)?,
             clean: CleanShutdown::take(&RealDisk, path)?.is_some(),
         };
-        Ok((Self { path: path.to_owned(), _lock: lock }, left))
+        Ok((Self { path: std::path::absolute(path).map_err(failed)?, _lock: lock }, left))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The directory of one partition.

@@ -36,7 +36,8 @@ impl Metadata {
         &self.identity.cluster_id
     }
 
-    pub(super) fn directory_id(&self) -> Uuid {
+    /// The data directory's id.
+    pub(crate) fn directory_id(&self) -> Uuid {
         self.identity.directory_id
     }
 

@@ -263,7 +263,7 @@ fn store_options(config: &BrokerConfig, dir: PathBuf) -> StoreOptions {
 
 /// Where Kafka's controller would listen by default. Nothing listens there: the address only goes into
 /// the records that a Kafka started on this directory expects.
-fn controller_endpoint() -> VoterEndpoint {
+pub(super) fn controller_endpoint() -> VoterEndpoint {
     VoterEndpoint { name: "CONTROLLER".to_owned(), host: "localhost".to_owned(), port: 9093 }
 }
 
@@ -286,6 +286,8 @@ fn advertised(config: &BrokerConfig, bound: &[SocketAddr]) -> Vec<(u16, crate::c
 }
 
 pub(super) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfig {
+    // What a topic keeps for its keys does not go because of age or size.
+    let limit = |value: i64| if topic.cleanup_policy.delete { value } else { -1 };
     LogConfig {
         segment_bytes: topic.segment_bytes,
         segment_ms: topic.segment_ms,
@@ -296,8 +298,8 @@ pub(super) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfi
             TimestampType::CreateTime => levada_log::TimestampType::CreateTime,
             TimestampType::LogAppendTime => levada_log::TimestampType::LogAppendTime,
         },
-        retention_bytes: topic.retention_bytes,
-        retention_ms: topic.retention_ms,
+        retention_bytes: limit(topic.retention_bytes),
+        retention_ms: limit(topic.retention_ms),
         producer_id_expiration_ms: broker.producer_id_expiration_ms,
     }
 }

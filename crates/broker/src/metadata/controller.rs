@@ -22,7 +22,7 @@ use super::records::Record;
 pub use self::configs::{AlterConfig, ConfigChange, NewValue, alter_configs, replace_configs};
 pub use self::names::{METADATA_TOPIC, check_topic_name, is_internal};
 pub use self::nodes::{Node, start_node, stop_node};
-pub use self::partitions::{MorePartitions, create_partitions};
+pub use self::partitions::{MorePartitions, check_replicas, create_partitions};
 pub use self::producer_ids::{PRODUCER_ID_BLOCK_LEN, ProducerIdBlock, allocate_producer_ids};
 pub use self::topics::{
     CreatedTopic, DeletedTopic, NewTopic, TopicKey, TopicRules, create_topics, delete_topics,

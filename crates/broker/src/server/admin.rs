@@ -53,6 +53,7 @@ async fn run(duties: Duties) {
     drop(inboxes);
     let groups = broker.clone();
     tokio::task::spawn_local(async move { groups.groups().run_clock().await });
+    tokio::task::spawn_local(broker.clone().run_retention());
     loop {
         tokio::select! {
             () = tokio::time::sleep(HOUSEKEEPING) => broker.clone().keep_house().await,

@@ -180,6 +180,11 @@ pub(super) fn place(image: &Image, partitions: Range<i32>, factor: i32) -> Resul
 }
 
 /// Takes the replicas that the request gives. `factor` is how many other partitions have.
+/// Whether a partition can be where these replicas are.
+pub fn check_replicas(image: &Image, index: i32, replicas: &[i32]) -> Result<(), Refusal> {
+    place_manually(image, index, replicas, None).map(drop)
+}
+
 pub(super) fn place_manually(
     image: &Image,
     index: i32,

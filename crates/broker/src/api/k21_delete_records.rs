@@ -1,0 +1,69 @@
+//! DeleteRecords (key 21), versions 0–2.
+//!
+//! Moves a partition's first offset up, to any offset up to the high watermark (-1: to there); segments that
+//! lie below go at once. Only topics whose `cleanup.policy` has `delete`, and none of the broker's own.
+
+use std::sync::Arc;
+
+use levada_wire::messages::delete_records_request::DeleteRecordsPartition;
+use levada_wire::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
+use levada_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
+
+use crate::api::Context;
+use crate::broker::Broker;
+use crate::error_code::ErrorCode;
+use crate::partition::{Partition, is_internal};
+
+/// Stands for the high watermark in a request, and for "unknown" in an answer.
+const NONE: i64 = -1;
+
+pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
+    let broker = context.broker();
+    let topics = broker.off_shard(move |broker| {
+        let topics = request.topics.into_iter().map(|topic| {
+            let name = topic.name.as_str();
+            let partitions = topic.partitions.iter().map(|asked| delete(broker, name, asked)).collect();
+            message!(DeleteRecordsTopicResult { partitions: partitions, name: topic.name.clone() })
+        });
+        topics.collect()
+    });
+    message!(DeleteRecordsResponse { topics: topics.await })
+}
+
+fn delete(broker: &Arc<Broker>, topic: &str, asked: &DeleteRecordsPartition) -> DeleteRecordsPartitionResult {
+    let partition = broker.partitions().by_name(topic, asked.partition_index);
+    let deleted = match partition {
+        Some(_) if is_internal(topic) => Err(ErrorCode::InvalidTopic),
+        Some(partition) => delete_before(&partition, asked.offset),
+        None => Err(ErrorCode::UnknownTopicOrPartition),
+    };
+    message!(DeleteRecordsPartitionResult {
+        partition_index: asked.partition_index,
+        low_watermark: deleted.unwrap_or(NONE),
+        error_code: deleted.err().unwrap_or(ErrorCode::None).code(),
+    })
+}
+
+/// The partition's first offset afterwards.
+fn delete_before(partition: &Partition, offset: i64) -> Result<i64, ErrorCode> {
+    if !partition.config().cleanup_policy.delete {
+        return Err(ErrorCode::PolicyViolation);
+    }
+    let high_watermark = partition.log().high_watermark();
+    let offset = if offset == NONE { high_watermark } else { offset };
+    if !(0..=high_watermark).contains(&offset) {
+        return Err(ErrorCode::OffsetOutOfRange);
+    }
+    let advanced = partition.lane().with_writer(|writer| writer.advance_log_start(offset));
+    let discarded = advanced.ok_or(ErrorCode::NotLeaderOrFollower)?;
+    // Files are removed outside the lane: appends go on meanwhile.
+    let removed = discarded.and_then(|discarded| discarded.remove());
+    partition.waiters().wake();
+    match removed {
+        Ok(()) => Ok(partition.log().log_start()),
+        Err(error) => {
+            tracing::error!(partition = partition.name(), %error, "records not deleted");
+            Err(ErrorCode::KafkaStorageError)
+        }
+    }
+}

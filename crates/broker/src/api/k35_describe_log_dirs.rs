@@ -1,0 +1,52 @@
+//! DescribeLogDirs (key 35), versions 1–5.
+//!
+//! The data directory: the size of each partition asked for (null: all), and from version 4 on the size of the
+//! volume and what is free on it. Partitions are never on their way to another directory, so there is no lag.
+
+use std::collections::BTreeMap;
+
+use levada_wire::messages::describe_log_dirs_response::{
+    DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
+};
+use levada_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
+
+use crate::api::{Context, text};
+use crate::error_code::ErrorCode;
+
+const VOLUME_VERSION_MIN: i16 = 4;
+
+pub(crate) async fn answer(context: &Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse {
+    let asked = request.topics;
+    let is_asked = |topic: &str, index: i32| match &asked {
+        None => true,
+        Some(topics) => {
+            topics.iter().any(|one| one.topic.as_str() == topic && one.partitions.contains(&index))
+        }
+    };
+    let mut topics: BTreeMap<String, Vec<DescribeLogDirsPartition>> = BTreeMap::new();
+    for partition in context.broker().partitions().all() {
+        if is_asked(partition.topic(), partition.index()) {
+            topics.entry(partition.topic().to_owned()).or_default().push(message!(DescribeLogDirsPartition {
+                partition_index: partition.index(),
+                partition_size: i64::try_from(partition.log().size_bytes()).unwrap_or(i64::MAX),
+            }));
+        }
+    }
+    let topics = topics.into_iter().map(|(name, mut partitions)| {
+        partitions.sort_unstable_by_key(|partition| partition.partition_index);
+        message!(DescribeLogDirsTopic { name: text(name), partitions: partitions })
+    });
+    let mut result = message!(DescribeLogDirsResult { topics: topics.collect() });
+    result.log_dir = text(context.broker().data_path().display().to_string());
+    if context.version() >= VOLUME_VERSION_MIN {
+        match rustix::fs::statvfs(context.broker().data_path()) {
+            Ok(volume) => {
+                let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(volume.f_frsize));
+                result.total_bytes = bytes(volume.f_blocks).unwrap_or(i64::MAX);
+                result.usable_bytes = bytes(volume.f_bavail).unwrap_or(i64::MAX);
+            }
+            Err(_) => result.error_code = ErrorCode::KafkaStorageError.code(),
+        }
+    }
+    message!(DescribeLogDirsResponse { results: vec![result] })
+}

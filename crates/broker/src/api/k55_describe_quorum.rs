@@ -1,0 +1,76 @@
+//! DescribeQuorum (key 55), versions 0–2.
+//!
+//! The quorum of the metadata log: this node, its leader and only voter, which has every record that is
+//! committed. The controller's listener is the one recorded in the metadata; nothing listens there.
+
+use levada_wire::messages::describe_quorum_response::{Listener, Node, PartitionData, ReplicaState, TopicData};
+use levada_wire::messages::{DescribeQuorumRequest, DescribeQuorumResponse};
+
+use crate::api::{Context, text};
+use crate::broker::now_ms;
+use crate::error_code::ErrorCode;
+use crate::metadata::controller::METADATA_TOPIC;
+
+const TIMES_VERSION_MIN: i16 = 1;
+const NODES_VERSION_MIN: i16 = 2;
+
+pub(crate) async fn answer(context: &Context, request: DescribeQuorumRequest) -> DescribeQuorumResponse {
+    let mut hosted = false;
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|asked| {
+            let ours = topic.topic_name.as_str() == METADATA_TOPIC && asked.partition_index == 0;
+            hosted |= ours;
+            if ours { describe(context) } else { refuse(context, asked.partition_index) }
+        });
+        let partitions = partitions.collect();
+        message!(TopicData { partitions: partitions, topic_name: topic.topic_name })
+    });
+    let topics = topics.collect();
+    let mut response = message!(DescribeQuorumResponse { topics: topics });
+    if context.version() >= NODES_VERSION_MIN {
+        response.error_message = Some("".into());
+        response.nodes = if hosted { vec![node(context)] } else { Vec::new() };
+    }
+    response
+}
+
+fn describe(context: &Context) -> PartitionData {
+    let version = context.version();
+    let broker = context.broker();
+    let image = broker.metadata().image();
+    let end_offset = image.offset() + 1;
+    let mut voter = message!(ReplicaState { replica_id: broker.node_id(), log_end_offset: end_offset });
+    if version >= TIMES_VERSION_MIN {
+        voter.last_fetch_timestamp = now_ms();
+        voter.last_caught_up_timestamp = voter.last_fetch_timestamp;
+    }
+    if version >= NODES_VERSION_MIN {
+        voter.replica_directory_id = broker.metadata().directory_id();
+    }
+    message!(PartitionData {
+        leader_id: broker.node_id(),
+        leader_epoch: image.epoch(),
+        high_watermark: end_offset,
+        current_voters: vec![voter],
+        error_message: (version >= NODES_VERSION_MIN).then(|| "".into()),
+    })
+}
+
+fn refuse(context: &Context, index: i32) -> PartitionData {
+    let message = "This server does not host this topic-partition.";
+    message!(PartitionData {
+        partition_index: index,
+        error_code: ErrorCode::UnknownTopicOrPartition.code(),
+        error_message: (context.version() >= NODES_VERSION_MIN).then(|| message.into()),
+    })
+}
+
+fn node(context: &Context) -> Node {
+    let controller = context.broker().controller_endpoint();
+    let listener = message!(Listener {
+        name: text(controller.name),
+        host: text(controller.host),
+        port: controller.port,
+    });
+    message!(Node { node_id: context.broker().node_id(), listeners: vec![listener] })
+}

@@ -1,0 +1,125 @@
+//! DescribeTopicPartitions (key 75), version 0.
+//!
+//! Topics in order of name (none named: all), with their partitions and eligible leaders, at most so many
+//! partitions in one answer; the cursor says where the next one begins.
+
+use std::collections::BTreeSet;
+
+use levada_wire::messages::describe_topic_partitions_response::{
+    Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
+};
+use levada_wire::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
+
+use crate::api::{Context, authorized, text};
+use crate::error_code::ErrorCode;
+use crate::metadata::controller::{check_topic_name, is_internal};
+use crate::metadata::image::{Image, Topic};
+
+/// `max.request.partition.size.limit` of a Kafka that is not told otherwise.
+const PARTITIONS_MAX: i32 = 2000;
+
+/// Kafka's "not asked for" of authorized operations.
+const NO_OPERATIONS: i32 = i32::MIN;
+
+pub(crate) async fn answer(
+    context: &Context,
+    request: DescribeTopicPartitionsRequest,
+) -> DescribeTopicPartitionsResponse {
+    let image = context.broker().metadata().image();
+    let cursor = request.cursor.as_ref().map(|cursor| (cursor.topic_name.as_str(), cursor.partition_index));
+    let from = cursor.map_or("", |(name, _)| name);
+    let all = request.topics.is_empty();
+    let names: BTreeSet<&str> = match all {
+        true => image.topics().iter().map(|topic| &**topic.name()).filter(|name| *name >= from).collect(),
+        false => request.topics.iter().map(|topic| topic.name.as_str()).filter(|name| *name >= from).collect(),
+    };
+    if cursor.is_some_and(|(name, index)| index < 0 || !all && !names.contains(name)) {
+        return refuse_all(&request);
+    }
+    let mut page = Page {
+        left: request.response_partition_limit.clamp(1, PARTITIONS_MAX) as usize,
+        response: DescribeTopicPartitionsResponse::default(),
+    };
+    for name in names {
+        let first = cursor.filter(|(topic, _)| *topic == name).map_or(0, |(_, index)| index);
+        if !page.add(&image, name, first) {
+            break;
+        }
+    }
+    page.response
+}
+
+fn refuse_all(request: &DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse {
+    let topics = request.topics.iter().map(|topic| {
+        message!(DescribeTopicPartitionsResponseTopic {
+            error_code: ErrorCode::InvalidRequest.code(),
+            name: Some(topic.name.clone()),
+            topic_authorized_operations: NO_OPERATIONS,
+        })
+    });
+    message!(DescribeTopicPartitionsResponse { topics: topics.collect() })
+}
+
+/// An answer that has room for so many more partitions.
+struct Page {
+    left: usize,
+    response: DescribeTopicPartitionsResponse,
+}
+
+impl Page {
+    /// Adds a topic's partitions from `first` on, as many as there is room for; false when the answer ends here.
+    fn add(&mut self, image: &Image, name: &str, first: i32) -> bool {
+        if self.left == 0 {
+            self.end(name, 0);
+            return false;
+        }
+        let mut shown = message!(DescribeTopicPartitionsResponseTopic {
+            name: Some(name.into()),
+            topic_authorized_operations: authorized::TOPIC,
+        });
+        let mut next = None;
+        match image.topic(name) {
+            None => {
+                let valid = check_topic_name(name).is_ok();
+                let error = if valid { ErrorCode::UnknownTopicOrPartition } else { ErrorCode::InvalidTopic };
+                shown.error_code = error.code();
+            }
+            Some(topic) => {
+                shown.topic_id = topic.id();
+                shown.is_internal = is_internal(name);
+                shown.partitions = partitions(topic, first).take(self.left).collect();
+                self.left -= shown.partitions.len();
+                next = shown.partitions.last().map(|last| last.partition_index + 1);
+                next = next.filter(|next| topic.partition(*next).is_some());
+            }
+        }
+        self.response.topics.push(shown);
+        if let Some(next) = next {
+            self.end(name, next);
+        }
+        next.is_none()
+    }
+
+    fn end(&mut self, name: &str, index: i32) {
+        self.response.next_cursor = Some(message!(Cursor { topic_name: text(name), partition_index: index }));
+    }
+}
+
+fn partitions(
+    topic: &Topic,
+    first: i32,
+) -> impl Iterator<Item = DescribeTopicPartitionsResponsePartition> {
+    topic.partitions().filter(move |(index, _)| *index >= first).map(|(index, partition)| {
+        let error = if partition.has_leader() { ErrorCode::None } else { ErrorCode::LeaderNotAvailable };
+        message!(DescribeTopicPartitionsResponsePartition {
+            error_code: error.code(),
+            partition_index: index,
+            leader_id: partition.leader,
+            leader_epoch: partition.leader_epoch,
+            replica_nodes: partition.replicas.clone(),
+            isr_nodes: partition.isr.clone(),
+            eligible_leader_replicas: Some(partition.eligible_leader_replicas.clone()),
+            last_known_elr: Some(partition.last_known_elr.clone()),
+        })
+    })
+}

@@ -1,0 +1,42 @@
+//! Retention: takes out of every log what its topic's `retention.ms` and `retention.bytes` let go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::broker::{Broker, now_ms};
+use crate::partition::Partition;
+
+impl Broker {
+    /// Looks for old segments every `log.retention.check.interval.ms`; never returns.
+    pub(crate) async fn run_retention(self: Arc<Self>) {
+        loop {
+            let interval_ms = self.config().retention_check_interval_ms.unsigned_abs();
+            tokio::time::sleep(Duration::from_millis(interval_ms)).await;
+            self.off_shard(|broker| {
+                for partition in broker.partitions.all() {
+                    delete_old_segments(&partition);
+                }
+            })
+            .await;
+        }
+    }
+}
+
+fn delete_old_segments(partition: &Partition) {
+    let Some(discarded) = partition.lane().with_writer(|writer| writer.delete_old_segments(now_ms())) else {
+        return;
+    };
+    // Files are removed outside the lane: appends go on meanwhile.
+    let removed = discarded.and_then(|discarded| {
+        let (segments, bytes) = (discarded.count(), discarded.size_bytes());
+        discarded.remove().map(|()| (segments, bytes))
+    });
+    match removed {
+        Ok((0, _)) => {}
+        Ok((segments, bytes)) => {
+            let log_start = partition.log().log_start();
+            tracing::info!(partition = partition.name(), segments, bytes, log_start, "old segments deleted");
+        }
+        Err(error) => tracing::error!(partition = partition.name(), %error, "old segments not deleted"),
+    }
+}
