@@ -44,7 +44,12 @@ pub(crate) enum Submitted {
     /// The batch was written (or refused) by the calling thread.
     Done(AppendResult),
     /// Another thread is writing; it will write this batch with its next group.
-    Queued(oneshot::Receiver<AppendResult>),
+    Queued {
+        /// Its answer; none will come if that thread fails.
+        answer: oneshot::Receiver<AppendResult>,
+        /// Where the log is.
+        dir: PathBuf,
+    },
 }
 
 impl Submitted {
@@ -52,12 +57,25 @@ impl Submitted {
     pub(crate) async fn wait(self) -> AppendResult {
         match self {
             Self::Done(result) => result,
-            Self::Queued(receiver) => {
-                receiver.await.expect("the thread that took over a lane's queue answers every job in it")
+            Self::Queued { answer, dir } => {
+                answer.await.unwrap_or_else(|_| Err(LogError::Offline { dir }.into()))
             }
         }
     }
 }
+
+/// Whether a lane's queue was left to the one who was told so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Left {
+    /// The lane is idle, or somebody else's.
+    Nothing,
+    /// The lane waits for [`Lane::drain`].
+    More,
+}
+
+/// So many groups are written before other connections of the thread get their turn.
+const GROUPS_PER_TURN: usize = 8;
 
 /// At most this many batches enter the log with one vectored write (the kernel takes 1 024 pieces).
 const GROUP_BATCHES_MAX: usize = 512;
@@ -70,32 +88,36 @@ impl Lane {
 
     /// Appends a checked batch, or queues it behind the write that is running.
     ///
-    /// Blocks for as long as the write to the page cache takes. `wrote` is called after each group,
-    /// outside all locks, so that those who wait for data can be woken.
-    pub(crate) fn submit(&self, append: Append, now_ms: i64, wrote: impl Fn()) -> Submitted {
+    /// Blocks for as long as writes to the page cache take, those of a few groups that queued up
+    /// included. `wrote` is called after each group, outside all locks, so that those who wait for data
+    /// can be woken. When it says that more is left, the caller has to see to [`Lane::drain`].
+    pub(crate) fn submit(&self, append: Append, now_ms: i64, wrote: impl Fn()) -> (Submitted, Left) {
         {
             let mut queue = self.queue.lock();
             if queue.busy {
-                let (done, receiver) = oneshot::channel();
+                let (done, answer) = oneshot::channel();
                 queue.waiting.push_back(Job { append, done });
-                return Submitted::Queued(receiver);
+                return (Submitted::Queued { answer, dir: self.dir.clone() }, Left::Nothing);
             }
             queue.busy = true;
         }
+        let _broken = Broken(self);
         let mut own = self.write(&mut [append], now_ms);
         wrote();
-        self.drain(now_ms, wrote);
-        Submitted::Done(own.pop().expect("one batch in, one result out"))
+        let left = self.drain(now_ms, wrote);
+        (Submitted::Done(own.pop().expect("one batch in, one result out")), left)
     }
 
-    /// Writes what queued up, group by group, until nothing is left.
-    fn drain(&self, now_ms: i64, wrote: impl Fn()) {
-        loop {
+    /// Writes what queued up, group by group, until nothing is left or others should get a turn. Only for
+    /// the thread that was told that something is left.
+    pub(crate) fn drain(&self, now_ms: i64, wrote: impl Fn()) -> Left {
+        let _broken = Broken(self);
+        for _ in 0..GROUPS_PER_TURN {
             let group: Vec<Job> = {
                 let mut queue = self.queue.lock();
                 if queue.waiting.is_empty() {
                     queue.busy = false;
-                    return;
+                    return Left::Nothing;
                 }
                 let count = queue.waiting.len().min(GROUP_BATCHES_MAX);
                 queue.waiting.drain(..count).collect()
@@ -110,6 +132,7 @@ impl Lane {
                 let _ = waiter.send(result);
             }
         }
+        Left::More
     }
 
     fn write(&self, group: &mut [Append], now_ms: i64) -> Vec<AppendResult> {
@@ -130,3 +153,20 @@ impl Lane {
         self.writer.lock().take()
     }
 }
+
+/// Should a write panic, nobody knows what the log holds: it goes out of use, and nobody waits for it for ever.
+struct Broken<'a>(&'a Lane);
+
+impl Drop for Broken<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            drop(self.0.take_writer());
+            let mut queue = self.0.queue.lock();
+            queue.busy = false;
+            queue.waiting.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,9 +8,10 @@ use arc_swap::{ArcSwap, Guard};
 use levada_log::{Append, Writer};
 use levada_wire::Uuid;
 
+use crate::broker;
 use crate::config::TopicConfig;
 use crate::error_code::ErrorCode;
-use crate::lane::{Lane, Submitted};
+use crate::lane::{Lane, Left, Submitted};
 use crate::waiters::Waiters;
 
 /// Topics that belong to the broker itself.
@@ -96,8 +97,17 @@ impl Partition {
     }
 
     /// Appends a checked batch through the lane and wakes those who wait for it.
-    pub(crate) fn append(&self, append: Append, now_ms: i64) -> Submitted {
-        self.lane.submit(append, now_ms, || self.waiters.wake())
+    pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
+        let (submitted, left) = self.lane.submit(append, now_ms, || self.waiters.wake());
+        if left == Left::More {
+            let partition = self.clone();
+            tokio::spawn(async move {
+                while partition.lane.drain(broker::now_ms(), || partition.waiters.wake()) == Left::More {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        submitted
     }
 
     /// Whether the client's idea of the leader epoch (-1: none) is ours (KIP-320).

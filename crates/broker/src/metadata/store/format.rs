@@ -72,7 +72,7 @@ fn voter(options: &StoreOptions, identity: &Identity) -> Voter {
     }
 }
 
-/// Whether `dir` holds a metadata log with anything in it. What an interrupted [`format`] leaves does not count:
+/// Whether `dir` holds a metadata log with anything in it. What an interrupted [`format()`] leaves does not count:
 /// it is written again.
 pub(super) fn has_log(dir: &Path) -> bool {
     let files = fs::read_dir(dir.join(METADATA_DIR)).into_iter().flatten().flatten();

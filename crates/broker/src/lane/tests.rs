@@ -1,0 +1,62 @@
+//! Batches of many threads enter in one order, none twice, and a writer that fails holds nobody up.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Mutex;
+
+use levada_log::batch::Builder;
+use levada_log::{Append, OpenOptions, Writer};
+
+use super::{Lane, Left, Submitted};
+
+fn lane(dir: &tempfile::TempDir) -> Lane {
+    let (writer, _) = Writer::open(OpenOptions::new(dir.path().join("topic-0")), 1_000).unwrap();
+    Lane::new(writer)
+}
+
+fn batch() -> Append {
+    let mut batch = Builder::new();
+    batch.push(1_000, None, Some(b"value"));
+    Append::client(batch.build().unwrap())
+}
+
+/// Submits one batch and waits for its offset, draining what it is told to drain.
+fn append(lane: &Lane) -> Option<i64> {
+    let (submitted, mut left) = lane.submit(batch(), 1_000, || {});
+    while left == Left::More {
+        left = lane.drain(1_000, || {});
+    }
+    let result = match submitted {
+        Submitted::Done(result) => result,
+        Submitted::Queued { answer, .. } => answer.blocking_recv().ok()?,
+    };
+    result.ok().map(|appended| appended.base_offset)
+}
+
+#[test]
+fn batches_of_many_threads_get_every_offset_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let lane = lane(&dir);
+    let offsets = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let offset = append(&lane).expect("the log takes every batch");
+                    offsets.lock().unwrap().push(offset);
+                }
+            });
+        }
+    });
+    let mut offsets = offsets.into_inner().unwrap();
+    offsets.sort_unstable();
+    assert!(offsets.into_iter().eq(0..1_600), "1 600 batches, 1 600 offsets");
+}
+
+#[test]
+fn a_writer_that_panics_takes_the_log_out_of_use_and_holds_nobody_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let lane = lane(&dir);
+    let failing = AssertUnwindSafe(|| lane.submit(batch(), 1_000, || panic!("on purpose")));
+    assert!(std::panic::catch_unwind(failing).is_err());
+    assert_eq!(append(&lane), None, "the next batch is refused at once");
+}
