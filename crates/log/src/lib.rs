@@ -19,6 +19,6 @@ mod writer;
 pub use config::{LogConfig, TimestampType};
 pub use error::{AppendError, LogError, ReadError};
 pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
-pub use producers::Source;
+pub use producers::{ProducerState, Source};
 pub use recover::{Cut, OpenReport};
 pub use writer::{Append, Appended, Discarded, OpenOptions, Writer};

@@ -111,6 +111,23 @@ impl Completed {
     }
 }
 
+/// A producer as an operator sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerState {
+    /// Its id.
+    pub producer_id: i64,
+    /// Its epoch.
+    pub epoch: i16,
+    /// The sequence number of its last record, -1 if it has written none under this epoch.
+    pub last_sequence: i32,
+    /// The timestamp of its last batch.
+    pub last_timestamp: i64,
+    /// The epoch of the coordinator that ended its last transaction, -1 if none did.
+    pub coordinator_epoch: i32,
+    /// The first offset of its open transaction.
+    pub transaction_start: Option<i64>,
+}
+
 /// Who wants to append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -183,8 +200,10 @@ impl Producers {
         let Some(marker) = EndMarker::parse(batch.bytes()) else { return Ok(Verdict::New) };
         let Some(producer) = self.known.get(&producer_id) else { return Ok(Verdict::New) };
         let (epoch, current) = (batch.producer_epoch(), producer.epoch);
-        // The second protocol raises the epoch with every marker: one that does not comes late.
-        if epoch < current || version >= 2 && epoch == current {
+        // The second protocol raises the epoch with every marker: one that does not comes late, unless it repeats the last
+        // one, which nothing has followed.
+        let is_late = version >= 2 && epoch == current && producer.transaction_start.is_some();
+        if epoch < current || is_late {
             return Err(AppendError::ProducerEpoch { producer_id, epoch, current });
         }
         if marker.coordinator_epoch < producer.coordinator_epoch {
@@ -231,6 +250,27 @@ impl Producers {
         }
         self.put(id, Some(producer));
         completed
+    }
+
+    /// Whether the producer has a transaction open under this epoch.
+    pub(crate) fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
+        let known = self.known.get(&producer_id);
+        known.is_some_and(|producer| producer.epoch == epoch && producer.transaction_start.is_some())
+    }
+
+    /// What is known of each, by id.
+    pub(crate) fn states(&self) -> Vec<ProducerState> {
+        let states = self.known.iter().map(|(id, producer)| ProducerState {
+            producer_id: *id,
+            epoch: producer.epoch,
+            last_sequence: producer.last_sequence(),
+            last_timestamp: producer.last_timestamp,
+            coordinator_epoch: producer.coordinator_epoch,
+            transaction_start: producer.transaction_start,
+        });
+        let mut states: Vec<ProducerState> = states.collect();
+        states.sort_unstable_by_key(|state| state.producer_id);
+        states
     }
 
     /// Makes everything noted so far final.

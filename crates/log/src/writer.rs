@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::disk::{Disk, RealDisk};
 use crate::epochs::Epochs;
 use crate::partition::{Partition, Start};
-use crate::producers::Producers;
+use crate::producers::{ProducerState, Producers};
 use crate::recover::{self, OpenReport, Opened};
 use crate::{LogConfig, LogError};
 
@@ -157,6 +157,16 @@ impl Writer {
     /// As there.
     pub fn flush(&mut self) -> Result<i64, LogError> {
         self.partition.flush()
+    }
+
+    /// Whether a producer has a transaction open under this epoch.
+    pub fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
+        self.producers.has_open_transaction(producer_id, epoch)
+    }
+
+    /// The producers that are remembered.
+    pub fn producer_states(&self) -> Vec<ProducerState> {
+        self.producers.states()
     }
 
     /// Forgets producers that have been silent for `producer.id.expiration.ms`.
