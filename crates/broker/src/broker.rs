@@ -12,6 +12,7 @@ use crate::config::{BrokerConfig, HostPort};
 use crate::groups::Groups;
 use crate::metadata::records::control::VoterEndpoint;
 use crate::partition::Partitions;
+use crate::txns::Txns;
 use crate::web::{Source, Stats};
 
 mod configs;
@@ -23,12 +24,14 @@ mod producer_ids;
 mod retention;
 mod rules;
 mod topics;
+mod transactions;
 
 pub(crate) use self::configs::ConfigChanges;
 use self::data_dir::DataDir;
 use self::metadata::Metadata;
 pub use self::opening::OpenError;
 use self::producer_ids::ProducerIds;
+pub(crate) use self::transactions::Membership;
 
 /// One broker.
 pub(crate) struct Broker {
@@ -42,6 +45,7 @@ pub(crate) struct Broker {
     producer_ids: ProducerIds,
     partitions: Partitions,
     groups: Groups,
+    txns: Txns,
     /// What clients are told where nothing is advertised is the address they came by; this is for
     /// those that are: bound port and advertised address of each listener.
     advertised: Vec<(u16, HostPort)>,
@@ -85,6 +89,10 @@ impl Broker {
     /// Where the metadata says that this node's controller listens.
     pub(crate) fn controller_endpoint(&self) -> VoterEndpoint {
         opening::controller_endpoint()
+    }
+
+    pub(crate) fn txns(&self) -> &Txns {
+        &self.txns
     }
 
     pub(crate) fn node_id(&self) -> i32 {

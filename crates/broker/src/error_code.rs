@@ -8,6 +8,7 @@ use levada_log::{AppendError, ReadError};
 
 use crate::group::GroupError;
 use crate::metadata::controller::{Reason, Refusal};
+use crate::txn::TxnError;
 
 /// An error as a Kafka client sees it: a code on the wire, a name in logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -369,6 +370,28 @@ impl From<GroupError> for ErrorCode {
             GroupError::InvalidTxnState => Self::InvalidTxnState,
             GroupError::TransactionCoordinatorFenced => Self::TransactionCoordinatorFenced,
             GroupError::UnknownServerError => Self::UnknownServerError,
+        }
+    }
+}
+
+impl From<TxnError> for ErrorCode {
+    fn from(error: TxnError) -> Self {
+        match error {
+            TxnError::CoordinatorLoadInProgress => Self::CoordinatorLoadInProgress,
+            TxnError::CoordinatorNotAvailable => Self::CoordinatorNotAvailable,
+            TxnError::NotCoordinator => Self::NotCoordinator,
+            TxnError::InvalidRequest => Self::InvalidRequest,
+            TxnError::InvalidTransactionTimeout => Self::InvalidTransactionTimeout,
+            TxnError::InvalidProducerIdMapping => Self::InvalidProducerIdMapping,
+            TxnError::ProducerFenced => Self::ProducerFenced,
+            TxnError::InvalidProducerEpoch => Self::InvalidProducerEpoch,
+            TxnError::ConcurrentTransactions => Self::ConcurrentTransactions,
+            TxnError::InvalidTxnState => Self::InvalidTxnState,
+            TxnError::TransactionAbortable => Self::TransactionAbortable,
+            TxnError::TransactionalIdNotFound => Self::TransactionalIdNotFound,
+            TxnError::TransactionalIdAuthorizationFailed => Self::TransactionalIdAuthorizationFailed,
+            TxnError::UnsupportedVersion => Self::UnsupportedVersion,
+            TxnError::UnknownServerError => Self::UnknownServerError,
         }
     }
 }

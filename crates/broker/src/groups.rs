@@ -64,7 +64,6 @@ impl Groups {
     /// Writes the end of a transaction into partition `index` of `__consumer_offsets`; the pending commits of
     /// that transaction become valid or are dropped with it. The only way to write markers there: beside the
     /// coordinator, its memory would not follow its log.
-    #[expect(dead_code, reason = "the driver of the transaction coordinators is its caller")]
     pub(crate) async fn end_transaction(&self, index: i32, end: EndTxnRequest) -> Result<(), GroupError> {
         let refused = Err(GroupError::CoordinatorNotAvailable);
         let seat = usize::try_from(index).ok().and_then(|index| self.seats.get(index));

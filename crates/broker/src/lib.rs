@@ -11,5 +11,6 @@ pub mod metadata;
 mod partition;
 pub mod server;
 pub mod txn;
+mod txns;
 mod waiters;
 pub mod web;

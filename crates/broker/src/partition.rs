@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use levada_log::{Append, Writer};
 use levada_wire::Uuid;
+use tokio::sync::RwLock;
 
 use crate::broker;
 use crate::config::TopicConfig;
@@ -32,6 +33,10 @@ pub(crate) struct Partition {
     log: Arc<levada_log::Partition>,
     lane: Lane,
     waiters: Arc<Waiters>,
+    /// Held shared from the question whether a batch belongs to its transaction until the batch has its place in the
+    /// lane, and alone by a marker: so no marker comes between, behind which the batch would open the
+    /// transaction again.
+    transactions: RwLock<()>,
     config: ArcSwap<TopicConfig>,
 }
 
@@ -53,6 +58,7 @@ impl Partition {
             log: writer.partition().clone(),
             lane: Lane::new(writer),
             waiters: Arc::default(),
+            transactions: RwLock::default(),
             config: ArcSwap::new(config),
         }
     }
@@ -86,6 +92,15 @@ impl Partition {
 
     pub(crate) fn log(&self) -> &levada_log::Partition {
         &self.log
+    }
+
+    pub(crate) fn leader_epoch(&self) -> i32 {
+        self.leader_epoch
+    }
+
+    /// See the field.
+    pub(crate) fn transactions(&self) -> &RwLock<()> {
+        &self.transactions
     }
 
     pub(crate) fn lane(&self) -> &Lane {

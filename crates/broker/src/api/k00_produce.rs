@@ -6,8 +6,8 @@
 //! single broker, but for `min.insync.replicas`; with acks=0 there is no response, and an error
 //! closes the connection, the only way left to tell.
 //!
-//! Not done: transactional batches need the transaction coordinator; until then they are refused with
-//! `INVALID_TXN_STATE`.
+//! The first batch of a transaction in a partition must be covered by the transaction: from version 12 on
+//! (KIP-890) it makes the partition part of it, up to version 11 the client has done so before.
 
 use std::sync::Arc;
 
@@ -21,13 +21,19 @@ use levada_wire::messages::StrBytes;
 use levada_wire::produce::{ProducePartition, ProduceRequest, ProduceResponse, ProducedPartition, ProducedTopic};
 
 use crate::api::{Context, Refusal, Reply};
-use crate::broker::now_ms;
+use crate::broker::{Membership, now_ms};
 use crate::error_code::{ErrorCode, Failure};
 use crate::lane::Submitted;
 use crate::partition::Partition;
+use crate::txn::TxnError;
+use crate::txn::request::{Identity, Protocol};
 
 /// Clients below this version cannot read zstd back.
 const ZSTD_VERSION_MIN: i16 = 7;
+/// From this version on a batch makes its partition part of the transaction.
+const EPOCH_BUMP_VERSION_MIN: i16 = 12;
+/// From this version on a client knows that it must abort the transaction.
+const ABORTABLE_VERSION_MIN: i16 = 11;
 
 /// The client id under which Kafka's own tools may write to internal topics.
 const ADMIN_CLIENT: &str = "__admin_client";
@@ -40,13 +46,14 @@ enum Started {
 
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
     let request = ProduceRequest::decode(body, context.version())?;
-    let envelope = Envelope { acks: request.acks };
+    let envelope = Envelope { acks: request.acks, transactional_id: request.transactional_id };
     let mut started = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for data in topic.partitions {
             let index = data.index;
-            partitions.push((index, start(context, &envelope, (&topic.name, topic.topic_id), data)));
+            let one = start(context, &envelope, (&topic.name, topic.topic_id), data).await;
+            partitions.push((index, one));
         }
         started.push((topic.name, topic.topic_id, partitions));
     }
@@ -66,7 +73,12 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
 }
 
 /// Checks one partition's batch and hands it to the lane.
-fn start(context: &Context, envelope: &Envelope, key: (&StrBytes, Uuid), data: ProducePartition) -> Started {
+async fn start(
+    context: &Context,
+    envelope: &Envelope,
+    key: (&StrBytes, Uuid),
+    data: ProducePartition,
+) -> Started {
     let partition = match find(context, key, data.index) {
         Ok(partition) => partition,
         Err(failure) => return Started::Refused(None, failure),
@@ -74,8 +86,10 @@ fn start(context: &Context, envelope: &Envelope, key: (&StrBytes, Uuid), data: P
     match check(context, envelope, &partition, data.records) {
         Ok(append) => {
             context.broker().stats().produced(append.records.len() as u64);
-            let submitted = partition.append(append, now_ms());
-            Started::Submitted(partition, submitted)
+            match submit(context, envelope, &partition, append).await {
+                Ok(submitted) => Started::Submitted(partition, submitted),
+                Err(failure) => Started::Refused(Some(partition), failure),
+            }
         }
         Err(failure) => Started::Refused(Some(partition), failure),
     }
@@ -84,6 +98,53 @@ fn start(context: &Context, envelope: &Envelope, key: (&StrBytes, Uuid), data: P
 /// What the partitions of one request have in common.
 struct Envelope {
     acks: i16,
+    transactional_id: Option<StrBytes>,
+}
+
+/// Hands a batch to the lane; one that belongs to a transaction only if the transaction covers the partition.
+async fn submit(
+    context: &Context,
+    envelope: &Envelope,
+    partition: &Partition,
+    mut append: Append,
+) -> Result<Submitted, Failure> {
+    let batch = BatchView::parse(&append.records)?;
+    if !batch.is_transactional() {
+        return Ok(partition.append(append, now_ms()));
+    }
+    let Some(transactional_id) = &envelope.transactional_id else {
+        return Err(ErrorCode::TransactionalIdAuthorizationFailed.into());
+    };
+    let producer = Identity { producer_id: batch.producer_id(), producer_epoch: batch.producer_epoch() };
+    let epoch_bump = context.version() >= EPOCH_BUMP_VERSION_MIN;
+    append.transaction_version = if epoch_bump { 2 } else { 0 };
+    let claim = Membership {
+        transactional_id: transactional_id.as_str(),
+        producer,
+        protocol: if epoch_bump { Protocol::EpochBump } else { Protocol::Classic },
+    };
+    let submitted = context.broker().append_in_transaction(partition, claim, append).await;
+    submitted.map_err(|error| refusal(context.version(), error))
+}
+
+/// What a client of this version understands of a batch that its transaction does not cover.
+fn refusal(version: i16, error: TxnError) -> Failure {
+    match error.before_fencing() {
+        // Retried without a look for another leader.
+        error @ (TxnError::ConcurrentTransactions
+        | TxnError::CoordinatorLoadInProgress
+        | TxnError::CoordinatorNotAvailable
+        | TxnError::NotCoordinator)
+            if version < EPOCH_BUMP_VERSION_MIN =>
+        {
+            let text = format!("Unable to verify the partition has been added to the transaction: {error}");
+            Failure::new(ErrorCode::NotEnoughReplicas, text)
+        }
+        TxnError::TransactionAbortable if version < ABORTABLE_VERSION_MIN => {
+            Failure::new(ErrorCode::InvalidTxnState, "Partition was not added to the transaction")
+        }
+        error => Failure::new(error.into(), error.to_string()),
+    }
 }
 
 /// The partition, unless it is one that only the broker itself writes to.
@@ -145,10 +206,6 @@ fn permitted(version: i16, batch: &BatchView<'_>) -> Result<(), Failure> {
     if version < ZSTD_VERSION_MIN && batch.compression()? == Compression::Zstd {
         let text = "Produce requests with version lower than 7 are not allowed to use ZStandard compression";
         return Err(Failure::new(ErrorCode::UnsupportedCompressionType, text));
-    }
-    if batch.is_transactional() {
-        let text = "This broker has no transaction coordinator";
-        return Err(Failure::new(ErrorCode::InvalidTxnState, text));
     }
     Ok(())
 }

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use levada_io::{Extent, Piece};
-use levada_wire::fetch::{EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic};
+use levada_log::Slice;
+use levada_wire::fetch::{AbortedTransaction, EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic};
 use levada_wire::gather::{HoleLen, Part};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -186,14 +187,31 @@ impl Look {
             let slice = log.read(wanted.fetch_offset, max_bytes, upto, self.bytes == 0)?;
             self.bytes += slice.extent.as_ref().map_or(0, |extent| extent.len);
             self.urgent |= slice.sealed;
+            if limits.committed_only {
+                fetched.aborted = Some(aborted(log, &slice, wanted.fetch_offset, upto)?);
+            }
             fetched.records = slice.extent.map(Records);
         }
         fetched.high_watermark = log.high_watermark();
         fetched.last_stable_offset = log.last_stable();
         fetched.log_start_offset = log.log_start();
-        fetched.aborted = limits.committed_only.then(Vec::new);
         Ok(fetched)
     }
+}
+
+/// The aborted transactions in a range, whose records the consumer leaves out.
+fn aborted(
+    log: &levada_log::Partition,
+    slice: &Slice,
+    from: i64,
+    upto: i64,
+) -> Result<Vec<AbortedTransaction>, ErrorCode> {
+    let found = log.aborted_in(slice, from, upto)?.into_iter();
+    let told = |one: levada_log::AbortedTransaction| AbortedTransaction {
+        producer_id: one.producer_id,
+        first_offset: one.first_offset,
+    };
+    Ok(found.map(told).collect())
 }
 
 /// Where the consumer's log left ours, if it did (KIP-320).

@@ -1,15 +1,16 @@
 //! FindCoordinator (key 10), versions 0–6.
 //!
-//! On a single broker every coordinator is this broker; asking for a group's also sees to it that
-//! `__consumer_offsets` exists. From version 4 on any number of keys.
+//! On a single broker every coordinator is this broker; asking for one also sees to it that
+//! `__consumer_offsets` or `__transaction_state` exists. From version 4 on any number of keys.
 //!
-//! Not done: transaction and share coordinators, which answer `COORDINATOR_NOT_AVAILABLE`.
+//! Not done: share coordinators, which answer `COORDINATOR_NOT_AVAILABLE`.
 
 use levada_wire::messages::find_coordinator_response::Coordinator;
 use levada_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
+use crate::partition::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
@@ -49,8 +50,9 @@ pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -
 
 async fn find(context: &Context, key_type: i8) -> Result<(), Failure> {
     match key_type {
-        GROUP => context.broker().ensure_offsets_topic().await,
-        TRANSACTION | SHARE => Err(ErrorCode::CoordinatorNotAvailable.into()),
+        GROUP => context.broker().ensure_internal_topic(OFFSETS_TOPIC).await,
+        TRANSACTION => context.broker().ensure_internal_topic(TRANSACTIONS_TOPIC).await,
+        SHARE => Err(ErrorCode::CoordinatorNotAvailable.into()),
         other => Err(Failure::new(ErrorCode::InvalidRequest, format!("Unknown coordinator type {other}"))),
     }
 }

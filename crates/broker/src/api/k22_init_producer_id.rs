@@ -1,29 +1,53 @@
 //! InitProducerId (key 22), versions 0–5.
 //!
-//! Hands out producer ids for idempotent producers, from blocks that the metadata log accounts for, so
-//! that no id is ever used twice. An idempotent producer always gets a new id with epoch 0, whatever id
-//! and epoch it had (KIP-360).
+//! Hands out producer ids, from blocks that the metadata log accounts for, so that no id is ever used
+//! twice. An idempotent producer always gets a new id with epoch 0, whatever id and epoch it had
+//! (KIP-360). With a transactional id the transaction coordinator answers: the id's owner gets the next
+//! epoch, which fences whoever had the one before.
 //!
-//! Not done: transactional ids belong to the transaction coordinator; they answer
-//! `COORDINATOR_NOT_AVAILABLE`.
+//! Not done: two-phase commit (version 6, KIP-939), which Kafka 4.3 does not advertise either.
 
 use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
 
 use crate::api::Context;
 use crate::error_code::ErrorCode;
+use crate::txn::request::{Identity, InitRequest};
+
+/// From this version on a fenced producer is told so.
+const FENCED_VERSION_MIN: i16 = 4;
 
 pub(crate) async fn answer(context: &Context, request: InitProducerIdRequest) -> InitProducerIdResponse {
-    let refused = |error: ErrorCode| {
-        message!(InitProducerIdResponse { error_code: error.code(), producer_id: -1, producer_epoch: -1 })
-    };
-    if request.transactional_id.is_some() {
-        return refused(ErrorCode::CoordinatorNotAvailable);
+    match init(context, request).await {
+        Ok(owner) => message!(InitProducerIdResponse {
+            producer_id: owner.producer_id,
+            producer_epoch: owner.producer_epoch,
+        }),
+        Err(error) => {
+            message!(InitProducerIdResponse { error_code: error.code(), producer_id: -1, producer_epoch: -1 })
+        }
     }
+}
+
+async fn init(context: &Context, request: InitProducerIdRequest) -> Result<Identity, ErrorCode> {
+    let broker = context.broker();
     if (request.producer_id >= 0) != (request.producer_epoch >= 0) {
-        return refused(ErrorCode::InvalidRequest);
+        return Err(ErrorCode::InvalidRequest);
     }
-    match context.broker().next_producer_id().await {
-        Ok(producer_id) => message!(InitProducerIdResponse { producer_id: producer_id, producer_epoch: 0 }),
-        Err(failure) => refused(failure.code),
-    }
+    let Some(transactional_id) = request.transactional_id else {
+        let producer_id = broker.next_producer_id().await.map_err(|failure| failure.code)?;
+        return Ok(Identity { producer_id, producer_epoch: 0 });
+    };
+    let expected = (request.producer_id >= 0).then_some((request.producer_id, request.producer_epoch));
+    let asked = InitRequest {
+        transactional_id: transactional_id.into_string(),
+        timeout_ms: request.transaction_timeout_ms,
+        expected,
+        enable_two_phase_commit: request.enable2_pc,
+        keep_prepared: request.keep_prepared_txn,
+    };
+    let answer = broker.txns().ask(asked).await;
+    answer.map_err(|error| match context.version() {
+        FENCED_VERSION_MIN.. => error.into(),
+        _ => error.before_fencing().into(),
+    })
 }

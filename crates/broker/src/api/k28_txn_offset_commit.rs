@@ -3,8 +3,13 @@
 //! Stores a group's positions as part of a producer's transaction: they count once it commits. Partitions
 //! that do not exist are refused one by one; the rest goes to the group's coordinator.
 //!
+//! Up to version 4 the group's partition of `__consumer_offsets` must be part of the transaction already
+//! (AddOffsetsToTxn); from version 5 on (KIP-890) this request makes it so.
+//!
 //! Below version 2 clients do not know `COORDINATOR_LOAD_IN_PROGRESS` and are told
 //! `COORDINATOR_NOT_AVAILABLE` instead, as Kafka does.
+
+use std::sync::Arc;
 
 use levada_wire::messages::txn_offset_commit_request::TxnOffsetCommitRequestTopic;
 use levada_wire::messages::txn_offset_commit_response::{
@@ -13,12 +18,20 @@ use levada_wire::messages::txn_offset_commit_response::{
 use levada_wire::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
 
 use crate::api::{Context, text};
+use crate::broker::Membership;
 use crate::error_code::ErrorCode;
 use crate::group::request::{CommitPartition, CommitTopic, TxnCommitRequest};
 use crate::group::{GroupError, Producer};
+use crate::partition::{OFFSETS_TOPIC, Partition};
+use crate::txn::TxnError;
+use crate::txn::request::{Identity, Protocol};
 
 /// From this version on clients try again while the coordinator loads.
 const LOADING_VERSION_MIN: i16 = 2;
+/// From this version on a commit makes the group's partition part of the transaction.
+const EPOCH_BUMP_VERSION_MIN: i16 = 5;
+/// From this version on a client knows that it must abort the transaction.
+const ABORTABLE_VERSION_MIN: i16 = 4;
 
 pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse {
     let (mut topics, mut commits) = (Vec::new(), Vec::new());
@@ -30,6 +43,22 @@ pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -
     if commits.is_empty() {
         return message!(TxnOffsetCommitResponse { topics: topics });
     }
+    let claim = Membership {
+        transactional_id: request.transactional_id.as_str(),
+        producer: Identity { producer_id: request.producer_id, producer_epoch: request.producer_epoch },
+        protocol: match context.version() {
+            EPOCH_BUMP_VERSION_MIN.. => Protocol::EpochBump,
+            _ => Protocol::Classic,
+        },
+    };
+    let partition = offsets_partition(context, request.group_id.as_str());
+    let _held = match &partition {
+        Some(partition) => match context.broker().hold_transaction(partition, claim).await {
+            Ok(held) => held,
+            Err(error) => return refuse(topics, &commits, refusal(context.version(), error)),
+        },
+        None => return refuse(topics, &commits, ErrorCode::CoordinatorNotAvailable),
+    };
     let question = TxnCommitRequest {
         group_id: request.group_id.into_string(),
         member_id: request.member_id.into_string(),
@@ -60,6 +89,40 @@ pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -
                 merge(&mut topics, &topic.name, refused);
             }
         }
+    }
+    message!(TxnOffsetCommitResponse { topics: topics })
+}
+
+/// The partition that the group's positions go to.
+fn offsets_partition(context: &Context, group_id: &str) -> Option<Arc<Partition>> {
+    let broker = context.broker();
+    broker.partitions().by_name(OFFSETS_TOPIC, broker.groups().partition_of(group_id))
+}
+
+/// What a client of this version understands of a transaction that does not cover the group's partition.
+fn refusal(version: i16, error: TxnError) -> ErrorCode {
+    match error.before_fencing() {
+        TxnError::ConcurrentTransactions
+        | TxnError::CoordinatorLoadInProgress
+        | TxnError::CoordinatorNotAvailable
+        | TxnError::NotCoordinator
+            if version < EPOCH_BUMP_VERSION_MIN =>
+        {
+            ErrorCode::CoordinatorNotAvailable
+        }
+        TxnError::TransactionAbortable if version < ABORTABLE_VERSION_MIN => ErrorCode::InvalidTxnState,
+        error => error.into(),
+    }
+}
+
+fn refuse(
+    mut topics: Vec<TxnOffsetCommitResponseTopic>,
+    commits: &[CommitTopic],
+    error: ErrorCode,
+) -> TxnOffsetCommitResponse {
+    for topic in commits {
+        let refused = topic.partitions.iter().map(|partition| (partition.index, error.code()));
+        merge(&mut topics, &topic.name, refused);
     }
     message!(TxnOffsetCommitResponse { topics: topics })
 }

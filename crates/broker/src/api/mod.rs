@@ -54,9 +54,6 @@ macro_rules! serve {
     };
 }
 
-#[expect(dead_code, reason = "served together with the other transactional APIs")]
-mod k28_txn_offset_commit;
-
 serve! {
     hot {
         Produce => k00_produce,
@@ -80,6 +77,11 @@ serve! {
         DeleteRecords => k21_delete_records,
         InitProducerId => k22_init_producer_id,
         OffsetForLeaderEpoch => k23_offset_for_leader_epoch,
+        AddPartitionsToTxn => k24_add_partitions_to_txn,
+        AddOffsetsToTxn => k25_add_offsets_to_txn,
+        EndTxn => k26_end_txn,
+        WriteTxnMarkers => k27_write_txn_markers,
+        TxnOffsetCommit => k28_txn_offset_commit,
         DescribeConfigs => k32_describe_configs,
         AlterConfigs => k33_alter_configs,
         DescribeLogDirs => k35_describe_log_dirs,
@@ -92,6 +94,9 @@ serve! {
         OffsetDelete => k47_offset_delete,
         DescribeQuorum => k55_describe_quorum,
         DescribeCluster => k60_describe_cluster,
+        DescribeProducers => k61_describe_producers,
+        DescribeTransactions => k65_describe_transactions,
+        ListTransactions => k66_list_transactions,
         ListConfigResources => k74_list_config_resources,
         DescribeTopicPartitions => k75_describe_topic_partitions,
     }

@@ -24,7 +24,9 @@ use crate::metadata::records::Endpoint;
 use crate::metadata::records::control::VoterEndpoint;
 use crate::metadata::store::{Store, StoreError, StoreOptions};
 use crate::metadata::uuid;
-use crate::partition::{Identity, OFFSETS_TOPIC, Partition, Partitions};
+use crate::partition::{Identity, OFFSETS_TOPIC, Partition, Partitions, TRANSACTIONS_TOPIC};
+use crate::txn::TxnConfig;
+use crate::txns::Txns;
 use crate::web::Stats;
 
 /// Why a data directory cannot be opened.
@@ -89,6 +91,10 @@ impl Broker {
             groups: Groups::new(
                 &group_config(&config),
                 config.offsets.topic_partitions.unsigned_abs() as usize,
+            ),
+            txns: Txns::new(
+                txn_config(&config),
+                config.transactions.topic_partitions.unsigned_abs() as usize,
             ),
             advertised: advertised(&config, bound),
             node_id: config.node_id,
@@ -203,14 +209,21 @@ impl Broker {
         Ok(Partition::new(identity, writer, config))
     }
 
-    /// Puts opened partitions into service; those of `__consumer_offsets` get their coordinators.
+    /// Puts opened partitions into service; those of `__consumer_offsets` and `__transaction_state` get their
+    /// coordinators.
     pub(super) fn serve(&self, opened: Vec<Partition>) {
-        let offsets: Vec<i32> =
-            opened.iter().filter(|one| one.topic() == OFFSETS_TOPIC).map(|one| one.index()).collect();
+        let indexes = |topic: &str| -> Vec<i32> {
+            opened.iter().filter(|one| one.topic() == topic).map(|one| one.index()).collect()
+        };
+        let (offsets, states) = (indexes(OFFSETS_TOPIC), indexes(TRANSACTIONS_TOPIC));
         self.partitions.add(opened);
         for index in offsets {
             let partition = self.partitions.by_name(OFFSETS_TOPIC, index);
             self.groups.load(&partition.expect("it was added just now"));
+        }
+        for index in states {
+            let partition = self.partitions.by_name(TRANSACTIONS_TOPIC, index);
+            self.txns.load(&partition.expect("it was added just now"));
         }
     }
 
@@ -277,6 +290,16 @@ fn group_config(config: &BrokerConfig) -> GroupConfig {
         offsets_retention_ms: config.offsets.retention_ms,
         offsets_retention_check_interval_ms: config.offsets.retention_check_interval_ms,
         ..GroupConfig::default()
+    }
+}
+
+fn txn_config(config: &BrokerConfig) -> TxnConfig {
+    TxnConfig {
+        max_timeout_ms: config.transactions.max_timeout_ms,
+        id_expiration_ms: config.transactions.id_expiration_ms,
+        abort_interval_ms: config.transactions.abort_interval_ms,
+        expiration_interval_ms: config.transactions.expiration_interval_ms,
+        ..TxnConfig::default()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::metadata::controller::{
 };
 use crate::metadata::image::Image;
 use crate::metadata::uuid;
-use crate::partition::OFFSETS_TOPIC;
+use crate::partition::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 
 impl Broker {
     /// Runs `work` on a thread that may block, so that no shard does.
@@ -80,34 +80,40 @@ impl Broker {
     }
 
     fn auto_created(&self, name: String) -> NewTopic {
-        let offsets = name == OFFSETS_TOPIC;
-        let configs = if offsets {
-            let segment_bytes = self.config().offsets.topic_segment_bytes.to_string();
-            let own = [
-                ("cleanup.policy", "compact"),
-                ("compression.type", "producer"),
-                ("segment.bytes", &segment_bytes),
-            ];
-            own.into_iter().map(|(key, value)| (key.to_owned(), Some(value.to_owned()))).collect()
-        } else {
-            Vec::new()
+        let config = self.config();
+        let (offsets, transactions) = (&config.offsets, &config.transactions);
+        let internal = match name.as_str() {
+            OFFSETS_TOPIC => Some((offsets.topic_partitions, offsets.topic_segment_bytes, "producer")),
+            TRANSACTIONS_TOPIC => {
+                Some((transactions.topic_partitions, transactions.topic_segment_bytes, "uncompressed"))
+            }
+            _ => None,
         };
-        NewTopic {
-            name,
-            partitions: if offsets { self.config().offsets.topic_partitions } else { -1 },
-            replication_factor: if offsets { 1 } else { -1 },
-            assignments: Vec::new(),
-            configs,
-        }
+        let Some((partitions, segment_bytes, compression)) = internal else {
+            return NewTopic {
+                name,
+                partitions: -1,
+                replication_factor: -1,
+                assignments: Vec::new(),
+                configs: Vec::new(),
+            };
+        };
+        let configs = [
+            ("cleanup.policy", "compact"),
+            ("compression.type", compression),
+            ("segment.bytes", &segment_bytes.to_string()),
+        ];
+        let configs = configs.map(|(key, value)| (key.to_owned(), Some(value.to_owned()))).into();
+        NewTopic { name, partitions, replication_factor: 1, assignments: Vec::new(), configs }
     }
 
-    /// Sees to it that `__consumer_offsets` exists and its coordinators serve.
-    pub(crate) async fn ensure_offsets_topic(self: &Arc<Self>) -> Result<(), Failure> {
-        if self.partitions.by_name(OFFSETS_TOPIC, 0).is_some() {
+    /// Sees to it that `__consumer_offsets` or `__transaction_state` exists and its coordinators serve.
+    pub(crate) async fn ensure_internal_topic(self: &Arc<Self>, topic: &str) -> Result<(), Failure> {
+        if self.partitions.by_name(topic, 0).is_some() {
             return Ok(());
         }
-        self.auto_create(vec![OFFSETS_TOPIC.to_owned()]).await;
-        match self.partitions.by_name(OFFSETS_TOPIC, 0) {
+        self.auto_create(vec![topic.to_owned()]).await;
+        match self.partitions.by_name(topic, 0) {
             Some(_) => Ok(()),
             None => Err(ErrorCode::CoordinatorNotAvailable.into()),
         }

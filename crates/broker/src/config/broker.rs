@@ -40,6 +40,8 @@ pub struct BrokerConfig {
     pub groups: GroupConfig,
     /// `offset.*` and `offsets.*`.
     pub offsets: OffsetsConfig,
+    /// `transaction.*`, `transactional.*`.
+    pub transactions: TransactionsConfig,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration_ms: i64,
     /// `producer.id.expiration.check.interval.ms`.
@@ -81,6 +83,25 @@ pub struct OffsetsConfig {
     pub topic_partitions: i32,
     /// `offsets.topic.segment.bytes`.
     pub topic_segment_bytes: i32,
+}
+
+/// Limits and times of transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionsConfig {
+    /// `transaction.max.timeout.ms`.
+    pub max_timeout_ms: i32,
+    /// `transactional.id.expiration.ms`.
+    pub id_expiration_ms: i64,
+    /// `transaction.abort.timed.out.transaction.cleanup.interval.ms`.
+    pub abort_interval_ms: i64,
+    /// `transaction.remove.expired.transaction.cleanup.interval.ms`.
+    pub expiration_interval_ms: i64,
+    /// `transaction.state.log.num.partitions`.
+    pub topic_partitions: i32,
+    /// `transaction.state.log.segment.bytes`.
+    pub topic_segment_bytes: i32,
+    /// `transaction.partition.verification.enable`.
+    pub verify_partitions: bool,
 }
 
 impl BrokerConfig {
@@ -130,6 +151,7 @@ impl BrokerConfig {
             fetch_max_bytes: read.size("fetch.max.bytes"),
             groups: read.groups(),
             offsets: read.offsets(),
+            transactions: read.transactions(),
             producer_id_expiration_ms: read.long("producer.id.expiration.ms"),
             producer_id_expiration_check_interval_ms: read.long("producer.id.expiration.check.interval.ms"),
             retention_check_interval_ms: read.long("log.retention.check.interval.ms"),
@@ -188,6 +210,18 @@ impl Reader<'_> {
             retention_check_interval_ms: self.long("offsets.retention.check.interval.ms"),
             topic_partitions: self.int("offsets.topic.num.partitions"),
             topic_segment_bytes: self.int("offsets.topic.segment.bytes"),
+        }
+    }
+
+    fn transactions(&self) -> TransactionsConfig {
+        TransactionsConfig {
+            max_timeout_ms: self.int("transaction.max.timeout.ms"),
+            id_expiration_ms: self.long("transactional.id.expiration.ms"),
+            abort_interval_ms: self.long("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+            expiration_interval_ms: self.long("transaction.remove.expired.transaction.cleanup.interval.ms"),
+            topic_partitions: self.int("transaction.state.log.num.partitions"),
+            topic_segment_bytes: self.int("transaction.state.log.segment.bytes"),
+            verify_partitions: self.is_true("transaction.partition.verification.enable"),
         }
     }
 

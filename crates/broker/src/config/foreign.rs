@@ -284,21 +284,14 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "transactions are not served yet",
+        "transactions of a single broker do without it",
         &[
             "add.partitions.to.txn.retry.backoff.max.ms",
             "add.partitions.to.txn.retry.backoff.ms",
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-            "transaction.max.timeout.ms",
-            "transaction.partition.verification.enable",
-            "transaction.remove.expired.transaction.cleanup.interval.ms",
             "transaction.state.log.load.buffer.size",
             "transaction.state.log.min.isr",
-            "transaction.state.log.num.partitions",
             "transaction.state.log.replication.factor",
-            "transaction.state.log.segment.bytes",
             "transaction.two.phase.commit.enable",
-            "transactional.id.expiration.ms",
         ],
     ),
     (

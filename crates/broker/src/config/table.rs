@@ -68,6 +68,14 @@ pub const BROKER_KEYS: &[Key] = &[
     long("offsets.retention.check.interval.ms", "How often expired offsets are looked for.").default("600000").at_least(1),
     int("offsets.topic.num.partitions", "Partitions of __consumer_offsets; fixed once it exists.").default("50").at_least(1),
     int("offsets.topic.segment.bytes", "Segment size of __consumer_offsets.").default("104857600").at_least(1),
+    // Transactions.
+    int("transaction.max.timeout.ms", "Longest timeout a transactional producer may ask for.").default("900000").at_least(1),
+    int("transactional.id.expiration.ms", "How long a transactional id is remembered that nobody uses.").default("604800000").at_least(1),
+    int("transaction.abort.timed.out.transaction.cleanup.interval.ms", "How often transactions that take too long are looked for, to be aborted.").default("10000").at_least(1),
+    int("transaction.remove.expired.transaction.cleanup.interval.ms", "How often forgotten transactional ids are looked for.").default("3600000").at_least(1),
+    int("transaction.state.log.num.partitions", "Partitions of __transaction_state; fixed once it exists.").default("50").at_least(1),
+    int("transaction.state.log.segment.bytes", "Segment size of __transaction_state.").default("104857600").at_least(1_048_576),
+    boolean("transaction.partition.verification.enable", "Whether a partition asks the transaction's coordinator before it takes the transaction's first records.").default("true"),
     // Producers.
     int("producer.id.expiration.ms", "How long the state of an idle idempotent producer is kept.").default("86400000").at_least(1).cluster_wide(),
     int("producer.id.expiration.check.interval.ms", "How often expired producer state is looked for.").default("600000").at_least(1),

@@ -1,4 +1,4 @@
-//! The admin thread: accepts connections, keeps the groups' clock, and does the
+//! The admin thread: accepts connections, keeps the coordinators' clocks, ends transactions, and does the
 //! housekeeping that must never run on a shard.
 
 use std::net::TcpListener;
@@ -54,6 +54,10 @@ async fn run(duties: Duties) {
     let groups = broker.clone();
     tokio::task::spawn_local(async move { groups.groups().run_clock().await });
     tokio::task::spawn_local(broker.clone().run_retention());
+    let txns = broker.clone();
+    tokio::task::spawn_local(async move { txns.txns().run_clock().await });
+    let txns = broker.clone();
+    tokio::task::spawn_local(async move { txns.run_transactions().await });
     loop {
         tokio::select! {
             () = tokio::time::sleep(HOUSEKEEPING) => broker.clone().keep_house().await,

@@ -118,6 +118,7 @@ impl Server {
     pub fn stop(self) {
         self.stop.raise();
         self.broker.groups().unload();
+        self.broker.txns().unload();
         for shard in self.shards {
             drop(shard.inbox);
             if shard.thread.join().is_err() {

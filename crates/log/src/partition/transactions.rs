@@ -1,7 +1,8 @@
 //! Which aborted transactions a reader of committed data must be told of.
 
 use crate::ReadError;
-use crate::partition::Partition;
+use crate::batch::HEADER_LEN;
+use crate::partition::{Partition, Slice};
 
 /// An aborted transaction that overlaps a range: the reader drops this producer's records from the first offset up to its abort marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,5 +35,29 @@ impl Partition {
         let mut found: Vec<AbortedTransaction> = found.into_iter().map(told).collect();
         found.sort_by_key(|one| one.first_offset);
         Ok(found)
+    }
+
+    /// As [`Partition::aborted`], for a range that was read from `from` on, bounded by `upto`. Reads at most one more header.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn aborted_in(
+        &self,
+        slice: &Slice,
+        from: i64,
+        upto: i64,
+    ) -> Result<Vec<AbortedTransaction>, ReadError> {
+        let Some(extent) = &slice.extent else { return Ok(Vec::new()) };
+        self.aborted(from, self.end_of(slice.base_offset, extent.offset + extent.len)?.min(upto))
+    }
+
+    /// The offset at which the batch behind `position` begins, in the segment that holds `offset`; the largest one if there is none yet.
+    fn end_of(&self, offset: i64, position: u64) -> Result<i64, ReadError> {
+        let segments = self.segments.load();
+        let at = segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1);
+        let Some(segment) = segments.get(at) else { return Ok(i64::MAX) };
+        let head = segment.scan(&*self.disk, position..segment.size(), HEADER_LEN)?.next()?;
+        let next = segments.get(at + 1).map_or(i64::MAX, |next| next.base());
+        Ok(head.map_or(next, |head| head.base_offset))
     }
 }

@@ -1,0 +1,36 @@
+//! AddOffsetsToTxn (key 25), versions 0–4.
+//!
+//! Makes a group's partition of `__consumer_offsets` part of a producer's transaction, which is what
+//! committing offsets in it means. Clients of the second protocol (KIP-890) leave it to
+//! TxnOffsetCommit.
+
+use levada_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
+
+use crate::api::Context;
+use crate::error_code::ErrorCode;
+use crate::partition::OFFSETS_TOPIC;
+use crate::txn::TopicPartition;
+use crate::txn::request::{AddRequest, Protocol};
+
+/// From this version on a fenced producer is told so.
+const FENCED_VERSION_MIN: i16 = 2;
+
+pub(crate) async fn answer(context: &Context, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse {
+    let broker = context.broker();
+    if let Err(failure) = broker.ensure_internal_topic(OFFSETS_TOPIC).await {
+        return message!(AddOffsetsToTxnResponse { error_code: failure.code.code() });
+    }
+    let partition = broker.groups().partition_of(request.group_id.as_str());
+    let asked = AddRequest {
+        transactional_id: request.transactional_id.into_string(),
+        producer_id: request.producer_id,
+        producer_epoch: request.producer_epoch,
+        protocol: Protocol::Classic,
+        partitions: vec![TopicPartition { topic: OFFSETS_TOPIC.to_owned(), partition }],
+    };
+    let added = broker.txns().ask(asked).await.map_err(|error| match context.version() {
+        FENCED_VERSION_MIN.. => error,
+        _ => error.before_fencing(),
+    });
+    message!(AddOffsetsToTxnResponse { error_code: added.map_or_else(ErrorCode::from, |()| ErrorCode::None).code() })
+}

@@ -1,0 +1,37 @@
+//! EndTxn (key 26), versions 0–5.
+//!
+//! Commits or aborts a producer's transaction. The answer comes when the decision is in the log;
+//! markers follow. From version 5 on (KIP-890) the answer tells the producer its next epoch, or its
+//! next id when epochs have run out.
+
+use levada_wire::messages::{EndTxnRequest, EndTxnResponse};
+
+use crate::api::Context;
+use crate::error_code::ErrorCode;
+use crate::txn::request::{EndRequest, Identity, Protocol};
+
+const EPOCH_BUMP_VERSION_MIN: i16 = 5;
+/// From this version on a fenced producer is told so.
+const FENCED_VERSION_MIN: i16 = 2;
+
+pub(crate) async fn answer(context: &Context, request: EndTxnRequest) -> EndTxnResponse {
+    let version = context.version();
+    let asked = EndRequest {
+        transactional_id: request.transactional_id.into_string(),
+        producer_id: request.producer_id,
+        producer_epoch: request.producer_epoch,
+        protocol: if version >= EPOCH_BUMP_VERSION_MIN { Protocol::EpochBump } else { Protocol::Classic },
+        commit: request.committed,
+    };
+    let (error, owner) = match context.broker().txns().ask(asked).await {
+        Ok(owner) => (ErrorCode::None, owner),
+        Err(error) if version >= FENCED_VERSION_MIN => (error.into(), Identity::NONE),
+        Err(error) => (error.before_fencing().into(), Identity::NONE),
+    };
+    let mut response = message!(EndTxnResponse { error_code: error.code() });
+    if version >= EPOCH_BUMP_VERSION_MIN {
+        response.producer_id = owner.producer_id;
+        response.producer_epoch = owner.producer_epoch;
+    }
+    response
+}

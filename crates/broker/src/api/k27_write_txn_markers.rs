@@ -1,0 +1,58 @@
+//! WriteTxnMarkers (key 27), versions 1–2.
+//!
+//! Ends producers' transactions in partitions of this broker: how a coordinator on another broker, or
+//! an administrator who aborts a transaction that nobody else will end, does it. The coordinators of
+//! this broker write their markers without it.
+
+use levada_log::batch::{EndMarker, Marker};
+use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
+use levada_wire::messages::write_txn_markers_response::{
+    WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
+};
+use levada_wire::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
+
+use crate::api::Context;
+use crate::broker::now_ms;
+use crate::error_code::ErrorCode;
+
+pub(crate) async fn answer(context: &Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse {
+    let mut response = WriteTxnMarkersResponse::default();
+    for marker in request.markers {
+        let mut written = message!(WritableTxnMarkerResult { producer_id: marker.producer_id });
+        for topic in &marker.topics {
+            written.topics.push(write(context, &marker, topic).await);
+        }
+        response.markers.push(written);
+    }
+    response
+}
+
+async fn write(
+    context: &Context,
+    marker: &WritableTxnMarker,
+    topic: &WritableTxnMarkerTopic,
+) -> WritableTxnMarkerTopicResult {
+    let end = EndMarker {
+        marker: if marker.transaction_result { Marker::Commit } else { Marker::Abort },
+        producer_id: marker.producer_id,
+        producer_epoch: marker.producer_epoch,
+        coordinator_epoch: marker.coordinator_epoch,
+        timestamp_ms: now_ms(),
+    };
+    let version = u8::try_from(marker.transaction_version).unwrap_or(0);
+    let mut results = message!(WritableTxnMarkerTopicResult { name: topic.name.clone() });
+    for index in &topic.partition_indexes {
+        let code = match context.broker().partitions().by_name(topic.name.as_str(), *index) {
+            None => ErrorCode::UnknownTopicOrPartition,
+            Some(partition) => {
+                let written = context.broker().write_marker(&partition, &end, version).await;
+                written.err().unwrap_or(ErrorCode::None)
+            }
+        };
+        results.partitions.push(message!(WritableTxnMarkerPartitionResult {
+            partition_index: *index,
+            error_code: code.code(),
+        }));
+    }
+    results
+}

@@ -1,0 +1,309 @@
+//! Drives the transaction coordinators: one seat for each partition of `__transaction_state`, with the
+//! state machine of [`crate::txn`], the tickets that wait for it, and its clock.
+//!
+//! A seat's lock covers a step of the machine and the hand-over of what it wants persisted to the
+//! partition's lane, so that records enter the log in the order of the steps. Nobody waits under it. What
+//! takes longer (markers, producer ids) is a job for the admin thread.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use levada_log::batch::{self, BatchError, BatchView, Builder};
+use levada_log::{Append, ReadError};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::broker::now_ms;
+use crate::lane::{AppendResult, Submitted};
+use crate::partition::Partition;
+use crate::txn::event::{MarkerResult, Markers, MarkersId};
+use crate::txn::{
+    Action, Coordinator, EncodedRecord, Event, Outcome, PersistFailure, PersistId, Request, Ticket,
+    TopicPartition, TxnConfig, TxnError,
+};
+
+/// All coordinators of this broker.
+pub(crate) struct Txns {
+    seats: Vec<Arc<Seat>>,
+    alarm: Arc<Notify>,
+    jobs: Mutex<Option<mpsc::UnboundedReceiver<Job>>>,
+}
+
+/// What a coordinator waits for without anybody asking.
+pub(crate) enum Job {
+    /// Markers are to be written.
+    Markers(Pending<(MarkersId, Markers)>),
+    /// A producer id is to be found.
+    ProducerId(Pending<()>),
+}
+
+/// A job's subject, and the coordinator that will be told of its end.
+pub(crate) struct Pending<T> {
+    seat: Arc<Seat>,
+    subject: T,
+}
+
+/// One coordinator and those who wait for it.
+struct Seat {
+    state: Mutex<SeatState>,
+    config: TxnConfig,
+    /// The coordinator's deadline, for the clock to read without the lock; `i64::MAX` for none.
+    deadline_ms: AtomicI64,
+    alarm: Arc<Notify>,
+    jobs: mpsc::UnboundedSender<Job>,
+}
+
+struct SeatState {
+    coordinator: Coordinator,
+    /// Its partition; none until the topic exists.
+    partition: Option<Arc<Partition>>,
+    waiting: HashMap<Ticket, oneshot::Sender<Outcome>>,
+    next_ticket: u64,
+}
+
+impl Txns {
+    /// Coordinators for `partitions` partitions, none of them loaded.
+    pub(crate) fn new(config: TxnConfig, partitions: usize) -> Self {
+        let alarm = Arc::new(Notify::new());
+        let (jobs, receiver) = mpsc::unbounded_channel();
+        let seat = |_| Arc::new(Seat::new(config.clone(), alarm.clone(), jobs.clone()));
+        Self { seats: (0..partitions).map(seat).collect(), alarm, jobs: Mutex::new(Some(receiver)) }
+    }
+
+    /// Asks the coordinator of the request's transactional id and waits for its answer.
+    pub(crate) async fn ask<R: Request>(&self, request: R) -> Result<R::Answer, TxnError> {
+        let seat = self.seat_of(request.transactional_id()).ok_or(TxnError::NotCoordinator)?;
+        let answer = seat.ask(|ticket| request.event(ticket)).ok_or(TxnError::NotCoordinator)?;
+        answer.await.ok().and_then(R::outcome).unwrap_or(Err(TxnError::NotCoordinator))
+    }
+
+    /// Looks at the coordinator of `transactional_id`; none before `__transaction_state` exists.
+    pub(crate) fn view<T>(&self, transactional_id: &str, look: impl FnOnce(&Coordinator) -> T) -> Option<T> {
+        let state = self.seat_of(transactional_id)?.state.lock();
+        state.partition.as_ref()?;
+        Some(look(&state.coordinator))
+    }
+
+    /// Looks at every coordinator that serves, in turn.
+    pub(crate) fn view_all<T>(&self, mut look: impl FnMut(&Coordinator) -> T) -> Vec<T> {
+        let states = self.seats.iter().map(|seat| seat.state.lock());
+        let serving = states.filter(|state| state.partition.is_some());
+        serving.map(|state| look(&state.coordinator)).collect()
+    }
+
+    /// Replays `partition` into its coordinator and opens it for requests.
+    pub(crate) fn load(&self, partition: &Arc<Partition>) {
+        let index = usize::try_from(partition.index()).expect("partition indexes are not negative");
+        if let Some(seat) = self.seats.get(index) {
+            seat.load(partition);
+        }
+    }
+
+    /// Answers everybody who waits; nothing is served afterwards.
+    pub(crate) fn unload(&self) {
+        for seat in &self.seats {
+            seat.step(Event::Unload);
+        }
+    }
+
+    /// The jobs of all coordinators, for the one who does them.
+    pub(crate) fn take_jobs(&self) -> Option<mpsc::UnboundedReceiver<Job>> {
+        self.jobs.lock().take()
+    }
+
+    /// The coordinators' clock: steps each when its deadline is due. Sleeps while there is none.
+    pub(crate) async fn run_clock(&self) {
+        loop {
+            let next = self.seats.iter().map(|seat| seat.deadline_ms.load(Ordering::Acquire)).min();
+            let now = now_ms();
+            match next.filter(|next| *next < i64::MAX) {
+                None => self.alarm.notified().await,
+                Some(next) if next > now => {
+                    let pause = std::time::Duration::from_millis((next - now).unsigned_abs());
+                    // Woken early or not: look again.
+                    let _ = tokio::time::timeout(pause, self.alarm.notified()).await;
+                }
+                Some(_) => {
+                    let due = |seat: &&Arc<Seat>| seat.deadline_ms.load(Ordering::Acquire) <= now;
+                    self.seats.iter().filter(due).for_each(|seat| seat.step(Event::Tick));
+                }
+            }
+        }
+    }
+
+    fn seat_of(&self, transactional_id: &str) -> Option<&Arc<Seat>> {
+        let count = i32::try_from(self.seats.len()).expect("the number of partitions came from 32 bits");
+        self.seats.get(usize::try_from(crate::txn::partition_for(transactional_id, count)).ok()?)
+    }
+}
+
+impl Pending<(MarkersId, Markers)> {
+    /// The markers to write.
+    pub(crate) fn markers(&self) -> &Markers {
+        &self.subject.1
+    }
+
+    /// The markers are written, or not.
+    pub(crate) fn done(self, results: Vec<(TopicPartition, MarkerResult)>) {
+        self.seat.step(Event::MarkersWritten(self.subject.0, results));
+    }
+}
+
+impl Pending<()> {
+    /// There is a producer id, or none can be had now.
+    pub(crate) fn done(self, result: Result<i64, TxnError>) {
+        self.seat.step(Event::ProducerId(result));
+    }
+}
+
+impl Seat {
+    fn new(config: TxnConfig, alarm: Arc<Notify>, jobs: mpsc::UnboundedSender<Job>) -> Self {
+        let coordinator = Coordinator::new(config.clone(), 0);
+        let state = SeatState { coordinator, partition: None, waiting: HashMap::new(), next_ticket: 0 };
+        Self { state: Mutex::new(state), config, deadline_ms: AtomicI64::new(i64::MAX), alarm, jobs }
+    }
+
+    /// Replays the partition's log and opens the coordinator for requests. Should the log not be
+    /// readable, the coordinator stays closed: better no answer than a forgotten decision.
+    fn load(self: &Arc<Self>, partition: &Arc<Partition>) {
+        let mut state = self.state.lock();
+        state.coordinator = Coordinator::new(self.config.clone(), partition.leader_epoch());
+        match replay(&mut state.coordinator, partition.log()) {
+            Ok(()) => {
+                state.partition = Some(partition.clone());
+                self.step_locked(&mut state, Event::Loaded);
+            }
+            Err(error) => {
+                tracing::error!(partition = partition.name(), %error, "transactions not loaded; the log must be repaired");
+            }
+        }
+    }
+
+    /// Steps the coordinator with a new ticket; none if its partition does not exist.
+    fn ask(self: &Arc<Self>, event: impl FnOnce(Ticket) -> Event) -> Option<oneshot::Receiver<Outcome>> {
+        let mut state = self.state.lock();
+        state.partition.as_ref()?;
+        let ticket = Ticket(state.next_ticket);
+        state.next_ticket += 1;
+        let (answer, receiver) = oneshot::channel();
+        state.waiting.insert(ticket, answer);
+        self.step_locked(&mut state, event(ticket));
+        Some(receiver)
+    }
+
+    fn step(self: &Arc<Self>, event: Event) {
+        self.step_locked(&mut self.state.lock(), event);
+    }
+
+    fn step_locked(self: &Arc<Self>, state: &mut SeatState, event: Event) {
+        let mut actions = VecDeque::from(state.coordinator.step(event, now_ms()));
+        while let Some(action) = actions.pop_front() {
+            match action {
+                Action::Reply(ticket, outcome) => {
+                    let answer = state.waiting.remove(&ticket).expect("a ticket is answered once");
+                    // The connection that asked may be gone.
+                    let _ = answer.send(outcome);
+                }
+                Action::Persist(id, records) => {
+                    if let Some(result) = self.persist(state, id, &records) {
+                        actions.extend(state.coordinator.step(Event::Persisted(id, result), now_ms()));
+                    }
+                }
+                Action::WriteMarkers(id, markers) => {
+                    self.post(Job::Markers(Pending { seat: self.clone(), subject: (id, markers) }));
+                }
+                Action::NeedProducerId => {
+                    self.post(Job::ProducerId(Pending { seat: self.clone(), subject: () }));
+                }
+            }
+        }
+        let deadline_ms = state.coordinator.deadline().unwrap_or(i64::MAX);
+        if deadline_ms < self.deadline_ms.swap(deadline_ms, Ordering::AcqRel) {
+            self.alarm.notify_one();
+        }
+    }
+
+    /// Once the admin thread has ended nothing is done any more; the next start takes decisions up again.
+    fn post(&self, job: Job) {
+        let _ = self.jobs.send(job);
+    }
+
+    /// Appends records; the result at once, or none if it will be stepped when it is known.
+    fn persist(
+        self: &Arc<Self>,
+        state: &SeatState,
+        id: PersistId,
+        records: &[EncodedRecord],
+    ) -> Option<Result<(), PersistFailure>> {
+        let Some(partition) = &state.partition else { return Some(Err(PersistFailure::Unavailable)) };
+        let now = now_ms();
+        let mut batch = Builder::new();
+        for record in records {
+            batch.push(now, Some(&record.key), record.value.as_deref());
+        }
+        let Ok(batch) = batch.build() else { return Some(Err(PersistFailure::Lost)) };
+        match partition.append(Append::coordinator(batch), now) {
+            Submitted::Done(result) => Some(persisted(result)),
+            queued => {
+                let seat = self.clone();
+                tokio::spawn(async move {
+                    let result = persisted(queued.wait().await);
+                    seat.step(Event::Persisted(id, result));
+                });
+                None
+            }
+        }
+    }
+}
+
+/// Why a coordinator could not be loaded.
+#[derive(Debug, thiserror::Error)]
+enum ReplayError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+}
+
+/// Read so much of the log at a time when replaying it.
+const REPLAY_BYTES: u32 = 1 << 20;
+
+fn replay(coordinator: &mut Coordinator, log: &levada_log::Partition) -> Result<(), ReplayError> {
+    let mut offset = log.log_start();
+    while offset < log.log_end() {
+        let bytes = log.read_batches(offset, REPLAY_BYTES)?;
+        let mut rest = &bytes[..];
+        if rest.is_empty() {
+            break;
+        }
+        while !rest.is_empty() {
+            let batch = batch::check_stored(rest)?;
+            replay_batch(coordinator, &batch)?;
+            offset = batch.last_offset() + 1;
+            rest = &rest[batch.size_bytes()..];
+        }
+    }
+    Ok(())
+}
+
+fn replay_batch(coordinator: &mut Coordinator, batch: &BatchView<'_>) -> Result<(), BatchError> {
+    if batch.is_control() {
+        return Ok(());
+    }
+    for record in batch::records(batch.bytes())? {
+        let record = record?;
+        let offset = batch.base_offset() + i64::from(record.offset_delta);
+        if let Err(error) = coordinator.replay(record.key.unwrap_or_default(), record.value) {
+            tracing::warn!(offset, %error, "a transaction record is not understood and is passed over");
+        }
+    }
+    Ok(())
+}
+
+fn persisted(result: AppendResult) -> Result<(), PersistFailure> {
+    result.map(drop).map_err(|error| {
+        tracing::error!(%error, "transaction records not stored");
+        PersistFailure::Lost
+    })
+}
