@@ -105,7 +105,7 @@ struct Envelope {
 async fn submit(
     context: &Context,
     envelope: &Envelope,
-    partition: &Partition,
+    partition: &Arc<Partition>,
     mut append: Append,
 ) -> Result<Submitted, Failure> {
     let batch = BatchView::parse(&append.records)?;

@@ -43,7 +43,7 @@ impl Broker {
     /// If the claim does not hold: nothing has been appended.
     pub(crate) async fn append_in_transaction(
         &self,
-        partition: &Partition,
+        partition: &Arc<Partition>,
         claim: Membership<'_>,
         append: Append,
     ) -> Result<Submitted, TxnError> {
@@ -165,7 +165,7 @@ impl Broker {
     /// The log's or the group coordinator's: the marker has not been written.
     pub(crate) async fn write_marker(
         &self,
-        partition: &Partition,
+        partition: &Arc<Partition>,
         end: &EndMarker,
         version: u8,
     ) -> Result<(), ErrorCode> {
