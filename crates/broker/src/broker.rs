@@ -7,8 +7,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
 use levada_io::{Caps, Counters};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::{BrokerConfig, HostPort};
+use crate::fetch_session::Sessions;
 use crate::groups::Groups;
 use crate::metadata::records::control::VoterEndpoint;
 use crate::partition::Partitions;
@@ -46,6 +48,7 @@ pub(crate) struct Broker {
     partitions: Partitions,
     groups: Groups,
     txns: Txns,
+    fetch_sessions: Mutex<Sessions>,
     /// What clients are told where nothing is advertised is the address they came by; this is for
     /// those that are: bound port and advertised address of each listener.
     advertised: Vec<(u16, HostPort)>,
@@ -79,6 +82,10 @@ impl Broker {
 
     pub(crate) fn groups(&self) -> &Groups {
         &self.groups
+    }
+
+    pub(crate) fn fetch_sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.fetch_sessions.lock()
     }
 
     /// The data directory, absolute.

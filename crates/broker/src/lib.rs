@@ -4,6 +4,7 @@ mod api;
 mod broker;
 pub mod config;
 pub mod error_code;
+mod fetch_session;
 pub mod group;
 mod groups;
 mod lane;

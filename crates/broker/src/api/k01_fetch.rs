@@ -7,8 +7,9 @@
 //!
 //! Isolation: read_committed stops at the last stable offset and lists the aborted transactions.
 //!
-//! Not done: sessions are refused the legal way, by answering session id 0 (KIP-227); replicas other
-//! than consumers do not exist; preferred read replicas neither.
+//! Sessions (KIP-227) are kept as Kafka keeps them, in `max.incremental.fetch.session.cache.slots` slots.
+//!
+//! Not done: replicas other than consumers do not exist; preferred read replicas neither.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,8 @@ use crate::api::{Context, Refusal, Reply};
 use crate::error_code::ErrorCode;
 use crate::partition::Partition;
 
+mod session;
+
 const READ_COMMITTED: i8 = 1;
 
 /// Records of a response: a range of a segment file, sent from there.
@@ -38,7 +41,7 @@ impl HoleLen for Records {
 }
 
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
-    let request = FetchRequest::decode(body.freeze(), context.version())?;
+    let mut request = FetchRequest::decode(body.freeze(), context.version())?;
     let mut response = FetchResponse {
         throttle_time_ms: 0,
         error_code: 0,
@@ -46,10 +49,12 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         topics: Vec::new(),
         node_endpoints: Vec::new(),
     };
-    if request.session_id == 0 {
-        response.topics = fetch(context, request).await;
-    } else {
-        response.error_code = ErrorCode::FetchSessionIdNotFound.code();
+    match session::begin(context, &mut request) {
+        Ok(after) => {
+            response.topics = fetch(context, request).await;
+            session::finish(context, after, &mut response);
+        }
+        Err(error) => response.error_code = error.code(),
     }
     let header = &context.header;
     context.broker().stats().fetched(bytes_of(&response));
@@ -154,7 +159,12 @@ impl Look {
             let fetched = target.partition.clone().and_then(|partition| look.read(target, &partition, limits));
             look.partitions.push(fetched.unwrap_or_else(|error| {
                 look.urgent = true;
-                FetchedPartition { error_code: error.code(), ..FetchedPartition::new(target.wanted.index) }
+                FetchedPartition {
+                    error_code: error.code(),
+                    // As Kafka: an empty list for what it does not have, none for what it has.
+                    aborted: target.partition.is_err().then(Vec::new),
+                    ..FetchedPartition::new(target.wanted.index)
+                }
             }));
         }
         look

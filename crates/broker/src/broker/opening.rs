@@ -10,12 +10,14 @@ use arc_swap::ArcSwap;
 use levada_io::{Caps, Counters};
 use levada_log::{LogConfig, LogError, OpenOptions, Writer};
 use levada_wire::Uuid;
+use parking_lot::Mutex;
 
 use crate::broker::data_dir::{DataDir, LeftBehind};
 use crate::broker::metadata::Metadata;
 use crate::broker::producer_ids::ProducerIds;
 use crate::broker::{Broker, now_ms};
 use crate::config::{BrokerConfig, TimestampType, TopicConfig};
+use crate::fetch_session::Sessions;
 use crate::group::GroupConfig;
 use crate::groups::Groups;
 use crate::metadata::controller::Node;
@@ -96,6 +98,7 @@ impl Broker {
                 txn_config(&config),
                 config.transactions.topic_partitions.unsigned_abs() as usize,
             ),
+            fetch_sessions: Mutex::new(Sessions::new(config.fetch_session_slots as usize)),
             advertised: advertised(&config, bound),
             node_id: config.node_id,
             config: ArcSwap::from_pointee(config),

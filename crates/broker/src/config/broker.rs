@@ -36,6 +36,8 @@ pub struct BrokerConfig {
     pub socket_request_max_bytes: u32,
     /// `fetch.max.bytes`.
     pub fetch_max_bytes: u32,
+    /// `max.incremental.fetch.session.cache.slots`.
+    pub fetch_session_slots: u32,
     /// `group.*`.
     pub groups: GroupConfig,
     /// `offset.*` and `offsets.*`.
@@ -149,6 +151,7 @@ impl BrokerConfig {
             delete_topics: read.is_true("delete.topic.enable"),
             socket_request_max_bytes: read.size("socket.request.max.bytes"),
             fetch_max_bytes: read.size("fetch.max.bytes"),
+            fetch_session_slots: read.size("max.incremental.fetch.session.cache.slots"),
             groups: read.groups(),
             offsets: read.offsets(),
             transactions: read.transactions(),

@@ -411,7 +411,6 @@ const NOTED: &[(&str, &[&str])] = &[
             "max.connections",
             "max.connections.per.ip",
             "max.connections.per.ip.overrides",
-            "max.incremental.fetch.session.cache.slots",
             "max.request.partition.size.limit",
             "quota.window.num",
             "quota.window.size.seconds",

@@ -55,6 +55,7 @@ pub const BROKER_KEYS: &[Key] = &[
     // Limits of requests.
     int("socket.request.max.bytes", "Largest request accepted; a longer one closes the connection.").default("104857600").at_least(1),
     int("fetch.max.bytes", "Most record bytes in one answer to a fetch.").default("57671680").at_least(1024),
+    int("max.incremental.fetch.session.cache.slots", "Most fetch sessions that are kept.").default("1000").at_least(0),
     // Groups.
     int("group.initial.rebalance.delay.ms", "How long the first rebalance of an empty group waits for more members. Kafka's default is 3000; here a first consumer starts at once.")
         .default("0")

@@ -1,0 +1,127 @@
+//! How a fetch request and its answer meet the session that they belong to, if any.
+
+use std::sync::Arc;
+
+use levada_wire::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchedPartition};
+use levada_wire::gather::HoleLen;
+use levada_wire::messages::StrBytes;
+
+use crate::api::{Context, TOPIC_ID_VERSION_MIN};
+use crate::broker::now_ms;
+use crate::error_code::ErrorCode;
+use crate::fetch_session::{Asked, Continued, PartitionKey, Plan, Seen, TopicKey};
+
+/// What has to be done with the answer.
+pub(super) enum After {
+    /// It goes out as it is.
+    Nothing,
+    /// It opens a session for these.
+    Open(Vec<(PartitionKey, FetchPartition)>),
+    /// What has not changed is left out.
+    Prune(Continued),
+}
+
+/// Finds the request's session and makes the request whole with what the session has.
+pub(super) fn begin(context: &Context, request: &mut FetchRequest) -> Result<After, ErrorCode> {
+    // Versions without sessions, and most clients that want none.
+    if request.session_id == 0 && request.session_epoch == -1 {
+        return Ok(After::Nothing);
+    }
+    let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
+    let asked = Asked { session_id: request.session_id, epoch: request.session_epoch, by_id };
+    let forgotten = request.forgotten.iter().flat_map(|topic| {
+        let key = key(&topic.name, topic.topic_id, by_id);
+        topic.partitions.iter().map(move |index| (key.clone(), *index))
+    });
+    let forgotten: Vec<PartitionKey> = forgotten.collect();
+    let plan = {
+        let mut sessions = context.broker().fetch_sessions();
+        sessions.begin(asked, || wanted(request, by_id), &forgotten, now_ms())?
+    };
+    Ok(match plan {
+        Plan::Sessionless => After::Nothing,
+        Plan::Open => After::Open(wanted(request, by_id)),
+        Plan::Continue(continued) => {
+            request.topics = topics(&continued.wanted);
+            After::Prune(continued)
+        }
+    })
+}
+
+/// Opens the session, or leaves out of the answer what the client knows.
+pub(super) fn finish<H: HoleLen>(context: &Context, after: After, response: &mut FetchResponse<H>) {
+    match after {
+        After::Nothing => {}
+        After::Open(wanted) => {
+            let answered = response.topics.iter().flat_map(|topic| &topic.partitions).map(seen);
+            let told = wanted.into_iter().zip(answered).map(|((key, wanted), seen)| (key, wanted, seen));
+            let told = told.collect();
+            let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
+            let random_id = || rand::random_range(1..=i32::MAX);
+            response.session_id = context.broker().fetch_sessions().open(by_id, told, random_id, now_ms());
+        }
+        After::Prune(continued) => {
+            response.session_id = continued.session_id;
+            prune(&continued, response);
+        }
+    }
+}
+
+fn prune<H: HoleLen>(continued: &Continued, response: &mut FetchResponse<H>) {
+    let answered = response.topics.iter().flat_map(|topic| &topic.partitions).map(seen);
+    let answered: Vec<_> =
+        continued.wanted.iter().map(|(key, _)| key.clone()).zip(answered).collect();
+    match continued.finish(&answered) {
+        Ok(told) => {
+            let mut told = told.into_iter();
+            for topic in &mut response.topics {
+                topic.partitions.retain(|_| told.next().unwrap_or(true));
+            }
+            response.topics.retain(|topic| !topic.partitions.is_empty());
+        }
+        Err(error) => {
+            response.error_code = error.code();
+            response.topics.clear();
+        }
+    }
+}
+
+fn seen<H: HoleLen>(partition: &FetchedPartition<H>) -> Seen {
+    Seen {
+        high_watermark: partition.high_watermark,
+        log_start: partition.log_start_offset,
+        has_records: partition.records.as_ref().is_some_and(|records| records.len() > 0),
+        urgent: partition.diverging_epoch.is_some(),
+        failed: partition.error_code != 0,
+    }
+}
+
+fn wanted(request: &FetchRequest, by_id: bool) -> Vec<(PartitionKey, FetchPartition)> {
+    let wanted = request.topics.iter().flat_map(|topic| {
+        let key = key(&topic.name, topic.topic_id, by_id);
+        topic.partitions.iter().map(move |one| ((key.clone(), one.index), one.clone()))
+    });
+    wanted.collect()
+}
+
+/// A copy of the name: the original would keep the request's frame alive.
+fn key(name: &StrBytes, topic_id: levada_wire::Uuid, by_id: bool) -> TopicKey {
+    if by_id { TopicKey::Id(topic_id) } else { TopicKey::Name(Arc::from(name.as_str())) }
+}
+
+/// Neighbours of one topic go together, as the request of a client has them.
+fn topics(wanted: &[(PartitionKey, FetchPartition)]) -> Vec<FetchTopic> {
+    let mut topics: Vec<FetchTopic> = Vec::new();
+    let mut last = None;
+    for ((key, _), partition) in wanted {
+        if last != Some(key) {
+            topics.push(match key {
+                TopicKey::Name(name) => FetchTopic { name: (&**name).into(), ..FetchTopic::default() },
+                TopicKey::Id(topic_id) => FetchTopic { topic_id: *topic_id, ..FetchTopic::default() },
+            });
+            last = Some(key);
+        }
+        topics.last_mut().expect("one was pushed just now").partitions.push(partition.clone());
+    }
+    topics
+}

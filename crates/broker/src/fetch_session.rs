@@ -1,0 +1,284 @@
+//! Fetch sessions (KIP-227): the broker remembers what a consumer fetches, so that requests name only what
+//! changed and answers only what is new.
+//!
+//! No clock, socket or disk: time and fresh ids are parameters. The cache is locked for a look-up; a session has
+//! a lock of its own, so that large sessions do not hold up others.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use levada_wire::Uuid;
+use levada_wire::fetch::FetchPartition;
+use parking_lot::Mutex;
+
+use crate::error_code::ErrorCode;
+
+/// The epoch of a request that opens a session.
+const INITIAL_EPOCH: i32 = 0;
+/// The epoch of a request that wants no session.
+const FINAL_EPOCH: i32 = -1;
+
+/// A session that has been idle for longer gives way to any new one; a younger one to none.
+const EVICTION_MS: i64 = 120_000;
+
+/// A topic as the session's requests name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TopicKey {
+    Name(Arc<str>),
+    Id(Uuid),
+}
+
+/// A partition of a session.
+pub(crate) type PartitionKey = (TopicKey, i32);
+
+/// The session part of a fetch request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// 0 for none.
+    pub(crate) session_id: i32,
+    /// 0 opens a session, -1 wants none, others go on with one.
+    pub(crate) epoch: i32,
+    /// Whether topics are named by id.
+    pub(crate) by_id: bool,
+}
+
+/// What is to be done with a fetch request.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// Fetch what the request names; nothing is remembered.
+    Sessionless,
+    /// Fetch what the request names, then open a session with it.
+    Open,
+    /// Fetch everything that the session has, then leave out what has not changed.
+    Continue(Continued),
+}
+
+/// A session that goes on.
+#[derive(Debug)]
+pub(crate) struct Continued {
+    session: Arc<Mutex<Session>>,
+    pub(crate) session_id: i32,
+    /// The session's epoch while this request is answered.
+    epoch: i32,
+    /// Everything that the session has, in the order in which it is to be fetched.
+    pub(crate) wanted: Vec<(PartitionKey, FetchPartition)>,
+}
+
+/// What an answer says of a partition, as far as a session remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) high_watermark: i64,
+    pub(crate) log_start: i64,
+    pub(crate) has_records: bool,
+    /// An error or a diverging epoch: always told.
+    pub(crate) urgent: bool,
+    pub(crate) failed: bool,
+}
+
+#[derive(Debug)]
+struct Session {
+    by_id: bool,
+    epoch: i32,
+    /// In the order in which they are fetched: those that had data last come last.
+    order: BTreeMap<u64, (PartitionKey, Cached)>,
+    places: HashMap<PartitionKey, u64>,
+    next_place: u64,
+}
+
+/// What was asked of a partition, and what was last told of it.
+#[derive(Debug)]
+struct Cached {
+    wanted: FetchPartition,
+    high_watermark: i64,
+    log_start: i64,
+}
+
+impl Session {
+    fn put(&mut self, key: PartitionKey, cached: Cached) {
+        self.places.insert(key.clone(), self.next_place);
+        self.order.insert(self.next_place, (key, cached));
+        self.next_place += 1;
+    }
+
+    fn want(&mut self, key: PartitionKey, wanted: FetchPartition) {
+        match self.places.get(&key).and_then(|place| self.order.get_mut(place)) {
+            Some((_, cached)) => cached.wanted = wanted,
+            None => self.put(key, Cached { wanted, high_watermark: -1, log_start: -1 }),
+        }
+    }
+
+    fn forget(&mut self, key: &PartitionKey) {
+        if let Some(place) = self.places.remove(key) {
+            self.order.remove(&place);
+        }
+    }
+
+    /// Remembers what is told of a partition; whether it has to be told at all.
+    fn tell(&mut self, key: &PartitionKey, seen: Seen) -> bool {
+        // A request that came between may have dropped the partition.
+        let Some(place) = self.places.get(key).copied() else { return true };
+        let Some((_, cached)) = self.order.get_mut(&place) else { return true };
+        let moved = cached.high_watermark != seen.high_watermark || cached.log_start != seen.log_start;
+        // After an error nothing is known, so that its end is told.
+        cached.high_watermark = if seen.failed { -1 } else { seen.high_watermark };
+        cached.log_start = seen.log_start;
+        if seen.has_records
+            && let Some((key, cached)) = self.order.remove(&place)
+        {
+            self.put(key, cached);
+        }
+        seen.has_records || seen.urgent || seen.failed || moved
+    }
+}
+
+impl Continued {
+    /// Takes the answer into the session: which of the partitions have to be told. The error is for a request
+    /// that another one of the same session has overtaken.
+    pub(crate) fn finish(&self, answered: &[(PartitionKey, Seen)]) -> Result<Vec<bool>, ErrorCode> {
+        let mut session = self.session.lock();
+        if session.epoch != self.epoch {
+            return Err(ErrorCode::InvalidFetchSessionEpoch);
+        }
+        Ok(answered.iter().map(|(key, seen)| session.tell(key, *seen)).collect())
+    }
+}
+
+/// All sessions of a broker.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    slots: usize,
+    sessions: HashMap<i32, Entry>,
+    /// By time of last use.
+    idle: BTreeSet<(i64, i32)>,
+    /// Those old enough to give way to a larger one, by number of partitions.
+    evictable: BTreeSet<(usize, i32)>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    session: Arc<Mutex<Session>>,
+    created_ms: i64,
+    used_ms: i64,
+    partitions: usize,
+}
+
+impl Sessions {
+    /// A cache with room for so many sessions.
+    pub(crate) fn new(slots: usize) -> Self {
+        Self { slots, ..Self::default() }
+    }
+
+    /// Decides on a request: closes, continues or refuses the session that it names. `wanted` and `forgotten`
+    /// change a session that goes on.
+    pub(crate) fn begin(
+        &mut self,
+        asked: Asked,
+        wanted: impl FnOnce() -> Vec<(PartitionKey, FetchPartition)>,
+        forgotten: &[PartitionKey],
+        now_ms: i64,
+    ) -> Result<Plan, ErrorCode> {
+        if matches!(asked.epoch, INITIAL_EPOCH | FINAL_EPOCH) {
+            self.remove(asked.session_id);
+            return Ok(if asked.epoch == INITIAL_EPOCH { Plan::Open } else { Plan::Sessionless });
+        }
+        let entry = self.sessions.get(&asked.session_id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
+        let shared = entry.session.clone();
+        let mut session = shared.lock();
+        if session.epoch != asked.epoch {
+            return Err(ErrorCode::InvalidFetchSessionEpoch);
+        }
+        if session.by_id != asked.by_id {
+            return Err(ErrorCode::FetchSessionTopicIdError);
+        }
+        wanted().into_iter().for_each(|(key, wanted)| session.want(key, wanted));
+        forgotten.iter().for_each(|key| session.forget(key));
+        if session.order.is_empty() {
+            self.remove(asked.session_id);
+            return Ok(Plan::Sessionless);
+        }
+        self.touch(asked.session_id, session.order.len(), now_ms);
+        session.epoch = next_epoch(session.epoch);
+        let wanted =
+            session.order.values().map(|(key, cached)| (key.clone(), cached.wanted.clone())).collect();
+        let epoch = session.epoch;
+        drop(session);
+        Ok(Plan::Continue(Continued { session: shared, session_id: asked.session_id, epoch, wanted }))
+    }
+
+    /// Opens a session with what a request named and its answer told; 0 if there is no room. `random_id` gives
+    /// positive numbers.
+    pub(crate) fn open(
+        &mut self,
+        by_id: bool,
+        told: Vec<(PartitionKey, FetchPartition, Seen)>,
+        mut random_id: impl FnMut() -> i32,
+        now_ms: i64,
+    ) -> i32 {
+        let mut session = Session {
+            by_id,
+            epoch: next_epoch(INITIAL_EPOCH),
+            order: BTreeMap::new(),
+            places: HashMap::new(),
+            next_place: 0,
+        };
+        for (key, wanted, seen) in told {
+            session.forget(&key);
+            session
+                .put(key, Cached { wanted, high_watermark: seen.high_watermark, log_start: seen.log_start });
+        }
+        let partitions = session.order.len();
+        if self.sessions.len() >= self.slots && !self.evict(partitions, now_ms) {
+            return 0;
+        }
+        let mut id = random_id();
+        while id == 0 || self.sessions.contains_key(&id) {
+            id = random_id();
+        }
+        let session = Arc::new(Mutex::new(session));
+        self.sessions.insert(id, Entry { session, created_ms: now_ms, used_ms: now_ms, partitions });
+        self.touch(id, partitions, now_ms);
+        id
+    }
+
+    fn touch(&mut self, id: i32, partitions: usize, now_ms: i64) {
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        self.idle.remove(&(entry.used_ms, id));
+        self.evictable.remove(&(entry.partitions, id));
+        (entry.used_ms, entry.partitions) = (now_ms, partitions);
+        self.idle.insert((now_ms, id));
+        if now_ms - entry.created_ms > EVICTION_MS {
+            self.evictable.insert((partitions, id));
+        }
+    }
+
+    /// Makes room for a session of so many partitions: one that is idle for long goes, else the smallest of the
+    /// old ones if it is smaller.
+    fn evict(&mut self, partitions: usize, now_ms: i64) -> bool {
+        let Some((used_ms, idle)) = self.idle.first().copied() else { return false };
+        if now_ms - used_ms > EVICTION_MS {
+            self.remove(idle);
+            return true;
+        }
+        match self.evictable.first().copied() {
+            Some((smallest, id)) if partitions > smallest => {
+                self.remove(id);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn remove(&mut self, id: i32) {
+        if let Some(entry) = self.sessions.remove(&id) {
+            self.idle.remove(&(entry.used_ms, id));
+            self.evictable.remove(&(entry.partitions, id));
+        }
+    }
+}
+
+fn next_epoch(epoch: i32) -> i32 {
+    epoch.checked_add(1).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests;

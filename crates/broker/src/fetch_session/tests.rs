@@ -1,0 +1,147 @@
+//! The rules of KIP-227, case by case.
+
+use super::*;
+
+fn key(index: i32) -> PartitionKey {
+    (TopicKey::Name("t".into()), index)
+}
+
+fn wanted(index: i32, fetch_offset: i64) -> (PartitionKey, FetchPartition) {
+    let partition = FetchPartition {
+        index,
+        current_leader_epoch: -1,
+        fetch_offset,
+        last_fetched_epoch: -1,
+        log_start_offset: -1,
+        max_bytes: 1000,
+        replica_directory_id: Uuid::ZERO,
+        high_watermark: i64::MAX,
+    };
+    (key(index), partition)
+}
+
+const QUIET: Seen =
+    Seen { high_watermark: 10, log_start: 0, has_records: false, urgent: false, failed: false };
+
+/// Opens a session for partitions 0 up to `count`, as the first answer said nothing new.
+fn open(sessions: &mut Sessions, count: i32, now_ms: i64) -> i32 {
+    let told = (0..count).map(|index| {
+        let (key, wanted) = wanted(index, 10);
+        (key, wanted, QUIET)
+    });
+    let mut next = sessions.sessions.keys().max().copied().unwrap_or(0);
+    sessions.open(
+        false,
+        told.collect(),
+        || {
+            next += 1;
+            next
+        },
+        now_ms,
+    )
+}
+
+fn go_on(
+    sessions: &mut Sessions,
+    (session_id, epoch): (i32, i32),
+    changed: Vec<(PartitionKey, FetchPartition)>,
+    forgotten: &[PartitionKey],
+) -> Result<Plan, ErrorCode> {
+    sessions.begin(Asked { session_id, epoch, by_id: false }, || changed, forgotten, 0)
+}
+
+fn continued(plan: Result<Plan, ErrorCode>) -> Continued {
+    match plan {
+        Ok(Plan::Continue(continued)) => continued,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn indexes(continued: &Continued) -> Vec<i32> {
+    continued.wanted.iter().map(|((_, index), _)| *index).collect()
+}
+
+#[test]
+fn a_request_says_what_becomes_of_its_session() {
+    let mut sessions = Sessions::new(10);
+    assert!(matches!(go_on(&mut sessions, (0, 0), vec![], &[]), Ok(Plan::Open)));
+    assert!(matches!(go_on(&mut sessions, (0, -1), vec![], &[]), Ok(Plan::Sessionless)));
+    let unknown = go_on(&mut sessions, (5, 1), vec![], &[]).unwrap_err();
+    assert_eq!(unknown, ErrorCode::FetchSessionIdNotFound);
+
+    let id = open(&mut sessions, 2, 0);
+    let too_new = go_on(&mut sessions, (id, 2), vec![], &[]).unwrap_err();
+    assert_eq!(too_new, ErrorCode::InvalidFetchSessionEpoch);
+    let by_id = Asked { session_id: id, epoch: 1, by_id: true };
+    let mixed = sessions.begin(by_id, Vec::new, &[], 0).unwrap_err();
+    assert_eq!(mixed, ErrorCode::FetchSessionTopicIdError);
+    // Neither used the epoch up.
+    assert_eq!(indexes(&continued(go_on(&mut sessions, (id, 1), vec![], &[]))), [0, 1]);
+    assert_eq!(go_on(&mut sessions, (id, 1), vec![], &[]).unwrap_err(), ErrorCode::InvalidFetchSessionEpoch);
+
+    // A request that closes it, and one that takes everything out of it.
+    assert!(matches!(go_on(&mut sessions, (id, -1), vec![], &[]), Ok(Plan::Sessionless)));
+    assert_eq!(go_on(&mut sessions, (id, 2), vec![], &[]).unwrap_err(), ErrorCode::FetchSessionIdNotFound);
+    let id = open(&mut sessions, 1, 0);
+    assert!(matches!(go_on(&mut sessions, (id, 1), vec![], &[key(0)]), Ok(Plan::Sessionless)));
+    assert_eq!(go_on(&mut sessions, (id, 2), vec![], &[]).unwrap_err(), ErrorCode::FetchSessionIdNotFound);
+}
+
+#[test]
+fn only_what_changed_is_told_and_data_moves_to_the_end() {
+    let mut sessions = Sessions::new(10);
+    let id = open(&mut sessions, 3, 0);
+    let turn = continued(go_on(&mut sessions, (id, 1), vec![wanted(1, 11), wanted(9, 0)], &[key(2)]));
+    assert_eq!(indexes(&turn), [0, 1, 9]);
+    assert_eq!(turn.wanted[1].1.fetch_offset, 11);
+    let answer = |seen: [Seen; 3]| -> Vec<_> { [0, 1, 9].into_iter().map(key).zip(seen).collect() };
+    // Partition 9 is new to the session: the client does not know its end.
+    assert_eq!(turn.finish(&answer([QUIET, QUIET, QUIET])), Ok(vec![false, false, true]));
+
+    let with_data = Seen { has_records: true, ..QUIET };
+    let turn = continued(go_on(&mut sessions, (id, 2), vec![], &[]));
+    assert_eq!(turn.finish(&answer([with_data, QUIET, QUIET])), Ok(vec![true, false, false]));
+    let turn = continued(go_on(&mut sessions, (id, 3), vec![], &[]));
+    assert_eq!(indexes(&turn), [1, 9, 0]);
+
+    // Each of these is told; after an error the same answer as before is news.
+    for (news, again) in [
+        (Seen { high_watermark: 11, ..QUIET }, false),
+        (Seen { high_watermark: 11, log_start: 3, ..QUIET }, false),
+        (Seen { high_watermark: 11, log_start: 3, urgent: true, ..QUIET }, true),
+        (Seen { high_watermark: -1, log_start: -1, failed: true, ..QUIET }, true),
+    ] {
+        assert_eq!(turn.finish(&[(key(1), news)]), Ok(vec![true]), "{news:?}");
+        assert_eq!(turn.finish(&[(key(1), news)]), Ok(vec![again]), "{news:?} again");
+    }
+    assert_eq!(turn.finish(&[(key(1), QUIET)]), Ok(vec![true]));
+    // A request that came meanwhile has used the epoch.
+    continued(go_on(&mut sessions, (id, 4), vec![], &[]));
+    assert_eq!(turn.finish(&[(key(1), QUIET)]), Err(ErrorCode::InvalidFetchSessionEpoch));
+}
+
+#[test]
+fn a_full_cache_gives_the_idle_and_the_small_away() {
+    let mut sessions = Sessions::new(2);
+    let (small, large) = (open(&mut sessions, 1, 0), open(&mut sessions, 5, 0));
+    // Both are young: there is no room.
+    assert_eq!(open(&mut sessions, 9, EVICTION_MS), 0);
+    // Old, but in use: a larger one takes the place of the smallest.
+    let asked = |session_id| Asked { session_id, epoch: 1, by_id: false };
+    for id in [small, large] {
+        continued(sessions.begin(asked(id), Vec::new, &[], EVICTION_MS + 1));
+    }
+    assert_eq!(open(&mut sessions, 1, EVICTION_MS + 1), 0);
+    let third = open(&mut sessions, 2, EVICTION_MS + 1);
+    assert_ne!(third, 0);
+    assert!(!sessions.sessions.contains_key(&small));
+    // Idle for long: gone for anything new.
+    assert_ne!(open(&mut sessions, 1, 2 * EVICTION_MS + 2), 0);
+    assert_eq!(sessions.sessions.len(), 2);
+    assert_eq!(Sessions::new(0).open(false, Vec::new(), || 7, 0), 0);
+}
+
+#[test]
+fn epochs_begin_again_at_one() {
+    assert_eq!((next_epoch(0), next_epoch(7), next_epoch(i32::MAX)), (1, 8, 1));
+}
