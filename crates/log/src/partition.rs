@@ -180,10 +180,14 @@ impl Partition {
     /// An offset outside the log, a failing disk, or bytes that are no batch.
     pub fn read(&self, offset: i64, max_bytes: u32, upto: i64, min_one: bool) -> Result<Slice, ReadError> {
         let segments = self.segments.load();
-        let active_size = segments.last().map_or(0, |active| active.size());
+        let (active_size, active_end) =
+            segments.last().map_or((0, 0), |active| (active.size(), active.end()));
         let (log_start, log_end) = (self.log_start(), self.log_end());
         if offset < log_start || offset > log_end {
             return Err(ReadError::OutOfRange { offset, log_start, log_end });
+        }
+        if offset >= upto {
+            return Ok(Slice { extent: None, base_offset: offset, log_start, sealed: false });
         }
         let first = segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1);
         for (at, segment) in segments.iter().enumerate().skip(first) {
@@ -194,11 +198,9 @@ impl Partition {
                 Ok(found) => found,
             };
             let Some(head) = found else { continue };
-            let whole = match segments.get(at + 1) {
-                Some(next) => next.base() <= upto,
-                // The size was taken before the log's end: all of it lies below.
-                None => upto >= log_end,
-            };
+            // The segment's own end, taken after its size: that of the log may have been moved by a truncation since.
+            let whole_below = segments.get(at + 1).map_or(active_end, |next| next.base());
+            let whole = whole_below <= upto;
             let end = if whole { size } else { self.position_of(segment, upto, size)? };
             let end = self.limit(segment, &head, end, (max_bytes, min_one))?;
             let extent = match end.checked_sub(head.position) {

@@ -8,6 +8,8 @@ use crate::batch::{BatchView, EndMarker, Marker};
 use crate::index::Aborted;
 
 pub(crate) mod snapshot;
+#[cfg(test)]
+mod tests;
 
 /// Batches remembered per producer: what a client may have in flight.
 const WINDOW: usize = 5;

@@ -28,6 +28,7 @@ pub(crate) struct Segment {
     path: PathBuf,
     file: OnceLock<Arc<File>>,
     size: AtomicU64,
+    end: AtomicI64,
     max_timestamp: AtomicI64,
     pub(crate) offsets: OffsetIndex,
     pub(crate) times: TimeIndex,
@@ -48,7 +49,8 @@ impl Segment {
         let aborted = TxnIndex::none(dir.join(file_name(base, ".txnindex")));
         let file = OnceLock::from(Arc::new(disk.create(&path).at("create", &path)?));
         let (size, max_timestamp) = (AtomicU64::new(0), AtomicI64::new(NO_TIMESTAMP));
-        Ok(Segment { base, path, file, size, max_timestamp, offsets, times, aborted })
+        let end = AtomicI64::new(base);
+        Ok(Segment { base, path, file, size, end, max_timestamp, offsets, times, aborted })
     }
 
     /// A segment on disk of which `size` bytes are published. Opens nothing yet.
@@ -58,6 +60,7 @@ impl Segment {
             path: dir.join(file_name(base, ".log")),
             file: OnceLock::new(),
             size: AtomicU64::new(size),
+            end: AtomicI64::new(i64::MAX),
             max_timestamp: AtomicI64::new(if size == 0 { NO_TIMESTAMP } else { UNKNOWN }),
             offsets: OffsetIndex::on_disk(dir.join(file_name(base, ".index"))),
             times: TimeIndex::on_disk(dir.join(file_name(base, ".timeindex"))),
@@ -76,6 +79,7 @@ impl Segment {
             path: self.path.clone(),
             file: OnceLock::new(),
             size: AtomicU64::new(self.size()),
+            end: AtomicI64::new(i64::MAX),
             max_timestamp: AtomicI64::new(NO_TIMESTAMP),
             offsets: OffsetIndex::create(disk, self.offsets.entries().path().to_owned())?,
             times: TimeIndex::create(disk, self.times.entries().path().to_owned())?,
@@ -107,6 +111,16 @@ impl Segment {
     /// Publishes bytes that have been written.
     pub(crate) fn publish_size(&self, size: u64) {
         self.size.store(size, Ordering::Release);
+    }
+
+    /// The offset behind all batches that its size covers; `i64::MAX` while nobody has said so.
+    pub(crate) fn end(&self) -> i64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Before the size: whoever sees bytes finds an end that is not before theirs.
+    pub(crate) fn publish_end(&self, offset: i64) {
+        self.end.store(offset, Ordering::Release);
     }
 
     /// The open file; opens it the first time.

@@ -83,7 +83,9 @@ impl Writer {
     pub fn open(options: OpenOptions, now_ms: i64) -> Result<(Writer, OpenReport), LogError> {
         let opened = recover::open(&options, now_ms)?;
         let Opened { segments, mut epochs, producers, report, log_start, log_end, snapshot_at, .. } = opened;
-        let active = Active::resume(segments.last().expect("an opened log has a segment").clone(), now_ms);
+        let last = segments.last().expect("an opened log has a segment").clone();
+        last.publish_end(log_end);
+        let active = Active::resume(last, now_ms);
         let start = Start {
             log_start,
             log_end,

@@ -226,6 +226,7 @@ impl Writer {
         segment.publish_max_timestamp(self.active.progress.latest.timestamp);
         // Readers take the size before the log's end: in this order, no byte they see lies beyond it.
         self.partition.publish_log_end(pending.next_offset);
+        segment.publish_end(pending.next_offset);
         segment.publish_size(self.active.size);
         self.publish_marks();
         Ok(())

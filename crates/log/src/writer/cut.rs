@@ -178,6 +178,7 @@ impl Writer {
             segments[cut.at] = Arc::new(self.shorten(&segments[cut.at], cut)?);
         }
         let last = segments[cut.at].clone();
+        last.publish_end(cut.end);
         self.partition.segments.store(Arc::new(segments));
         if shortened || !gone.is_empty() {
             self.active = Active::resume(last, now_ms);
