@@ -369,6 +369,13 @@ impl From<GroupError> for ErrorCode {
             GroupError::InvalidProducerEpoch => Self::InvalidProducerEpoch,
             GroupError::InvalidTxnState => Self::InvalidTxnState,
             GroupError::TransactionCoordinatorFenced => Self::TransactionCoordinatorFenced,
+            GroupError::InvalidRequest(_) => Self::InvalidRequest,
+            GroupError::UnsupportedVersion => Self::UnsupportedVersion,
+            GroupError::FencedMemberEpoch => Self::FencedMemberEpoch,
+            GroupError::StaleMemberEpoch => Self::StaleMemberEpoch,
+            GroupError::UnreleasedInstanceId => Self::UnreleasedInstanceId,
+            GroupError::UnsupportedAssignor => Self::UnsupportedAssignor,
+            GroupError::InvalidRegularExpression => Self::InvalidRegularExpression,
             GroupError::UnknownServerError => Self::UnknownServerError,
         }
     }

@@ -12,21 +12,25 @@ use levada_log::batch::{self, BatchError, BatchView, Builder, EndMarker, Marker,
 use levada_log::{Append, AppendError, ReadError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
+use uuid::Uuid;
 
 use crate::broker::now_ms;
 use crate::group::coordinator::Replayed;
 use crate::group::request::EndTxnRequest;
 use crate::group::{
     Action, Coordinator, EncodedRecord, Event, GroupConfig, GroupError, Outcome, Payload, PersistFailure,
-    PersistId, Producer, Request, Ticket,
+    PersistId, Producer, Request, Ticket, Topics,
 };
 use crate::lane::{AppendResult, Submitted};
+use crate::metadata::image::{Image, Topic};
 use crate::partition::Partition;
 
 /// All coordinators of this broker.
 pub(crate) struct Groups {
     seats: Vec<Arc<Seat>>,
     alarm: Arc<Notify>,
+    /// The topics as the coordinators were last told.
+    topics: Mutex<Arc<Image>>,
 }
 
 /// One coordinator and those who wait for it.
@@ -50,7 +54,8 @@ impl Groups {
     pub(crate) fn new(config: &GroupConfig, partitions: usize) -> Self {
         let alarm = Arc::new(Notify::new());
         let seat = |_| Arc::new(Seat::new(Coordinator::new(config.clone()), alarm.clone()));
-        Self { seats: (0..partitions).map(seat).collect(), alarm }
+        let topics = Mutex::new(Arc::new(Image::empty()));
+        Self { seats: (0..partitions).map(seat).collect(), alarm, topics }
     }
 
     /// Asks the coordinator of the request's group and waits for its answer, however long it takes.
@@ -92,6 +97,16 @@ impl Groups {
         crate::group::partition_for(group_id, count)
     }
 
+    /// Tells every coordinator that topics have come, gone or grown. `latest` is asked when it is this
+    /// change's turn, so that no earlier image follows a later one.
+    pub(crate) fn topics_changed(&self, latest: impl FnOnce() -> Arc<Image>) {
+        let mut topics = self.topics.lock();
+        *topics = latest();
+        for seat in &self.seats {
+            seat.step(Event::Topics(topics.clone()));
+        }
+    }
+
     /// Tells every coordinator that partitions were deleted, and their offsets with them.
     pub(crate) fn partitions_deleted(&self, topics: &[(String, Vec<i32>)]) {
         for seat in &self.seats {
@@ -103,6 +118,7 @@ impl Groups {
     pub(crate) fn load(&self, partition: &Arc<Partition>) {
         let index = usize::try_from(partition.index()).expect("partition indexes are not negative");
         if let Some(seat) = self.seats.get(index) {
+            seat.step(Event::Topics(self.topics.lock().clone()));
             seat.load(partition);
         }
     }
@@ -247,6 +263,30 @@ fn batch(payload: &Payload, now_ms: i64) -> std::io::Result<Append> {
             Ok(Append { transaction_version, ..Append::coordinator(marker.build()?) })
         }
     }
+}
+
+impl Topics for Image {
+    fn by_name(&self, name: &str) -> Option<(Uuid, i32)> {
+        let topic = self.topic(name)?;
+        Some((Uuid::from_bytes(topic.id().to_bytes()), partition_count(topic)))
+    }
+
+    fn by_id(&self, id: Uuid) -> Option<(String, i32)> {
+        let topic = self.topic_by_id(levada_wire::Uuid::from_bytes(id.into_bytes()))?;
+        Some((topic.name().to_string(), partition_count(topic)))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.topics().iter().map(|topic| topic.name().to_string()).collect()
+    }
+
+    fn version(&self) -> i64 {
+        self.offset()
+    }
+}
+
+fn partition_count(topic: &Topic) -> i32 {
+    i32::try_from(topic.partition_count()).expect("partitions are numbered with 32 bits")
 }
 
 /// Why a coordinator could not be loaded.

@@ -97,6 +97,8 @@ serve! {
         DescribeProducers => k61_describe_producers,
         DescribeTransactions => k65_describe_transactions,
         ListTransactions => k66_list_transactions,
+        ConsumerGroupHeartbeat => k68_consumer_group_heartbeat,
+        ConsumerGroupDescribe => k69_consumer_group_describe,
         ListConfigResources => k74_list_config_resources,
         DescribeTopicPartitions => k75_describe_topic_partitions,
     }

@@ -18,7 +18,7 @@ use crate::broker::producer_ids::ProducerIds;
 use crate::broker::{Broker, now_ms};
 use crate::config::{BrokerConfig, TimestampType, TopicConfig};
 use crate::fetch_session::Sessions;
-use crate::group::GroupConfig;
+use crate::group::{ConsumerConfig, GroupConfig};
 use crate::groups::Groups;
 use crate::metadata::controller::Node;
 use crate::metadata::image::{ConfigResource, Image};
@@ -117,6 +117,7 @@ impl Broker {
 
     fn open_all(&self, left: &LeftBehind) -> Result<(), OpenError> {
         let image = self.metadata.image();
+        self.groups.topics_changed(|| image.clone());
         let missing = self.missing_partitions(&image, image.topics().iter().map(|topic| topic.id()));
         let known =
             |topic: &str, index| image.topic(topic).is_some_and(|topic| topic.partition(index).is_some());
@@ -289,6 +290,11 @@ fn group_config(config: &BrokerConfig) -> GroupConfig {
         min_session_timeout_ms: config.groups.min_session_timeout_ms,
         max_session_timeout_ms: config.groups.max_session_timeout_ms,
         max_size: config.groups.max_size as usize,
+        consumer: ConsumerConfig {
+            session_timeout_ms: config.groups.consumer_session_timeout_ms,
+            heartbeat_interval_ms: config.groups.consumer_heartbeat_interval_ms,
+            max_size: config.groups.consumer_max_size as usize,
+        },
         offset_metadata_max_bytes: config.offsets.metadata_max_bytes as usize,
         offsets_retention_ms: config.offsets.retention_ms,
         offsets_retention_check_interval_ms: config.offsets.retention_check_interval_ms,

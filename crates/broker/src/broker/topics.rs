@@ -56,13 +56,15 @@ impl Broker {
             let image = self.metadata.image();
             return Ok(create_topics(&image, topics, rules, uuid::random).outcome);
         }
-        self.metadata.change(
+        let created = self.metadata.change(
             |image| create_topics(image, topics, rules, uuid::random),
             |next, created| {
                 let ids = created.iter().flatten().map(|topic| topic.topic_id);
                 self.serve_missing(next, ids)
             },
-        )
+        );
+        self.groups.topics_changed(|| self.metadata.image());
+        created
     }
 
     /// Creates the topics that clients asked for without creating them. Failures show in the answer
@@ -130,14 +132,16 @@ impl Broker {
             if validate_only {
                 return Ok(create_partitions(&broker.metadata.image(), &topics).outcome);
             }
-            broker.metadata.change(
+            let created = broker.metadata.change(
                 |image| create_partitions(image, &topics),
                 |next, _| {
                     let ids =
                         topics.iter().filter_map(|topic| next.topic(&topic.topic)).map(|topic| topic.id());
                     broker.serve_missing(next, ids)
                 },
-            )
+            );
+            broker.groups.topics_changed(|| broker.metadata.image());
+            created
         });
         flatten_keyed(created.await, names)
     }
@@ -154,6 +158,7 @@ impl Broker {
         let asked = keys.clone();
         let deleted = self.off_shard(move |broker| {
             let deleted = broker.metadata.change(|image| delete_topics(image, &keys), |_, _| Ok(()))?;
+            broker.groups.topics_changed(|| broker.metadata.image());
             for topic in deleted.iter().flat_map(|(_, deleted)| deleted) {
                 broker.drop_topic(topic);
             }

@@ -70,6 +70,12 @@ pub struct GroupConfig {
     pub max_session_timeout_ms: i32,
     /// `group.max.size`.
     pub max_size: u32,
+    /// `group.consumer.session.timeout.ms`.
+    pub consumer_session_timeout_ms: i32,
+    /// `group.consumer.heartbeat.interval.ms`.
+    pub consumer_heartbeat_interval_ms: i32,
+    /// `group.consumer.max.size`.
+    pub consumer_max_size: u32,
 }
 
 /// Limits and times of committed offsets.
@@ -203,6 +209,9 @@ impl Reader<'_> {
             min_session_timeout_ms: self.int("group.min.session.timeout.ms"),
             max_session_timeout_ms: self.int("group.max.session.timeout.ms"),
             max_size: self.size("group.max.size"),
+            consumer_session_timeout_ms: self.int("group.consumer.session.timeout.ms"),
+            consumer_heartbeat_interval_ms: self.int("group.consumer.heartbeat.interval.ms"),
+            consumer_max_size: self.size("group.consumer.max.size"),
         }
     }
 

@@ -267,20 +267,17 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "the consumer group protocol is not served yet",
+        "consumer groups have the settings of the broker and are assigned at once",
         &[
             "group.consumer.assignment.interval.ms",
             "group.consumer.assignors",
-            "group.consumer.heartbeat.interval.ms",
             "group.consumer.max.assignment.interval.ms",
             "group.consumer.max.heartbeat.interval.ms",
             "group.consumer.max.session.timeout.ms",
-            "group.consumer.max.size",
             "group.consumer.migration.policy",
             "group.consumer.min.assignment.interval.ms",
             "group.consumer.min.heartbeat.interval.ms",
             "group.consumer.min.session.timeout.ms",
-            "group.consumer.session.timeout.ms",
         ],
     ),
     (

@@ -63,6 +63,9 @@ pub const BROKER_KEYS: &[Key] = &[
     int("group.min.session.timeout.ms", "Shortest session timeout a member may ask for.").default("6000").at_least(0),
     int("group.max.session.timeout.ms", "Longest session timeout a member may ask for.").default("1800000").at_least(0),
     int("group.max.size", "Most members of one group.").default("2147483647").at_least(1),
+    int("group.consumer.session.timeout.ms", "A member of a consumer group (KIP-848) silent for so long is put out.").default("45000").at_least(1),
+    int("group.consumer.heartbeat.interval.ms", "How often members of consumer groups are told to send heartbeats.").default("5000").at_least(1),
+    int("group.consumer.max.size", "Most members of one consumer group.").default("2147483647").at_least(1),
     // Committed offsets.
     int("offset.metadata.max.bytes", "Longest metadata text of a committed offset.").default("4096").at_least(0),
     int("offsets.retention.minutes", "How long offsets are kept after their group has become empty.").default("10080").at_least(1),

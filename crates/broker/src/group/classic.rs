@@ -186,6 +186,15 @@ impl ClassicGroup {
         self.awaiting_join = 0;
     }
 
+    /// The group is another one from now on: none of its alarms concerns anybody.
+    pub(super) fn forget_alarms(&self, turn: &mut Turn<'_>) {
+        turn.timers.cancel(&TimerKey::Join(self.id.clone()));
+        turn.timers.cancel(&TimerKey::Sync(self.id.clone()));
+        for member_id in self.members.keys().chain(&self.pending) {
+            turn.timers.cancel(&self.session_key(member_id));
+        }
+    }
+
     /// Whether the member exists and is not fenced by a successor.
     fn validate(&self, member_id: &str, group_instance_id: Option<&str>) -> Result<(), GroupError> {
         if let Some(instance) = group_instance_id {

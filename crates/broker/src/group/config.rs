@@ -14,12 +14,31 @@ pub struct GroupConfig {
     pub max_size: usize,
     /// How long a member that has never been told its id may wait in a join.
     pub new_member_join_timeout_ms: i64,
+    /// What holds for consumer groups (KIP-848) alone.
+    pub consumer: ConsumerConfig,
     /// Longest metadata of a commit, in UTF-16 units as Kafka counts (`offset.metadata.max.bytes`).
     pub offset_metadata_max_bytes: usize,
     /// How long offsets outlive the last member (`offsets.retention.minutes`).
     pub offsets_retention_ms: i64,
     /// How often expired offsets are looked for (`offsets.retention.check.interval.ms`).
     pub offsets_retention_check_interval_ms: i64,
+}
+
+/// Settings of consumer groups; the defaults are Kafka's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerConfig {
+    /// A member silent for so long is put out (`group.consumer.session.timeout.ms`).
+    pub session_timeout_ms: i32,
+    /// How often members are to send heartbeats (`group.consumer.heartbeat.interval.ms`).
+    pub heartbeat_interval_ms: i32,
+    /// Most members a group may have (`group.consumer.max.size`).
+    pub max_size: usize,
+}
+
+impl Default for ConsumerConfig {
+    fn default() -> Self {
+        Self { session_timeout_ms: 45_000, heartbeat_interval_ms: 5_000, max_size: i32::MAX as usize }
+    }
 }
 
 impl Default for GroupConfig {
@@ -30,6 +49,7 @@ impl Default for GroupConfig {
             max_session_timeout_ms: 1_800_000,
             max_size: i32::MAX as usize,
             new_member_join_timeout_ms: 300_000,
+            consumer: ConsumerConfig::default(),
             offset_metadata_max_bytes: 4_096,
             offsets_retention_ms: 7 * 24 * 60 * 60 * 1_000,
             offsets_retention_check_interval_ms: 600_000,

@@ -7,24 +7,33 @@
 
 mod appends;
 mod commits;
+mod consumers;
 mod membership;
 mod view;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub(in crate::group) use self::consumers::Adoption;
+
 use self::appends::{Appends, Parked};
+use self::consumers::Waiting;
 use super::classic::ClassicGroup;
 use super::config::GroupConfig;
+use super::consumer::ConsumerGroup;
 use super::error::GroupError;
 use super::event::{Action, Event};
 use super::offsets::OffsetStore;
 use super::records::{Record, RecordError};
 use super::timers::{Alarm, TimerKey, Timers};
-use super::turn::{Turn, Write};
+use super::topics::{NoTopics, Topics};
+use super::turn::{AnyGroup, Turn, Write};
 
-pub use self::view::{DescribedGroup, DescribedMember, ListFilter, ListedGroup};
+pub use self::view::{
+    DescribedConsumer, DescribedConsumerGroup, DescribedGroup, DescribedMember, ListFilter, ListedGroup,
+};
 
 /// The groups of one partition of `__consumer_offsets`.
 #[derive(Debug)]
@@ -32,6 +41,11 @@ pub struct Coordinator {
     config: GroupConfig,
     phase: Phase,
     groups: BTreeMap<String, ClassicGroup>,
+    /// No group is both here and in `groups`.
+    consumers: BTreeMap<String, ConsumerGroup>,
+    /// Consumer groups that are being written, and what waits for that.
+    writing: BTreeMap<String, Waiting>,
+    topics: Arc<dyn Topics>,
     offsets: OffsetStore,
     timers: Timers,
     appends: Appends,
@@ -66,6 +80,9 @@ impl Coordinator {
             config,
             phase: Phase::Loading,
             groups: BTreeMap::new(),
+            consumers: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            topics: Arc::new(NoTopics),
             offsets: OffsetStore::default(),
             timers: Timers::default(),
             appends: Appends::default(),
@@ -89,6 +106,7 @@ impl Coordinator {
             Record::Group(group_id, None) => {
                 self.groups.remove(&group_id);
             }
+            Record::Consumer(group_id, record) => self.apply_consumer(group_id, record),
             Record::Other(_) => {}
         }
         Ok(())
@@ -108,6 +126,7 @@ impl Coordinator {
             Phase::Loading => match event {
                 Event::Loaded => self.loaded(now_ms),
                 Event::Unload => self.unload(now_ms),
+                Event::Topics(topics) => self.topics_changed(topics),
                 event => self.refuse(&event, GroupError::CoordinatorLoadInProgress),
             },
             Phase::Unloaded => self.refuse(&event, GroupError::NotCoordinator),
@@ -125,11 +144,13 @@ impl Coordinator {
         if let Some(error) = membership::invalid(&event, &self.config) {
             return self.refuse(&event, error);
         }
+        let Some(event) = self.hold(event) else { return };
         match event {
             Event::Join(ticket, request) => self.join(ticket, request, now_ms),
             Event::Sync(ticket, request) => self.sync(ticket, request, now_ms),
             Event::Heartbeat(ticket, request) => self.heartbeat(ticket, &request, now_ms),
             Event::Leave(ticket, request) => self.leave(ticket, request, now_ms),
+            Event::ConsumerHeartbeat(ticket, request) => self.consumer_heartbeat(ticket, request, now_ms),
             Event::Commit(ticket, request) => self.commit(ticket, request, now_ms),
             Event::TxnCommit(ticket, request) => self.commit_in_transaction(ticket, request, now_ms),
             Event::EndTxn(ticket, request) => self.end_transaction(ticket, request),
@@ -137,6 +158,7 @@ impl Coordinator {
             Event::OffsetDelete(ticket, request) => self.delete_offsets(ticket, request, now_ms),
             Event::Delete(ticket, request) => self.delete(ticket, request, now_ms),
             Event::Persisted(id, result) => self.persisted(id, result, now_ms),
+            Event::Topics(topics) => self.topics_changed(topics),
             Event::PartitionsDeleted(partitions) => self.forget_partitions(&partitions, now_ms),
             Event::Unload => self.unload(now_ms),
             Event::Loaded | Event::Tick => {}
@@ -152,15 +174,18 @@ impl Coordinator {
         for write in writes {
             self.append(write, now_ms);
         }
+        self.consumers_loaded(now_ms);
     }
 
     /// Everybody who waits is sent to the next coordinator; what is being written is somebody else's now.
     fn unload(&mut self, now_ms: i64) {
         self.phase = Phase::Unloaded;
         self.abandon_appends();
+        self.abandon_waiting(GroupError::NotCoordinator);
         let (groups, mut turn) = self.turn(now_ms);
         groups.values_mut().for_each(|group| group.dissolve(&mut turn, GroupError::NotCoordinator));
         self.groups.clear();
+        self.consumers.clear();
         self.timers.clear();
         self.offsets = OffsetStore::default();
     }
@@ -173,27 +198,46 @@ impl Coordinator {
 
     fn alarms(&mut self, now_ms: i64) {
         while let Some((key, alarm)) = self.timers.due(now_ms) {
-            let (group_id, member_id) = match key {
-                TimerKey::Expiry => {
-                    self.expire_offsets(now_ms);
-                    continue;
-                }
-                TimerKey::Join(group_id) | TimerKey::Sync(group_id) => (group_id, String::new()),
-                TimerKey::Session(group_id, member_id) => (group_id, member_id),
-            };
-            let (groups, mut turn) = self.turn(now_ms);
-            let Some(group) = groups.get_mut(&group_id) else { continue };
-            let write = match alarm {
-                Alarm::JoinOver => group.join_over(&mut turn),
-                Alarm::InitialDelayOver { delay_ms, remaining_ms } => {
-                    group.initial_delay_over(&mut turn, delay_ms, remaining_ms)
-                }
-                Alarm::SyncOver { generation } => group.sync_over(&mut turn, generation),
-                Alarm::SessionOver => group.session_over(&mut turn, &member_id),
-                Alarm::ExpiryDue => None,
-            };
-            self.append_some(write, now_ms);
+            self.alarm(key, alarm, now_ms);
         }
+    }
+
+    fn alarm(&mut self, key: TimerKey, alarm: Alarm, now_ms: i64) {
+        let (group_id, member_id) = match &key {
+            TimerKey::Expiry => return self.expire_offsets(now_ms),
+            TimerKey::Join(group_id) | TimerKey::Sync(group_id) => (group_id.clone(), String::new()),
+            TimerKey::Session(group_id, member_id) | TimerKey::Revocation(group_id, member_id) => {
+                (group_id.clone(), member_id.clone())
+            }
+        };
+        if self.holds_alarm(&group_id, &key, alarm) {
+            return;
+        }
+        if self.consumers.contains_key(&group_id) {
+            return match alarm {
+                Alarm::SessionOver => self.put_out(&group_id, &member_id, now_ms),
+                Alarm::RevocationOver => self.revocation_over(&group_id, &member_id, now_ms),
+                _ => {}
+            };
+        }
+        let (groups, mut turn) = self.turn(now_ms);
+        let Some(group) = groups.get_mut(&group_id) else { return };
+        let write = match alarm {
+            Alarm::JoinOver => group.join_over(&mut turn),
+            Alarm::InitialDelayOver { delay_ms, remaining_ms } => {
+                group.initial_delay_over(&mut turn, delay_ms, remaining_ms)
+            }
+            Alarm::SyncOver { generation } => group.sync_over(&mut turn, generation),
+            Alarm::SessionOver => group.session_over(&mut turn, &member_id),
+            Alarm::RevocationOver | Alarm::ExpiryDue => None,
+        };
+        self.append_some(write, now_ms);
+    }
+
+    /// Takes a group of either kind out.
+    fn remove_group(&mut self, group_id: &str) -> Option<AnyGroup> {
+        let classic = self.groups.remove(group_id).map(|group| AnyGroup::Classic(Box::new(group)));
+        classic.or_else(|| Some(AnyGroup::Consumer(Box::new(self.consumers.remove(group_id)?))))
     }
 
     /// The groups, and everything they may use meanwhile.

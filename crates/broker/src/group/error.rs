@@ -63,6 +63,27 @@ pub enum GroupError {
     /// `TRANSACTION_COORDINATOR_FENCED`
     #[error("the transaction coordinator has been replaced")]
     TransactionCoordinatorFenced,
+    /// `INVALID_REQUEST`
+    #[error("{0}")]
+    InvalidRequest(&'static str),
+    /// `UNSUPPORTED_VERSION`: members of consumer groups must commit with a version that has their epoch.
+    #[error("OffsetCommit version 9 or above must be used by members using the modern group protocol")]
+    UnsupportedVersion,
+    /// `FENCED_MEMBER_EPOCH`: the member must give up everything and join again.
+    #[error("the member is not in the epoch it says; it must abandon all its partitions and rejoin")]
+    FencedMemberEpoch,
+    /// `STALE_MEMBER_EPOCH`: the member must learn its epoch and try again.
+    #[error("the member's epoch has changed")]
+    StaleMemberEpoch,
+    /// `UNRELEASED_INSTANCE_ID`: another member has this group instance id and has not left.
+    #[error("the instance id is owned by another member")]
+    UnreleasedInstanceId,
+    /// `UNSUPPORTED_ASSIGNOR`
+    #[error("the server assignor is not supported; supported are uniform and range")]
+    UnsupportedAssignor,
+    /// `INVALID_REGULAR_EXPRESSION`
+    #[error("the SubscribedTopicRegex is not a valid regular expression")]
+    InvalidRegularExpression,
     /// `UNKNOWN_SERVER_ERROR`
     #[error("the group coordinator could not carry out the request")]
     UnknownServerError,

@@ -1,13 +1,17 @@
 //! What goes into a coordinator and what comes out of it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::error::{GroupError, PersistFailure};
 use super::request::{
-    CommitOutcome, CommitRequest, DeleteOutcome, DeleteRequest, EndTxnOutcome, EndTxnRequest, FetchOutcome,
-    FetchRequest, HeartbeatOutcome, HeartbeatRequest, JoinOutcome, JoinRequest, LeaveOutcome, LeaveRequest,
-    OffsetDeleteOutcome, OffsetDeleteRequest, SyncOutcome, SyncRequest, TxnCommitRequest,
+    CommitOutcome, CommitRequest, ConsumerHeartbeatOutcome, ConsumerHeartbeatRequest, DeleteOutcome,
+    DeleteRequest, EndTxnOutcome, EndTxnRequest, FetchOutcome, FetchRequest, HeartbeatOutcome,
+    HeartbeatRequest, JoinOutcome, JoinRequest, LeaveOutcome, LeaveRequest, OffsetDeleteOutcome,
+    OffsetDeleteRequest, SyncOutcome, SyncRequest, TxnCommitRequest,
 };
+use super::topics::Topics;
 
 /// Something that happened, for [`Coordinator::step`](super::Coordinator::step).
 #[derive(Clone, Debug)]
@@ -20,6 +24,8 @@ pub enum Event {
     Heartbeat(Ticket, HeartbeatRequest),
     /// Members leave, or are removed by an administrator.
     Leave(Ticket, LeaveRequest),
+    /// A member of a consumer group joins, says that it is alive, or leaves.
+    ConsumerHeartbeat(Ticket, ConsumerHeartbeatRequest),
     /// Offsets are to be stored.
     Commit(Ticket, CommitRequest),
     /// Offsets are to be stored if a transaction commits.
@@ -35,6 +41,8 @@ pub enum Event {
     /// What an [`Action::Persist`] asked for is in the log from this offset on, or is not there at all.
     /// One such event must follow each action, in any order; they take effect in the order of the actions.
     Persisted(PersistId, Result<i64, PersistFailure>),
+    /// Topics have come, gone or grown. To be told before [`Event::Loaded`], and whenever it happens.
+    Topics(Arc<dyn Topics>),
     /// Topic partitions are gone; so are the offsets committed for them.
     PartitionsDeleted(Vec<(String, Vec<i32>)>),
     /// Every record of the partition has been replayed: serve.
@@ -103,6 +111,8 @@ pub enum Outcome {
     Heartbeat(HeartbeatOutcome),
     /// To [`Event::Leave`].
     Leave(LeaveOutcome),
+    /// To [`Event::ConsumerHeartbeat`].
+    ConsumerHeartbeat(ConsumerHeartbeatOutcome),
     /// To [`Event::Commit`].
     Commit(CommitOutcome),
     /// To [`Event::TxnCommit`].
@@ -125,6 +135,7 @@ impl Outcome {
             Self::Sync(_) => Self::Sync(SyncOutcome::error(error)),
             Self::Heartbeat(_) => Self::Heartbeat(Err(error)),
             Self::Leave(_) => Self::Leave(Err(error)),
+            Self::ConsumerHeartbeat(_) => Self::ConsumerHeartbeat(Err(error)),
             Self::Commit(_) => Self::Commit(Err(error)),
             Self::TxnCommit(_) => Self::TxnCommit(Err(error)),
             Self::EndTxn(_) => Self::EndTxn(Err(error)),
@@ -146,15 +157,43 @@ impl Event {
             Self::Sync(ticket, request) => (*ticket, Outcome::Sync(request.refused(error))),
             Self::Heartbeat(ticket, request) => (*ticket, Outcome::Heartbeat(request.refused(error))),
             Self::Leave(ticket, request) => (*ticket, Outcome::Leave(request.refused(error))),
+            Self::ConsumerHeartbeat(ticket, _) => (*ticket, Outcome::ConsumerHeartbeat(Err(error))),
             Self::Commit(ticket, request) => (*ticket, Outcome::Commit(request.refused(error))),
             Self::TxnCommit(ticket, _) => (*ticket, Outcome::TxnCommit(Err(error))),
             Self::EndTxn(ticket, _) => (*ticket, Outcome::EndTxn(Err(error))),
             Self::Fetch(ticket, request) => (*ticket, Outcome::Fetch(request.refused(error))),
             Self::OffsetDelete(ticket, _) => (*ticket, Outcome::OffsetDelete(Err(error))),
             Self::Delete(ticket, request) => (*ticket, Outcome::Delete(request.refused(error))),
-            Self::Persisted(..) | Self::PartitionsDeleted(_) | Self::Loaded | Self::Unload | Self::Tick => {
-                return None;
-            }
+            Self::Persisted(..)
+            | Self::Topics(_)
+            | Self::PartitionsDeleted(_)
+            | Self::Loaded
+            | Self::Unload
+            | Self::Tick => return None,
+        })
+    }
+
+    /// The group this event is about, if it is about one and must not overtake others about it.
+    pub(super) fn group_id(&self) -> Option<&str> {
+        use super::request::Request;
+        Some(match self {
+            Self::Join(_, request) => request.group_id(),
+            Self::Sync(_, request) => request.group_id(),
+            Self::Heartbeat(_, request) => request.group_id(),
+            Self::Leave(_, request) => request.group_id(),
+            Self::ConsumerHeartbeat(_, request) => request.group_id(),
+            Self::Commit(_, request) => request.group_id(),
+            Self::TxnCommit(_, request) => request.group_id(),
+            Self::OffsetDelete(_, request) => request.group_id(),
+            Self::Delete(_, request) => request.group_id(),
+            Self::EndTxn(..)
+            | Self::Fetch(..)
+            | Self::Persisted(..)
+            | Self::Topics(_)
+            | Self::PartitionsDeleted(_)
+            | Self::Loaded
+            | Self::Unload
+            | Self::Tick => return None,
         })
     }
 }

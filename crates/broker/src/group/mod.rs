@@ -10,6 +10,7 @@
 
 mod classic;
 pub mod config;
+mod consumer;
 pub mod coordinator;
 pub mod error;
 pub mod event;
@@ -17,13 +18,15 @@ mod offsets;
 pub mod records;
 pub mod request;
 mod timers;
+pub mod topics;
 mod turn;
 
-pub use config::GroupConfig;
+pub use config::{ConsumerConfig, GroupConfig};
 pub use coordinator::{Coordinator, partition_for};
 pub use error::{GroupError, PersistFailure};
 pub use event::{Action, EncodedRecord, Event, Outcome, Payload, PersistId, Producer, Ticket};
 pub use request::Request;
+pub use topics::Topics;
 
 #[cfg(test)]
 mod tests;

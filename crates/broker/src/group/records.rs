@@ -9,6 +9,13 @@ use uuid::Uuid;
 
 use super::event::EncodedRecord;
 
+mod consumer;
+
+pub use self::consumer::{
+    ClassicMember, ConsumerRecord, CurrentValue, EpochPartitions, EpochValue, MemberMetadata, Partitions,
+    RegexValue, TargetEpoch,
+};
+
 /// A record of `__consumer_offsets`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
@@ -16,6 +23,8 @@ pub enum Record {
     Offset(OffsetKey, Option<OffsetValue>),
     /// A generation of a classic group; no value removes the group.
     Group(String, Option<GroupValue>),
+    /// Something about a consumer group.
+    Consumer(String, ConsumerRecord),
     /// A kind of record that this broker has no use for, with the version its key begins with.
     Other(i16),
 }
@@ -137,7 +146,10 @@ impl Record {
                 let group_id = string(key.read_string()).map_err(malformed)?;
                 Ok(Self::Group(group_id, value.map(GroupValue::decode).transpose()?))
             }
-            version => Ok(Self::Other(version)),
+            version => match consumer::decode(version, &mut key, value)? {
+                Some((group_id, record)) => Ok(Self::Consumer(group_id, record)),
+                None => Ok(Self::Other(version)),
+            },
         }
     }
 
@@ -147,9 +159,9 @@ impl Record {
     /// If a field is too long.
     pub fn encode(&self) -> Result<EncodedRecord, TooLong> {
         let (mut key, mut value) = (BytesMut::new(), BytesMut::new());
-        let mut out = Encoder::new(&mut key);
         let present = match self {
             Self::Offset(offset_key, offset) => {
+                let mut out = Encoder::new(&mut key);
                 out.write_i16(OFFSET_KEY)?;
                 out.write_string(&text(&offset_key.group_id))?;
                 out.write_string(&text(&offset_key.topic))?;
@@ -157,12 +169,14 @@ impl Record {
                 offset.as_ref().map(|offset| offset.encode(&mut value)).transpose()?
             }
             Self::Group(group_id, group) => {
+                let mut out = Encoder::new(&mut key);
                 out.write_i16(GROUP_KEY)?;
                 out.write_string(&text(group_id))?;
                 group.as_ref().map(|group| group.encode(&mut value)).transpose()?
             }
+            Self::Consumer(group_id, record) => record.encode(group_id, &mut key, &mut value)?.then_some(()),
             Self::Other(version) => {
-                out.write_i16(*version)?;
+                Encoder::new(&mut key).write_i16(*version)?;
                 None
             }
         };

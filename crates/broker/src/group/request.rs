@@ -27,8 +27,10 @@ macro_rules! request {
     };
 }
 
+mod consumer;
 mod offsets;
 
+pub use self::consumer::{ConsumerBeat, ConsumerHeartbeatOutcome, ConsumerHeartbeatRequest};
 pub use self::offsets::{
     EndTxnOutcome, EndTxnRequest, OffsetDeleteOutcome, OffsetDeleteRequest, TxnCommitRequest,
 };

@@ -19,6 +19,8 @@ pub(super) enum TimerKey {
     Sync(String),
     /// The group waits for a sign of life from this member.
     Session(String, String),
+    /// The group waits for this member to give partitions up.
+    Revocation(String, String),
     /// Expired offsets are looked for.
     Expiry,
 }
@@ -42,6 +44,8 @@ pub(super) enum Alarm {
     },
     /// The member is removed.
     SessionOver,
+    /// The member is put out if it still has what it must give up.
+    RevocationOver,
     /// Expired offsets are removed.
     ExpiryDue,
 }

@@ -6,6 +6,8 @@ use bytes::Bytes;
 
 use super::classic::ClassicGroup;
 use super::config::GroupConfig;
+use super::consumer::ConsumerGroup;
+use super::coordinator::Adoption;
 use super::event::{Action, Outcome, Ticket};
 use super::records::Record;
 use super::request::Protocol;
@@ -52,15 +54,36 @@ pub(super) enum Then {
     /// The outcome is sent; if the append failed, a refusal of the same kind.
     Reply(Ticket, Outcome),
     /// As [`Then::Reply`]; if the append failed, the groups come back.
-    Deleted(Ticket, Outcome, Vec<ClassicGroup>),
+    Deleted(Ticket, Outcome, Vec<AnyGroup>),
     /// If the append failed, groups that nobody uses come back.
-    Expired(Vec<ClassicGroup>),
+    Expired(Vec<AnyGroup>),
     /// If the append failed, the group was never made.
     NewGroup(String),
     /// The generation gets its assignment.
     Assign(Assignment),
     /// The static member gets its answer; if the append failed, its predecessor comes back.
     Returned(Box<Returned>),
+    /// The consumer group is as written; if the append failed, as it was before.
+    Adopt(Box<Adoption>),
+}
+
+/// A group of either kind.
+#[derive(Debug)]
+pub(super) enum AnyGroup {
+    /// A classic group.
+    Classic(Box<ClassicGroup>),
+    /// A consumer group.
+    Consumer(Box<ConsumerGroup>),
+}
+
+impl AnyGroup {
+    /// The group's id.
+    pub(super) fn id(&self) -> &str {
+        match self {
+            Self::Classic(group) => group.id(),
+            Self::Consumer(group) => group.id(),
+        }
+    }
 }
 
 /// What a leader has assigned.

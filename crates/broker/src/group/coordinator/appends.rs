@@ -8,7 +8,7 @@ use crate::group::error::{GroupError, PersistFailure};
 use crate::group::event::{Action, EncodedRecord, Outcome, Payload, PersistId, Producer, Ticket};
 use crate::group::records::Record;
 use crate::group::request::{EndTxnRequest, FetchRequest};
-use crate::group::turn::{Then, Write};
+use crate::group::turn::{AnyGroup, Then, Write};
 
 /// Appends the driver has been asked for and has not reported yet.
 #[derive(Debug, Default)]
@@ -122,6 +122,11 @@ impl Coordinator {
                 Then::Reply(ticket, outcome) | Then::Deleted(ticket, outcome, _) => {
                     self.reply(ticket, outcome.failed(error));
                 }
+                Then::Adopt(adoption) => {
+                    if let Some((ticket, outcome)) = adoption.into_answer() {
+                        self.reply(ticket, outcome.failed(error));
+                    }
+                }
                 // Members that wait are answered by their groups.
                 Then::Nothing
                 | Then::Expired(_)
@@ -158,7 +163,7 @@ impl Coordinator {
                     self.apply_offset(base_offset + index, transaction, key, value);
                 }
                 (Record::Offset(key, _), Err(_)) => self.drop_unused(&key.group_id),
-                (Record::Group(..) | Record::Other(_), _) => {}
+                (Record::Group(..) | Record::Consumer(..) | Record::Other(_), _) => {}
             }
         }
         let next = self.follow(write.then, error, now_ms);
@@ -178,6 +183,7 @@ impl Coordinator {
                 self.restore(deleted, error);
             }
             Then::Expired(expired) => self.restore(expired, error),
+            Then::Adopt(adoption) => self.adopted(*adoption, error, now_ms),
             Then::NewGroup(group_id) => self.unmake(&group_id, error, now_ms),
             Then::Assign(assignment) => {
                 let (groups, mut turn) = self.turn(now_ms);
@@ -193,9 +199,19 @@ impl Coordinator {
     }
 
     /// Groups whose end could not be written are still there, unless others have taken their names.
-    fn restore(&mut self, groups: Vec<ClassicGroup>, error: Option<GroupError>) {
+    fn restore(&mut self, groups: Vec<AnyGroup>, error: Option<GroupError>) {
         for group in groups.into_iter().filter(|_| error.is_some()) {
-            self.groups.entry(group.id().to_owned()).or_insert(group);
+            if self.groups.contains_key(group.id()) || self.consumers.contains_key(group.id()) {
+                continue;
+            }
+            match group {
+                AnyGroup::Classic(group) => {
+                    self.groups.insert(group.id().to_owned(), *group);
+                }
+                AnyGroup::Consumer(group) => {
+                    self.consumers.insert(group.id().to_owned(), *group);
+                }
+            }
         }
     }
 

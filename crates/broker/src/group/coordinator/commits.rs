@@ -6,13 +6,14 @@ use crate::group::classic::ClassicGroup;
 use crate::group::config::GroupConfig;
 use crate::group::error::GroupError;
 use crate::group::event::{Outcome, Ticket};
-use crate::group::records::{OffsetKey, OffsetValue, Record};
+use crate::group::offsets::expiry::{Age, Retention};
+use crate::group::records::{ConsumerRecord, OffsetKey, OffsetValue, Record};
 use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, CommittedTopic, EndTxnRequest, FetchRequest,
     OffsetDeleteRequest, TxnCommitRequest,
 };
 use crate::group::timers::{Alarm, TimerKey};
-use crate::group::turn::{Then, Write};
+use crate::group::turn::{AnyGroup, Then, Write};
 
 /// From this version on a commit into a group that does not exist says so.
 const KNOWS_GROUP_ID_NOT_FOUND: i16 = 9;
@@ -36,6 +37,10 @@ impl Coordinator {
     }
 
     fn admit_commit(&mut self, request: &CommitRequest, now_ms: i64) -> Result<(), GroupError> {
+        if let Some(group) = self.consumers.get(&request.group_id) {
+            let (epoch, version) = (request.generation, Some(request.api_version));
+            return group.commit(&request.member_id, epoch, version, &request.topics, &*self.topics);
+        }
         if !self.groups.contains_key(&request.group_id) {
             if request.generation >= 0 {
                 return Err(match request.api_version {
@@ -76,6 +81,15 @@ impl Coordinator {
         request: &TxnCommitRequest,
         now_ms: i64,
     ) -> Result<(), GroupError> {
+        if let Some(group) = self.consumers.get(&request.group_id) {
+            let (epoch, topics) = (request.generation, &request.topics);
+            let admitted = group.commit(&request.member_id, epoch, None, topics, &*self.topics);
+            // Clients of this request do not know the other error.
+            return admitted.map_err(|error| match error {
+                GroupError::StaleMemberEpoch => GroupError::IllegalGeneration,
+                error => error,
+            });
+        }
         if !self.groups.contains_key(&request.group_id) {
             if request.generation >= 0 {
                 return Err(GroupError::IllegalGeneration);
@@ -93,14 +107,23 @@ impl Coordinator {
 
     /// Removes offsets that no member uses, also those of open transactions.
     pub(super) fn delete_offsets(&mut self, ticket: Ticket, request: OffsetDeleteRequest, now_ms: i64) {
-        let group = self.groups.get(&request.group_id).ok_or(GroupError::GroupIdNotFound);
-        let group = match group.and_then(|group| group.validate_offset_delete().map(|()| group)) {
-            Ok(group) => group,
-            Err(error) => return self.reply(ticket, Outcome::OffsetDelete(Err(error))),
+        let classic = self.groups.get(&request.group_id);
+        let consumer = self.consumers.get(&request.group_id);
+        let allowed = match (classic, consumer) {
+            (None, None) => Err(GroupError::GroupIdNotFound),
+            (Some(group), _) => group.validate_offset_delete(),
+            (None, Some(_)) => Ok(()),
+        };
+        if let Err(error) = allowed {
+            return self.reply(ticket, Outcome::OffsetDelete(Err(error)));
+        }
+        let is_in_use = |topic: &str| {
+            classic.is_some_and(|group| group.is_subscribed_to(topic))
+                || consumer.is_some_and(|group| group.is_subscribed_to(topic))
         };
         let mut records = Vec::new();
         let topics = request.topics.into_iter().map(|(name, partitions)| {
-            let error = group.is_subscribed_to(&name).then_some(GroupError::GroupSubscribedToTopic);
+            let error = is_in_use(&name).then_some(GroupError::GroupSubscribedToTopic);
             if error.is_none() {
                 let keys = partitions.iter().map(|&partition| OffsetKey {
                     group_id: request.group_id.clone(),
@@ -129,6 +152,12 @@ impl Coordinator {
     }
 
     pub(super) fn answer_fetch(&mut self, ticket: Ticket, request: &FetchRequest) {
+        let group = self.consumers.get(&request.group_id);
+        let allowed =
+            group.map_or(Ok(()), |group| group.fetch(request.member_id.as_deref(), request.member_epoch));
+        if let Err(error) = allowed {
+            return self.reply(ticket, Outcome::Fetch(Err(error)));
+        }
         let topics = self.offsets.fetch(&request.group_id, request.topics.as_deref(), request.require_stable);
         self.reply(ticket, Outcome::Fetch(Ok(topics)));
     }
@@ -143,6 +172,7 @@ impl Coordinator {
     ) {
         if let Some(value) = &value
             && !self.groups.contains_key(&key.group_id)
+            && !self.consumers.contains_key(&key.group_id)
         {
             let group = ClassicGroup::new(key.group_id.clone(), value.commit_timestamp_ms);
             self.groups.insert(key.group_id.clone(), group);
@@ -173,15 +203,28 @@ impl Coordinator {
                 gone.push(group_id.clone());
             }
         }
-        let mut gone: Vec<ClassicGroup> =
-            gone.iter().filter_map(|group_id| self.groups.remove(group_id)).collect();
+        for (group_id, group) in self.consumers.iter().filter(|(id, _)| !self.writing.contains_key(*id)) {
+            let in_use = group.in_use();
+            let retention = Retention { age: Age::SinceCommit, in_use: Some(&in_use), all_in_use: false };
+            let retention_ms = self.config.offsets_retention_ms;
+            let (expired, all) = self.offsets.expired(group_id, Some(&retention), now_ms, retention_ms);
+            records.extend(expired.into_iter().map(|key| Record::Offset(key, None)));
+            if all && group.validate_delete().is_ok() {
+                records.extend(group.tombstones());
+                gone.push(group_id.clone());
+            }
+        }
+        let mut gone: Vec<AnyGroup> =
+            gone.iter().filter_map(|group_id| self.remove_group(group_id)).collect();
         while !records.is_empty() {
             let rest = records.split_off(records.len().min(RECORDS_PER_APPEND));
             let chunk = std::mem::replace(&mut records, rest);
-            let ends_here = |group: &ClassicGroup| {
-                chunk
-                    .iter()
-                    .any(|record| matches!(record, Record::Group(group_id, None) if group_id == group.id()))
+            let ends_here = |group: &AnyGroup| {
+                chunk.iter().any(|record| match record {
+                    Record::Group(group_id, None) => group_id == group.id(),
+                    Record::Consumer(group_id, ConsumerRecord::Epoch(None)) => group_id == group.id(),
+                    _ => false,
+                })
             };
             let (ended, later) = gone.into_iter().partition(ends_here);
             gone = later;

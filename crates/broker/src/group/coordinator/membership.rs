@@ -19,6 +19,7 @@ pub(super) fn invalid(event: &Event, config: &GroupConfig) -> Option<GroupError>
         Event::Sync(_, request) => request.group_id(),
         Event::Heartbeat(_, request) => request.group_id(),
         Event::Leave(_, request) => request.group_id(),
+        Event::ConsumerHeartbeat(_, request) => return super::consumers::invalid(request),
         Event::TxnCommit(_, request) => request.group_id(),
         Event::OffsetDelete(_, request) => request.group_id(),
         // Consumers that only commit and fetch may do so in the group without a name.
@@ -34,6 +35,10 @@ pub(super) fn invalid(event: &Event, config: &GroupConfig) -> Option<GroupError>
 
 impl Coordinator {
     pub(super) fn join(&mut self, ticket: Ticket, request: JoinRequest, now_ms: i64) {
+        if !self.make_room_for_classic(&request.group_id, now_ms) {
+            let outcome = JoinOutcome::error(request.member_id, GroupError::InconsistentGroupProtocol);
+            return self.reply(ticket, Outcome::Join(outcome));
+        }
         let is_new = !self.groups.contains_key(&request.group_id);
         if is_new && !request.member_id.is_empty() {
             let outcome = JoinOutcome::error(request.member_id, GroupError::UnknownMemberId);
@@ -91,13 +96,12 @@ impl Coordinator {
     pub(super) fn delete(&mut self, ticket: Ticket, request: DeleteRequest, now_ms: i64) {
         let (mut records, mut deleted, mut outcome) = (Vec::new(), Vec::new(), Vec::new());
         for group_id in request.group_ids {
-            let allowed = self.groups.get(&group_id).ok_or(GroupError::GroupIdNotFound);
-            let error = allowed.and_then(ClassicGroup::validate_delete).err();
+            let error = self.validate_delete(&group_id).err();
             if error.is_none() {
                 let keys = self.offsets.keys_of_group(&group_id);
                 records.extend(keys.into_iter().map(|key| Record::Offset(key, None)));
-                records.push(Record::Group(group_id.clone(), None));
-                deleted.extend(self.groups.remove(&group_id));
+                records.extend(self.end_of(&group_id));
+                deleted.extend(self.remove_group(&group_id));
             }
             outcome.push((group_id, error));
         }
@@ -106,5 +110,21 @@ impl Coordinator {
             return self.reply(ticket, outcome);
         }
         self.append(Write { records, then: Then::Deleted(ticket, outcome, deleted) }, now_ms);
+    }
+
+    fn validate_delete(&self, group_id: &str) -> Result<(), GroupError> {
+        match (self.groups.get(group_id), self.consumers.get(group_id)) {
+            (Some(group), _) => group.validate_delete(),
+            (None, Some(group)) => group.validate_delete(),
+            (None, None) => Err(GroupError::GroupIdNotFound),
+        }
+    }
+
+    /// The records that end a group without members.
+    pub(super) fn end_of(&self, group_id: &str) -> Vec<Record> {
+        match self.consumers.get(group_id) {
+            Some(group) => group.tombstones(),
+            None => vec![Record::Group(group_id.to_owned(), None)],
+        }
     }
 }

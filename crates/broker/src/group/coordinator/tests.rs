@@ -49,7 +49,7 @@ fn the_log_of_a_real_kafka_loads() {
         ("duo", "Empty", "consumer"),
         ("dyn", "Empty", "consumer"),
         ("javag", "Empty", "consumer"),
-        ("modern", "Empty", ""),
+        ("modern", "Empty", "consumer"),
         ("old", "Empty", ""),
         ("pair", "Stable", "consumer"),
         ("stat", "Empty", "consumer"),

@@ -4,7 +4,9 @@ use bytes::Bytes;
 
 use super::{Coordinator, Phase};
 use crate::group::classic::{ClassicGroup, State};
+use crate::group::consumer::ConsumerGroup;
 use crate::group::error::GroupError;
+use crate::group::records::Partitions;
 
 /// Which groups to list; empty filters let everything through.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +17,59 @@ pub struct ListFilter {
     pub types: Vec<String>,
 }
 
+impl ListFilter {
+    pub(super) fn lets_through(&self, group: &ListedGroup) -> bool {
+        let matches = |wanted: &[String], name: &str| {
+            wanted.is_empty() || wanted.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(name))
+        };
+        matches(&self.states, group.state) && matches(&self.types, group.group_type)
+    }
+}
+
+/// A consumer group as ConsumerGroupDescribe shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedConsumerGroup {
+    /// The group.
+    pub group_id: String,
+    /// `Empty`, `Assigning`, `Reconciling` or `Stable`.
+    pub state: &'static str,
+    /// Its epoch.
+    pub epoch: i32,
+    /// The epoch of its target assignment.
+    pub target_epoch: i32,
+    /// The assignor in use.
+    pub assignor: String,
+    /// The members.
+    pub members: Vec<DescribedConsumer>,
+}
+
+/// A member of a [`DescribedConsumerGroup`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedConsumer {
+    /// The member's id.
+    pub member_id: String,
+    /// Name of a static member.
+    pub instance_id: Option<String>,
+    /// Its rack.
+    pub rack_id: Option<String>,
+    /// The epoch it is in.
+    pub epoch: i32,
+    /// Its client id.
+    pub client_id: String,
+    /// Where it connects from.
+    pub client_host: String,
+    /// The topics it names.
+    pub topics: Vec<String>,
+    /// The expression it selects topics by.
+    pub regex: Option<String>,
+    /// What it may use.
+    pub assigned: Partitions,
+    /// What it shall have.
+    pub target: Partitions,
+    /// It speaks the classic protocol.
+    pub is_classic: bool,
+}
+
 /// A group as ListGroups shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedGroup {
@@ -22,9 +77,10 @@ pub struct ListedGroup {
     pub group_id: String,
     /// Kind of group; empty if it has never had a member.
     pub protocol_type: String,
-    /// `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Stable`.
+    /// `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Stable`; of consumer groups `Empty`, `Assigning`,
+    /// `Reconciling` or `Stable`.
     pub state: &'static str,
-    /// `classic`
+    /// `classic` or `consumer`
     pub group_type: &'static str,
 }
 
@@ -70,13 +126,11 @@ impl Coordinator {
     /// While the coordinator loads, and when it has been unloaded.
     pub fn list(&self, filter: &ListFilter) -> Result<Vec<ListedGroup>, GroupError> {
         self.serving()?;
-        let matches = |wanted: &[String], name: &str| {
-            wanted.is_empty() || wanted.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(name))
-        };
         let listed = self.groups.values().map(ClassicGroup::listed);
-        let listed = listed
-            .filter(|group| matches(&filter.states, group.state) && matches(&filter.types, group.group_type));
-        Ok(listed.collect())
+        let mut listed: Vec<ListedGroup> = listed.filter(|group| filter.lets_through(group)).collect();
+        listed.extend(self.listed_consumers(filter));
+        listed.sort_by(|a, b| a.group_id.cmp(&b.group_id));
+        Ok(listed)
     }
 
     /// One group with its members.
@@ -84,6 +138,20 @@ impl Coordinator {
         let group =
             self.serving().and_then(|()| self.groups.get(group_id).ok_or(GroupError::GroupIdNotFound));
         group.map_or_else(|error| absent(group_id, error), ClassicGroup::described)
+    }
+
+    /// One consumer group with its members.
+    ///
+    /// # Errors
+    /// If there is none of that name, and as [`Coordinator::list`].
+    pub fn describe_consumer(&self, group_id: &str) -> Result<DescribedConsumerGroup, GroupError> {
+        self.serving()?;
+        self.consumers.get(group_id).map(ConsumerGroup::described).ok_or(GroupError::GroupIdNotFound)
+    }
+
+    /// Whether there is a group of that name, of any kind.
+    pub fn knows(&self, group_id: &str) -> bool {
+        self.groups.contains_key(group_id) || self.consumers.contains_key(group_id)
     }
 
     fn serving(&self) -> Result<(), GroupError> {

@@ -1,0 +1,79 @@
+//! ConsumerGroupHeartbeat (key 68), versions 0–1.
+//!
+//! A member of a consumer group (KIP-848) joins, says what it wants and has, learns what it shall have,
+//! and leaves. The broker assigns (`uniform`, `range`); regular expressions are matched by the broker too.
+//! From version 1 on members bring their own id.
+//!
+//! Not done: racks are remembered and shown, but do not influence the assignment, as in Kafka.
+
+use levada_wire::Uuid;
+use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
+use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
+
+use crate::api::{Context, from_wire_id, text};
+use crate::error_code::error_code;
+use crate::group::records::Partitions;
+use crate::group::request::ConsumerHeartbeatRequest;
+use crate::metadata::uuid;
+
+/// From this version on members bring their own id.
+const OWN_ID_VERSION_MIN: i16 = 1;
+
+pub(crate) async fn answer(
+    context: &Context,
+    request: ConsumerGroupHeartbeatRequest,
+) -> ConsumerGroupHeartbeatResponse {
+    match context.broker().groups().ask(heartbeat(context, request)).await {
+        Ok(beat) => message!(ConsumerGroupHeartbeatResponse {
+            member_id: Some(text(beat.member_id)),
+            member_epoch: beat.member_epoch,
+            heartbeat_interval_ms: beat.heartbeat_interval_ms,
+            assignment: beat.assigned.map(assignment),
+        }),
+        Err(error) => message!(ConsumerGroupHeartbeatResponse {
+            error_code: error_code(Some(error)),
+            error_message: Some(text(error.to_string())),
+        }),
+    }
+}
+
+fn heartbeat(context: &Context, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeatRequest {
+    let mut member_id = request.member_id.into_string();
+    if member_id.is_empty() && request.member_epoch == 0 && context.version() < OWN_ID_VERSION_MIN {
+        member_id = uuid::text(uuid::random());
+    }
+    let owned = request.topic_partitions.map(|topics| {
+        let mut owned = Partitions::new();
+        for topic in topics {
+            owned.entry(from_wire_id(topic.topic_id)).or_default().extend(topic.partitions);
+        }
+        owned
+    });
+    ConsumerHeartbeatRequest {
+        api_version: context.version(),
+        group_id: request.group_id.into_string(),
+        member_id,
+        member_epoch: request.member_epoch,
+        instance_id: request.instance_id.map(|id| id.into_string()),
+        rack_id: request.rack_id.map(|id| id.into_string()),
+        client_id: context.client_id().to_owned(),
+        client_host: format!("/{}", context.peer.ip().to_canonical()),
+        rebalance_timeout_ms: request.rebalance_timeout_ms,
+        topics: request
+            .subscribed_topic_names
+            .map(|names| names.into_iter().map(|name| name.into_string()).collect()),
+        regex: request.subscribed_topic_regex.map(|regex| regex.into_string()),
+        assignor: request.server_assignor.map(|name| name.into_string()),
+        owned,
+    }
+}
+
+fn assignment(assigned: Partitions) -> Assignment {
+    let topics = assigned.into_iter().map(|(topic, partitions)| {
+        message!(TopicPartitions {
+            topic_id: Uuid::from_bytes(topic.into_bytes()),
+            partitions: partitions.into_iter().collect(),
+        })
+    });
+    message!(Assignment { topic_partitions: topics.collect() })
+}

@@ -1,0 +1,102 @@
+//! ConsumerGroupDescribe (key 69), versions 0–1.
+//!
+//! Epochs, assignor, and members with what they have and shall have, of consumer groups (KIP-848). A
+//! group of another kind is `GROUP_ID_NOT_FOUND`, like one that does not exist; the message tells which.
+//! Topics that have been deleted since are left out. From version 1 on each member's protocol is shown.
+
+use levada_wire::Uuid;
+use levada_wire::messages::consumer_group_describe_response::{
+    Assignment, DescribedGroup, Member, TopicPartitions,
+};
+use levada_wire::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse};
+
+use crate::api::{Context, authorized, text};
+use crate::error_code::{ErrorCode, error_code};
+use crate::group::GroupError;
+use crate::group::coordinator::{DescribedConsumer, DescribedConsumerGroup};
+use crate::group::records::Partitions;
+
+const MEMBER_TYPE_VERSION_MIN: i16 = 1;
+const CLASSIC: i8 = 0;
+const CONSUMER: i8 = 1;
+
+pub(crate) async fn answer(
+    context: &Context,
+    request: ConsumerGroupDescribeRequest,
+) -> ConsumerGroupDescribeResponse {
+    let described = request.group_ids.iter().map(|group_id| {
+        let mut group = describe(context, group_id.as_str());
+        if request.include_authorized_operations && group.error_code == 0 {
+            group.authorized_operations = authorized::GROUP;
+        }
+        group
+    });
+    message!(ConsumerGroupDescribeResponse { groups: described.collect() })
+}
+
+fn describe(context: &Context, group_id: &str) -> DescribedGroup {
+    let found = context.broker().groups().view(group_id, |coordinator| {
+        (coordinator.describe_consumer(group_id), coordinator.knows(group_id))
+    });
+    let refused = |code: i16, message: Option<String>| {
+        message!(DescribedGroup {
+            group_id: text(group_id),
+            error_code: code,
+            error_message: message.map(text),
+        })
+    };
+    match found {
+        Some((Ok(group), _)) => show(context, group),
+        Some((Err(error @ GroupError::GroupIdNotFound), known)) => {
+            let what = if known { "is not a consumer group" } else { "not found" };
+            refused(error_code(Some(error)), Some(format!("Group {group_id} {what}.")))
+        }
+        Some((Err(error), _)) => refused(error_code(Some(error)), None),
+        None => refused(ErrorCode::CoordinatorNotAvailable.code(), None),
+    }
+}
+
+fn show(context: &Context, group: DescribedConsumerGroup) -> DescribedGroup {
+    let members = group.members.into_iter().map(|member| show_member(context, member));
+    message!(DescribedGroup {
+        group_id: text(group.group_id),
+        group_state: group.state.into(),
+        group_epoch: group.epoch,
+        assignment_epoch: group.target_epoch,
+        assignor_name: text(group.assignor),
+        members: members.collect(),
+    })
+}
+
+fn show_member(context: &Context, member: DescribedConsumer) -> Member {
+    let mut shown = message!(Member {
+        member_id: text(member.member_id),
+        instance_id: member.instance_id.map(text),
+        rack_id: member.rack_id.map(text),
+        member_epoch: member.epoch,
+        client_id: text(member.client_id),
+        client_host: text(member.client_host),
+        subscribed_topic_names: member.topics.into_iter().map(text).collect(),
+        subscribed_topic_regex: member.regex.map(text),
+        assignment: assignment(context, member.assigned),
+        target_assignment: assignment(context, member.target),
+    });
+    if context.version() >= MEMBER_TYPE_VERSION_MIN {
+        shown.member_type = if member.is_classic { CLASSIC } else { CONSUMER };
+    }
+    shown
+}
+
+fn assignment(context: &Context, partitions: Partitions) -> Assignment {
+    let image = context.broker().metadata().image();
+    let topics = partitions.into_iter().filter_map(|(id, partitions)| {
+        let topic_id = Uuid::from_bytes(id.into_bytes());
+        let topic = image.topic_by_id(topic_id)?;
+        Some(message!(TopicPartitions {
+            topic_id: topic_id,
+            topic_name: text(topic.name().to_string()),
+            partitions: partitions.into_iter().collect(),
+        }))
+    });
+    message!(Assignment { topic_partitions: topics.collect() })
+}

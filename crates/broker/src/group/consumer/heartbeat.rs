@@ -1,0 +1,221 @@
+//! ConsumerGroupHeartbeat of a member that joins or stays.
+
+use std::collections::BTreeSet;
+
+use super::reconcile::{Goal, next};
+use super::regexes::compile;
+use super::{ConsumerGroup, Draft, LEFT_FOR_A_WHILE, Member};
+use crate::group::error::GroupError;
+use crate::group::records::{ConsumerRecord, CurrentValue, Partitions};
+use crate::group::request::ConsumerHeartbeatRequest;
+use crate::group::topics::Topics;
+
+/// What a heartbeat leads to.
+#[derive(Debug)]
+pub(in crate::group) struct Beat {
+    /// What changes; none if nothing does.
+    pub(in crate::group) draft: Option<Draft>,
+    /// The member's epoch from now on.
+    pub(in crate::group) epoch: i32,
+    /// What the member may use, if it is to be told.
+    pub(in crate::group) assigned: Option<Partitions>,
+}
+
+impl ConsumerGroup {
+    /// A member joins or stays. The request has been checked for itself.
+    pub(in crate::group) fn heartbeat(
+        &self,
+        request: &ConsumerHeartbeatRequest,
+        topics: &dyn Topics,
+        max_size: usize,
+        now_ms: i64,
+    ) -> Result<Beat, GroupError> {
+        if self.members.len() >= max_size && !self.members.contains_key(&request.member_id) {
+            return Err(GroupError::GroupMaxSizeReached);
+        }
+        let member = self.find(request)?;
+        if let Some(member) = member
+            && self.is_settled(member, request)
+        {
+            return Ok(beat(None, &member.current, &member.current, request));
+        }
+        let mut draft = Draft::of(self);
+        let before = draft.seat(request, member);
+        let resubscribed = draft.update(request, &before)?;
+        let stale = draft.group.stale;
+        let matches_changed = (stale || resubscribed) && draft.resolve(topics, now_ms);
+        if resubscribed || matches_changed || stale {
+            draft.raise_epoch(resubscribed || matches_changed, topics);
+        }
+        draft.assign(topics, now_ms);
+        draft.reconcile(&request.member_id, request.owned.as_ref(), resubscribed, topics)?;
+        let after = draft.group.members.get(&request.member_id).ok_or(GroupError::UnknownMemberId)?.clone();
+        Ok(beat(Some(draft), &before.current, &after.current, request))
+    }
+
+    /// The member as it is; none if it is new.
+    fn find(&self, request: &ConsumerHeartbeatRequest) -> Result<Option<&Member>, GroupError> {
+        let joins = request.member_epoch == 0;
+        let Some(instance) = &request.instance_id else {
+            let member = self.members.get(&request.member_id);
+            return match member {
+                None if joins => Ok(None),
+                None => Err(GroupError::UnknownMemberId),
+                Some(member) => check_epoch(member, request).map(|()| Some(member)),
+            };
+        };
+        let Some(current_id) = self.static_members.get(instance) else {
+            return if joins { Ok(None) } else { Err(GroupError::UnknownMemberId) };
+        };
+        let member = self.members.get(current_id).ok_or(GroupError::UnknownMemberId)?;
+        if joins {
+            let released = member.current.epoch == LEFT_FOR_A_WHILE || member.metadata.classic.is_some();
+            return if released { Ok(Some(member)) } else { Err(GroupError::UnreleasedInstanceId) };
+        }
+        if *current_id != request.member_id {
+            return Err(GroupError::FencedInstanceId);
+        }
+        check_epoch(member, request).map(|()| Some(member))
+    }
+
+    /// Nothing to do: the member has what it shall have and wants what it wanted.
+    fn is_settled(&self, member: &Member, request: &ConsumerHeartbeatRequest) -> bool {
+        !self.stale
+            && self.epoch <= self.target_epoch
+            && request.member_epoch != 0
+            && member.is_reconciled(self.target_epoch)
+            && wanted(member, request) == member.metadata
+    }
+}
+
+/// Whether a member that does not join is in the epoch it says. The one before is accepted if the answer
+/// with the newer one may have been lost.
+fn check_epoch(member: &Member, request: &ConsumerHeartbeatRequest) -> Result<(), GroupError> {
+    let (said, current) = (request.member_epoch, &member.current);
+    if said == 0 || said == current.epoch {
+        return Ok(());
+    }
+    let owned = request.owned.as_ref();
+    let subset = owned.is_some_and(|owned| {
+        owned.iter().all(|(topic, partitions)| {
+            let assigned = current.assigned.get(topic);
+            assigned.is_some_and(|assigned| partitions.iter().all(|index| assigned.contains_key(index)))
+        })
+    });
+    if said < current.epoch && said == current.previous_epoch && subset {
+        return Ok(());
+    }
+    Err(GroupError::FencedMemberEpoch)
+}
+
+/// What the member wants from now on: what the request does not say stays as it is.
+fn wanted(member: &Member, request: &ConsumerHeartbeatRequest) -> crate::group::records::MemberMetadata {
+    let mut metadata = member.metadata.clone();
+    let keep = |new: &Option<String>, old: Option<String>| new.clone().or(old);
+    metadata.instance_id = keep(&request.instance_id, metadata.instance_id);
+    metadata.rack_id = keep(&request.rack_id, metadata.rack_id);
+    metadata.assignor = keep(&request.assignor, metadata.assignor);
+    metadata.regex = keep(&request.regex, metadata.regex);
+    if let Some(topics) = &request.topics {
+        metadata.topics = topics.iter().cloned().collect::<BTreeSet<String>>();
+    }
+    if request.rebalance_timeout_ms != -1 {
+        metadata.rebalance_timeout_ms = request.rebalance_timeout_ms;
+    }
+    metadata.client_id.clone_from(&request.client_id);
+    metadata.client_host.clone_from(&request.client_host);
+    metadata.classic = None;
+    metadata
+}
+
+fn beat(
+    draft: Option<Draft>,
+    before: &CurrentValue,
+    after: &CurrentValue,
+    request: &ConsumerHeartbeatRequest,
+) -> Beat {
+    let told_all = request.rebalance_timeout_ms != -1
+        && (request.topics.is_some() || request.regex.is_some())
+        && request.owned.is_some();
+    let assigned = |current: &CurrentValue| -> Partitions {
+        let topics = current.assigned.iter();
+        topics.map(|(topic, partitions)| (*topic, partitions.keys().copied().collect())).collect()
+    };
+    let tell = request.member_epoch == 0 || told_all || assigned(before) != assigned(after);
+    Beat { draft, epoch: after.epoch, assigned: tell.then(|| assigned(after)) }
+}
+
+impl Draft {
+    /// Gives the member its place: its own, its predecessor's, or a new one. Returns it as it was.
+    fn seat(&mut self, request: &ConsumerHeartbeatRequest, member: Option<&Member>) -> Member {
+        let predecessor = request
+            .instance_id
+            .as_ref()
+            .and_then(|instance| self.group.static_members.get(instance))
+            .cloned();
+        match (predecessor, member) {
+            (Some(old_id), Some(member)) if request.member_epoch == 0 => {
+                self.replace(&old_id, &request.member_id, member)
+            }
+            (_, Some(member)) => member.clone(),
+            (_, None) => Member::default(),
+        }
+    }
+
+    /// A static member has come back, perhaps under a new id: it takes over what was its own.
+    pub(super) fn replace(&mut self, old_id: &str, member_id: &str, member: &Member) -> Member {
+        let target = self.group.targets.get(old_id).cloned().unwrap_or_default();
+        let mut member = member.clone();
+        (member.current.epoch, member.current.previous_epoch) = (0, 0);
+        self.remove(old_id);
+        self.write(ConsumerRecord::Member(member_id.to_owned(), Some(member.metadata.clone())));
+        self.write(ConsumerRecord::Target(member_id.to_owned(), Some(target)));
+        self.write(ConsumerRecord::Current(member_id.to_owned(), Some(member.current.clone())));
+        member
+    }
+
+    /// Takes over what the member wants; true if that is other topics than before.
+    fn update(&mut self, request: &ConsumerHeartbeatRequest, before: &Member) -> Result<bool, GroupError> {
+        let metadata = wanted(before, request);
+        let regex = |metadata: &crate::group::records::MemberMetadata| {
+            metadata.regex.clone().filter(|regex| !regex.is_empty())
+        };
+        let (old_regex, new_regex) = (regex(&before.metadata), regex(&metadata));
+        if let Some(pattern) = &new_regex
+            && old_regex != new_regex
+        {
+            compile(pattern)?;
+        }
+        let known = self.group.members.contains_key(&request.member_id);
+        let resubscribed = metadata.topics != before.metadata.topics || old_regex != new_regex;
+        if !known || metadata != before.metadata {
+            self.write(ConsumerRecord::Member(request.member_id.clone(), Some(metadata)));
+        }
+        Ok(resubscribed)
+    }
+
+    /// Brings the member as close to its target as it can get now.
+    pub(super) fn reconcile(
+        &mut self,
+        member_id: &str,
+        owned: Option<&Partitions>,
+        resubscribed: bool,
+        topics: &dyn Topics,
+    ) -> Result<(), GroupError> {
+        let group = &self.group;
+        let Some(member) = group.members.get(member_id) else { return Ok(()) };
+        if !resubscribed && member.is_reconciled(group.target_epoch) {
+            return Ok(());
+        }
+        let none = Partitions::new();
+        let subscribed = group.subscribed_ids(member, topics);
+        let target = group.targets.get(member_id).unwrap_or(&none);
+        let goal = Goal { epoch: group.target_epoch, target, subscribed: &subscribed, resubscribed, owned };
+        let taken = |topic, index| group.owners.contains_key(&(topic, index));
+        let next = next(&member.current, &goal, taken).ok_or(GroupError::FencedMemberEpoch)?;
+        if next != member.current {
+            self.write(ConsumerRecord::Current(member_id.to_owned(), Some(next)));
+        }
+        Ok(())
+    }
+}

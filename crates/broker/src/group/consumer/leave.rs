@@ -1,0 +1,88 @@
+//! Members that leave, for good or for a while, or are put out; the end of a group.
+
+use super::{ConsumerGroup, Draft, LEFT_FOR_A_WHILE};
+use crate::group::error::GroupError;
+use crate::group::records::{ConsumerRecord, EpochPartitions, Record};
+use crate::group::topics::Topics;
+
+impl ConsumerGroup {
+    /// A member leaves; `for_a_while` if it is static and will be back.
+    pub(in crate::group) fn leave(
+        &self,
+        member_id: &str,
+        instance_id: Option<&str>,
+        for_a_while: bool,
+        topics: &dyn Topics,
+    ) -> Result<Draft, GroupError> {
+        if let Some(instance) = instance_id {
+            let current = self.static_members.get(instance).ok_or(GroupError::UnknownMemberId)?;
+            if current != member_id {
+                return Err(GroupError::FencedInstanceId);
+            }
+        }
+        let member = self.members.get(member_id).ok_or(GroupError::UnknownMemberId)?;
+        if !for_a_while {
+            return self.without(member_id, topics).ok_or(GroupError::UnknownMemberId);
+        }
+        let mut draft = Draft::of(self);
+        let mut current = member.current.clone();
+        current.epoch = LEFT_FOR_A_WHILE;
+        current.revoking = EpochPartitions::new();
+        draft.write(ConsumerRecord::Current(member_id.to_owned(), Some(current)));
+        Ok(draft)
+    }
+
+    /// The group without a member; none if it has no such member.
+    pub(in crate::group) fn without(&self, member_id: &str, topics: &dyn Topics) -> Option<Draft> {
+        self.members.get(member_id)?;
+        let mut draft = Draft::of(self);
+        draft.remove(member_id);
+        draft.forget_regexes();
+        draft.raise_epoch(true, topics);
+        // Expressions have not been matched anew: the next heartbeat looks again.
+        draft.group.stale = true;
+        Some(draft)
+    }
+
+    /// Whether a member has got no further than in an earlier state of the group.
+    pub(in crate::group) fn is_where(&self, before: &Self, member_id: &str) -> bool {
+        let current = |group: &Self| group.members.get(member_id).map(|member| member.current.clone());
+        current(self) == current(before)
+    }
+
+    /// Whether a member is still in the epoch in which it was told to give partitions up.
+    pub(in crate::group) fn is_revoking(&self, member_id: &str) -> bool {
+        let member = self.members.get(member_id);
+        member.is_some_and(|member| member.current.state == super::reconcile::UNREVOKED)
+    }
+
+    /// The tombstones of a group without members.
+    pub(in crate::group) fn tombstones(&self) -> Vec<Record> {
+        let mut draft = Draft::of(self);
+        draft.write(ConsumerRecord::TargetEpoch(None));
+        draft.forget_regexes();
+        if self.has_topics_record {
+            draft.write(ConsumerRecord::Topics(None));
+        }
+        draft.write(ConsumerRecord::Epoch(None));
+        draft.records
+    }
+}
+
+impl Draft {
+    /// Takes a member out.
+    pub(super) fn remove(&mut self, member_id: &str) {
+        self.write(ConsumerRecord::Current(member_id.to_owned(), None));
+        self.write(ConsumerRecord::Target(member_id.to_owned(), None));
+        self.write(ConsumerRecord::Member(member_id.to_owned(), None));
+    }
+
+    /// Forgets the expressions that no member uses.
+    fn forget_regexes(&mut self) {
+        let used = |regex: &str| self.group.members.values().any(|member| member.regex() == Some(regex));
+        let unused: Vec<String> = self.group.regexes.keys().filter(|regex| !used(regex)).cloned().collect();
+        for regex in unused {
+            self.write(ConsumerRecord::Regex(regex, None));
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A consumer group as administrators see it, and what may be done to it.
+
+use std::collections::BTreeSet;
+
+use super::{ConsumerGroup, Member};
+use crate::group::coordinator::{DescribedConsumer, DescribedConsumerGroup, ListedGroup};
+use crate::group::error::GroupError;
+use crate::group::records::Partitions;
+
+impl ConsumerGroup {
+    /// The name of the group's state.
+    pub(in crate::group) fn state(&self) -> &'static str {
+        if self.members.is_empty() {
+            "Empty"
+        } else if self.epoch > self.target_epoch {
+            "Assigning"
+        } else if self.members.values().all(|member| member.is_reconciled(self.target_epoch)) {
+            "Stable"
+        } else {
+            "Reconciling"
+        }
+    }
+
+    /// For ListGroups.
+    pub(in crate::group) fn listed(&self) -> ListedGroup {
+        ListedGroup {
+            group_id: self.id.clone(),
+            protocol_type: "consumer".to_owned(),
+            state: self.state(),
+            group_type: "consumer",
+        }
+    }
+
+    /// For ConsumerGroupDescribe.
+    pub(in crate::group) fn described(&self) -> DescribedConsumerGroup {
+        let members = self.members.iter().map(|(id, member)| self.described_member(id, member));
+        DescribedConsumerGroup {
+            group_id: self.id.clone(),
+            state: self.state(),
+            epoch: self.epoch,
+            target_epoch: self.target_epoch,
+            assignor: self.assignor().to_owned(),
+            members: members.collect(),
+        }
+    }
+
+    fn described_member(&self, id: &str, member: &Member) -> DescribedConsumer {
+        let metadata = &member.metadata;
+        let assigned = member.current.assigned.iter();
+        DescribedConsumer {
+            member_id: id.to_owned(),
+            instance_id: metadata.instance_id.clone(),
+            rack_id: metadata.rack_id.clone(),
+            epoch: member.current.epoch,
+            client_id: metadata.client_id.clone(),
+            client_host: metadata.client_host.clone(),
+            topics: metadata.topics.iter().cloned().collect(),
+            regex: metadata.regex.clone(),
+            assigned: assigned.map(|(topic, held)| (*topic, held.keys().copied().collect())).collect(),
+            target: self.targets.get(id).cloned().unwrap_or_else(Partitions::new),
+            is_classic: metadata.classic.is_some(),
+        }
+    }
+
+    /// Whether the group may be deleted.
+    pub(in crate::group) fn validate_delete(&self) -> Result<(), GroupError> {
+        if self.members.is_empty() { Ok(()) } else { Err(GroupError::NonEmptyGroup) }
+    }
+
+    /// The topics whose offsets are in use.
+    pub(in crate::group) fn in_use(&self) -> BTreeSet<String> {
+        self.subscribed()
+    }
+
+    /// The members and what to watch of each: how long it may still take to give up partitions, if it must,
+    /// and its session timeout if it speaks the classic protocol.
+    pub(in crate::group) fn watched(&self) -> impl Iterator<Item = (&str, Option<i32>, Option<i32>)> {
+        self.members.iter().map(|(id, member)| {
+            let revoking = self.is_revoking(id).then_some(member.metadata.rebalance_timeout_ms);
+            let session = member.metadata.classic.as_ref().map(|classic| classic.session_timeout_ms);
+            (id.as_str(), revoking, session)
+        })
+    }
+}

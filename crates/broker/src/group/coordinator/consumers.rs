@@ -1,0 +1,363 @@
+//! Consumer groups: requests and alarms routed to them, one at a time for each group.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::{Coordinator, ListFilter};
+use crate::group::classic::ClassicGroup;
+use crate::group::consumer::{ASSIGNORS, ConsumerGroup, Draft};
+use crate::group::error::GroupError;
+use crate::group::event::{Event, Outcome, Ticket};
+use crate::group::records::{ConsumerRecord, Record};
+use crate::group::request::{ConsumerBeat, ConsumerHeartbeatRequest};
+use crate::group::timers::{Alarm, TimerKey};
+use crate::group::topics::Topics;
+use crate::group::turn::{Then, Write};
+
+/// What waits until the group's records are in the log.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(VecDeque<Held>);
+
+#[derive(Debug)]
+enum Held {
+    Event(Event),
+    Alarm(TimerKey, Alarm),
+}
+
+/// A consumer group that is being written.
+#[derive(Debug)]
+pub(in crate::group) struct Adoption {
+    /// The group as it will be.
+    group: ConsumerGroup,
+    /// Who waits for it, and the answer.
+    answer: Option<(Ticket, Outcome)>,
+    /// Whose session begins anew with it.
+    renewed: Option<String>,
+    /// Who has gone with it.
+    gone: Option<String>,
+}
+
+/// What is wrong with a heartbeat whatever the state of its group.
+pub(super) fn invalid(request: &ConsumerHeartbeatRequest) -> Option<GroupError> {
+    let blank = |text: &str| text.trim().is_empty();
+    let what = |what| Some(GroupError::InvalidRequest(what));
+    if blank(&request.member_id) {
+        return what("MemberId can't be empty.");
+    }
+    if blank(&request.group_id) {
+        return what("GroupId can't be empty.");
+    }
+    if request.instance_id.as_deref().is_some_and(blank) {
+        return what("InstanceId can't be empty.");
+    }
+    if request.rack_id.as_deref().is_some_and(blank) {
+        return what("RackId can't be empty.");
+    }
+    match request.member_epoch {
+        0 if request.rebalance_timeout_ms == -1 => {
+            return what("RebalanceTimeoutMs must be provided in first request.");
+        }
+        0 if request.owned.as_ref().is_none_or(|owned| !owned.is_empty()) => {
+            return what("TopicPartitions must be empty when (re-)joining.");
+        }
+        0 if request.topics.is_none() && request.regex.is_none() => {
+            return what(
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+            );
+        }
+        -2 if request.instance_id.is_none() => return what("InstanceId can't be null."),
+        ..-2 => return what("MemberEpoch is invalid."),
+        _ => {}
+    }
+    let known = request.assignor.as_ref().is_none_or(|assignor| ASSIGNORS.contains(&assignor.as_str()));
+    (!known).then_some(GroupError::UnsupportedAssignor)
+}
+
+impl Coordinator {
+    /// Keeps an event for later if its group is being written; gives it back otherwise.
+    pub(super) fn hold(&mut self, event: Event) -> Option<Event> {
+        let waiting = event.group_id().and_then(|group_id| self.writing.get_mut(group_id));
+        match waiting {
+            Some(waiting) => {
+                waiting.0.push_back(Held::Event(event));
+                None
+            }
+            None => Some(event),
+        }
+    }
+
+    /// As [`Coordinator::hold`], for an alarm that has gone off.
+    pub(super) fn holds_alarm(&mut self, group_id: &str, key: &TimerKey, alarm: Alarm) -> bool {
+        let Some(waiting) = self.writing.get_mut(group_id) else { return false };
+        waiting.0.push_back(Held::Alarm(key.clone(), alarm));
+        true
+    }
+
+    pub(super) fn consumer_heartbeat(
+        &mut self,
+        ticket: Ticket,
+        request: ConsumerHeartbeatRequest,
+        now_ms: i64,
+    ) {
+        if let Err(error) = self.try_consumer_heartbeat(ticket, request, now_ms) {
+            self.reply(ticket, Outcome::ConsumerHeartbeat(Err(error)));
+        }
+    }
+
+    fn try_consumer_heartbeat(
+        &mut self,
+        ticket: Ticket,
+        request: ConsumerHeartbeatRequest,
+        now_ms: i64,
+    ) -> Result<(), GroupError> {
+        let topics = self.topics.clone();
+        if request.member_epoch < 0 {
+            return self.consumer_leave(ticket, request, now_ms);
+        }
+        let (founded, mut records) = self.found(&request)?;
+        let group = founded.as_ref().or_else(|| self.consumers.get(&request.group_id));
+        let group = group.ok_or(GroupError::GroupIdNotFound)?;
+        let beat = group.heartbeat(&request, &*topics, self.config.consumer.max_size, now_ms)?;
+        let member_id = request.member_id;
+        let outcome = Outcome::ConsumerHeartbeat(Ok(ConsumerBeat {
+            member_id: member_id.clone(),
+            member_epoch: beat.epoch,
+            heartbeat_interval_ms: self.config.consumer.heartbeat_interval_ms,
+            assigned: beat.assigned,
+        }));
+        let Some(draft) = beat.draft else {
+            self.watch_session(&request.group_id, &member_id, None, now_ms);
+            self.reply(ticket, outcome);
+            return Ok(());
+        };
+        records.extend(draft.records);
+        let renewed = Some(member_id);
+        let adoption = Adoption { group: draft.group, answer: Some((ticket, outcome)), renewed, gone: None };
+        self.adopt_when_written(records, adoption, now_ms);
+        Ok(())
+    }
+
+    /// A group for a member that joins one that does not exist, or is only a classic one without members.
+    fn found(
+        &self,
+        request: &ConsumerHeartbeatRequest,
+    ) -> Result<(Option<ConsumerGroup>, Vec<Record>), GroupError> {
+        let group_id = &request.group_id;
+        if self.consumers.contains_key(group_id) {
+            return Ok((None, Vec::new()));
+        }
+        if request.member_epoch != 0 {
+            return Err(GroupError::GroupIdNotFound);
+        }
+        let founded = ConsumerGroup::new(group_id.clone());
+        match self.groups.get(group_id) {
+            None => Ok((Some(founded), Vec::new())),
+            Some(classic) if classic.validate_delete().is_ok() => {
+                Ok((Some(founded), vec![Record::Group(group_id.clone(), None)]))
+            }
+            Some(_) => Err(GroupError::GroupIdNotFound),
+        }
+    }
+
+    fn consumer_leave(
+        &mut self,
+        ticket: Ticket,
+        request: ConsumerHeartbeatRequest,
+        now_ms: i64,
+    ) -> Result<(), GroupError> {
+        let group = self.consumers.get(&request.group_id).ok_or(GroupError::GroupIdNotFound)?;
+        let for_a_while = request.member_epoch == -2;
+        let Draft { group, records } =
+            group.leave(&request.member_id, request.instance_id.as_deref(), for_a_while, &*self.topics)?;
+        let outcome = Outcome::ConsumerHeartbeat(Ok(ConsumerBeat {
+            member_id: request.member_id.clone(),
+            member_epoch: request.member_epoch,
+            heartbeat_interval_ms: 0,
+            assigned: None,
+        }));
+        let gone = (!for_a_while).then_some(request.member_id);
+        let adoption = Adoption { group, answer: Some((ticket, outcome)), renewed: None, gone };
+        self.adopt_when_written(records, adoption, now_ms);
+        Ok(())
+    }
+
+    /// A member has been silent, or has not given up its partitions, for too long.
+    pub(super) fn put_out(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
+        let Some(group) = self.consumers.get(group_id) else { return };
+        let Some(Draft { group, records }) = group.without(member_id, &*self.topics) else { return };
+        let gone = Some(member_id.to_owned());
+        self.adopt_when_written(records, Adoption { group, answer: None, renewed: None, gone }, now_ms);
+    }
+
+    /// The time to give up partitions is over.
+    pub(super) fn revocation_over(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
+        if self.consumers.get(group_id).is_some_and(|group| group.is_revoking(member_id)) {
+            self.put_out(group_id, member_id, now_ms);
+        }
+    }
+
+    fn adopt_when_written(&mut self, records: Vec<Record>, adoption: Adoption, now_ms: i64) {
+        if records.is_empty() {
+            return self.adopt(adoption, now_ms);
+        }
+        self.writing.insert(adoption.group.id().to_owned(), Waiting::default());
+        self.append(Write { records, then: Then::Adopt(Box::new(adoption)) }, now_ms);
+    }
+
+    /// The group's records are in the log, or could not be written. What waited goes on.
+    pub(super) fn adopted(&mut self, adoption: Adoption, error: Option<GroupError>, now_ms: i64) {
+        let group_id = adoption.group.id().to_owned();
+        let waiting = self.writing.remove(&group_id).unwrap_or_default();
+        match error {
+            None => self.adopt(adoption, now_ms),
+            Some(error) => self.reject(adoption, error, now_ms),
+        }
+        let mut waiting = waiting.0;
+        while let Some(held) = waiting.pop_front() {
+            match held {
+                Held::Event(event) => self.handle(event, now_ms),
+                Held::Alarm(key, alarm) => self.alarm(key, alarm, now_ms),
+            }
+            if let Some(again) = self.writing.get_mut(&group_id) {
+                again.0.append(&mut waiting);
+            }
+        }
+    }
+
+    fn adopt(&mut self, adoption: Adoption, now_ms: i64) {
+        let group_id = adoption.group.id().to_owned();
+        if let Some(mut classic) = self.groups.remove(&group_id) {
+            let (_, mut turn) = self.turn(now_ms);
+            classic.dissolve(&mut turn, GroupError::RebalanceInProgress);
+            classic.forget_alarms(&mut turn);
+        }
+        if let Some(gone) = &adoption.gone {
+            self.timers.cancel(&TimerKey::Session(group_id.clone(), gone.clone()));
+            self.timers.cancel(&TimerKey::Revocation(group_id.clone(), gone.clone()));
+        }
+        let before = self.consumers.insert(group_id.clone(), adoption.group);
+        if let Some(member_id) = &adoption.renewed {
+            self.watch_session(&group_id, member_id, None, now_ms);
+            let now = self.consumers.get(&group_id);
+            let stays = now.zip(before).is_some_and(|(now, before)| now.is_where(&before, member_id));
+            if !stays {
+                self.watch_revocation(&group_id, member_id, now_ms);
+            }
+        }
+        if let Some((ticket, outcome)) = adoption.answer {
+            self.reply(ticket, outcome);
+        }
+    }
+
+    /// Nothing has changed. Who should have been put out is looked at again later.
+    fn reject(&mut self, adoption: Adoption, error: GroupError, now_ms: i64) {
+        let Adoption { group, answer, gone, .. } = adoption;
+        match (answer, gone) {
+            (Some((ticket, outcome)), _) => self.reply(ticket, outcome.failed(error)),
+            (None, Some(gone)) => self.watch_session(group.id(), &gone, None, now_ms),
+            (None, None) => {}
+        }
+    }
+
+    /// Sets when a member is put out if nothing is heard from it.
+    fn watch_session(&mut self, group_id: &str, member_id: &str, classic_ms: Option<i32>, now_ms: i64) {
+        let timeout_ms = i64::from(classic_ms.unwrap_or(self.config.consumer.session_timeout_ms));
+        let key = TimerKey::Session(group_id.to_owned(), member_id.to_owned());
+        self.timers.set(key, now_ms.saturating_add(timeout_ms), Alarm::SessionOver);
+    }
+
+    /// Sets when a member is put out if it keeps partitions it must give up. Each epoch has its own time.
+    fn watch_revocation(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
+        let watched = self.consumers.get(group_id).into_iter().flat_map(ConsumerGroup::watched);
+        let revoking = watched.filter(|(id, ..)| *id == member_id).find_map(|(_, revoking, _)| revoking);
+        let key = TimerKey::Revocation(group_id.to_owned(), member_id.to_owned());
+        match revoking {
+            Some(timeout_ms) => {
+                self.timers.set(key, now_ms.saturating_add(i64::from(timeout_ms)), Alarm::RevocationOver);
+            }
+            None => self.timers.cancel(&key),
+        }
+    }
+
+    /// The log has been read to its end: members must give signs of life from now on.
+    pub(super) fn consumers_loaded(&mut self, now_ms: i64) {
+        let watched = self.consumers.iter().flat_map(|(group_id, group)| {
+            group.watched().map(move |(id, revoking, session)| {
+                (group_id.clone(), id.to_owned(), revoking.is_some(), session)
+            })
+        });
+        let watched: Vec<_> = watched.collect();
+        for (group_id, member_id, revoking, session_ms) in watched {
+            self.watch_session(&group_id, &member_id, session_ms, now_ms);
+            if revoking {
+                self.watch_revocation(&group_id, &member_id, now_ms);
+            }
+        }
+    }
+
+    /// Takes in a record of a consumer group while the log is read.
+    pub(super) fn apply_consumer(&mut self, group_id: String, record: ConsumerRecord) {
+        match record {
+            ConsumerRecord::Epoch(None) => {
+                self.consumers.remove(&group_id);
+            }
+            record => {
+                if !self.consumers.contains_key(&group_id) {
+                    if record.is_tombstone() {
+                        return;
+                    }
+                    // Offsets may have come first, and with them a group that only holds offsets.
+                    if self.groups.get(&group_id).is_some_and(ClassicGroup::is_simple) {
+                        self.groups.remove(&group_id);
+                    }
+                }
+                let new = || ConsumerGroup::new(group_id.clone());
+                self.consumers.entry(group_id.clone()).or_insert_with(new).apply(record);
+            }
+        }
+    }
+
+    /// Topics have come, gone or grown.
+    pub(super) fn topics_changed(&mut self, topics: Arc<dyn Topics>) {
+        self.topics = topics;
+        self.consumers.values_mut().for_each(ConsumerGroup::topics_changed);
+    }
+
+    /// A classic member comes into a consumer group without members: the group becomes a classic one.
+    pub(super) fn make_room_for_classic(&mut self, group_id: &str, now_ms: i64) -> bool {
+        let Some(group) = self.consumers.get(group_id) else { return true };
+        if group.validate_delete().is_err() {
+            return false;
+        }
+        let records = group.tombstones();
+        let gone = self.remove_group(group_id).into_iter().collect();
+        self.append(Write { records, then: Then::Expired(gone) }, now_ms);
+        true
+    }
+
+    pub(super) fn listed_consumers(&self, filter: &ListFilter) -> Vec<super::ListedGroup> {
+        self.consumers
+            .values()
+            .map(ConsumerGroup::listed)
+            .filter(|group| filter.lets_through(group))
+            .collect()
+    }
+
+    /// Whoever waits for a group to be written is told to look for another coordinator.
+    pub(super) fn abandon_waiting(&mut self, error: GroupError) {
+        for (_, waiting) in std::mem::take(&mut self.writing) {
+            for held in waiting.0 {
+                if let Held::Event(event) = held {
+                    self.refuse(&event, error);
+                }
+            }
+        }
+    }
+}
+
+impl Adoption {
+    /// Who waits for the group, and the answer.
+    pub(super) fn into_answer(self) -> Option<(Ticket, Outcome)> {
+        self.answer
+    }
+}

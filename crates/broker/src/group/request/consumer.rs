@@ -1,0 +1,65 @@
+//! ConsumerGroupHeartbeat, independent of its wire version.
+
+use super::Request;
+use crate::group::error::GroupError;
+use crate::group::event::{Event, Outcome, Ticket};
+use crate::group::records::Partitions;
+
+/// ConsumerGroupHeartbeat. What is none or -1 has not changed since the last one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerHeartbeatRequest {
+    /// Version of the request: from 1 on members bring their own id.
+    pub api_version: i16,
+    /// The group.
+    pub group_id: String,
+    /// The member; in version 0 the caller has made one up for a member that joins without.
+    pub member_id: String,
+    /// The epoch the member believes in; 0 to join, -1 to leave, -2 to leave for a while.
+    pub member_epoch: i32,
+    /// Name of a static member.
+    pub instance_id: Option<String>,
+    /// The member's rack; only remembered.
+    pub rack_id: Option<String>,
+    /// Client id from the request header.
+    pub client_id: String,
+    /// Where the request came from, as Kafka writes it: `/10.0.0.1`.
+    pub client_host: String,
+    /// How long the member may take to give partitions up.
+    pub rebalance_timeout_ms: i32,
+    /// The topics it names.
+    pub topics: Option<Vec<String>>,
+    /// The expression it selects topics by.
+    pub regex: Option<String>,
+    /// The assignor it prefers.
+    pub assignor: Option<String>,
+    /// The partitions it has.
+    pub owned: Option<Partitions>,
+}
+
+/// Answer to [`ConsumerHeartbeatRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerBeat {
+    /// The member.
+    pub member_id: String,
+    /// Its epoch from now on.
+    pub member_epoch: i32,
+    /// When the next heartbeat is due; 0 for one that has left.
+    pub heartbeat_interval_ms: i32,
+    /// What it may use, if that has changed.
+    pub assigned: Option<Partitions>,
+}
+
+/// Answer to [`ConsumerHeartbeatRequest`], or why not.
+pub type ConsumerHeartbeatOutcome = Result<ConsumerBeat, GroupError>;
+
+impl Request for ConsumerHeartbeatRequest {
+    request!(ConsumerHeartbeat -> ConsumerHeartbeatOutcome);
+
+    fn group_id(&self) -> &str {
+        &self.group_id
+    }
+
+    fn refused(&self, error: GroupError) -> ConsumerHeartbeatOutcome {
+        Err(error)
+    }
+}
