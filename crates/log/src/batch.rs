@@ -9,12 +9,14 @@ use thiserror::Error;
 use crate::compress::{CompressError, Compression};
 
 mod builder;
+mod recompress;
 mod records;
 #[cfg(test)]
 mod tests;
 mod varint;
 
 pub use builder::{Builder, EndMarker, Marker};
+pub use recompress::{RecompressError, recompress};
 pub use records::{Header, MAX_EXPANDED, Record, Records, records};
 
 /// Bytes in front of the first record.

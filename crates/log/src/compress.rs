@@ -112,10 +112,21 @@ pub fn decompress(
 /// Compresses `input` and appends the result to `output`, in the form that Java clients write and every
 /// client reads (snappy in xerial framing, LZ4 in 64 KiB independent blocks).
 pub fn compress(codec: Compression, input: &[u8], output: &mut Vec<u8>) -> io::Result<()> {
+    compress_at(codec, None, input, output)
+}
+
+/// Like [`compress`], at a level of gzip or zstd; other codecs have none here. `None` is the codec's default.
+pub fn compress_at(
+    codec: Compression,
+    level: Option<i32>,
+    input: &[u8],
+    output: &mut Vec<u8>,
+) -> io::Result<()> {
     match codec {
         Compression::None => output.extend_from_slice(input),
         Compression::Gzip => {
-            let mut encoder = GzEncoder::new(output, flate2::Compression::default());
+            let level = level.and_then(|level| u32::try_from(level).ok()).map(flate2::Compression::new);
+            let mut encoder = GzEncoder::new(output, level.unwrap_or_default());
             encoder.write_all(input)?;
             encoder.finish()?;
         }
@@ -126,7 +137,9 @@ pub fn compress(codec: Compression, input: &[u8], output: &mut Vec<u8>) -> io::R
             encoder.write_all(input)?;
             encoder.finish().map_err(io::Error::other)?;
         }
-        Compression::Zstd => zstd::stream::copy_encode(input, output, zstd::DEFAULT_COMPRESSION_LEVEL)?,
+        Compression::Zstd => {
+            zstd::stream::copy_encode(input, output, level.unwrap_or(zstd::DEFAULT_COMPRESSION_LEVEL))?;
+        }
     }
     Ok(())
 }

@@ -6,6 +6,9 @@
 //! single broker, but for `min.insync.replicas`; with acks=0 there is no response, and an error
 //! closes the connection, the only way left to tell.
 //!
+//! The topic decides: keyless records in a compacted topic and timestamps too far from the clock are refused one by
+//! one (`record_errors`), `LogAppendTime` stamps, and a `compression.type` other than `producer` compresses anew.
+//!
 //! The first batch of a transaction in a partition must be covered by the transaction: from version 12 on
 //! (KIP-890) it makes the partition part of it, up to version 11 the client has done so before.
 
@@ -18,7 +21,9 @@ use levada_log::{Append, Appended};
 use levada_log::compress::Compression;
 use levada_wire::Uuid;
 use levada_wire::messages::StrBytes;
-use levada_wire::produce::{ProducePartition, ProduceRequest, ProduceResponse, ProducedPartition, ProducedTopic};
+use levada_wire::produce::{
+    ProducePartition, ProduceRequest, ProduceResponse, ProducedPartition, ProducedTopic, RecordError,
+};
 
 use crate::api::{Context, Refusal, Reply};
 use crate::broker::{Membership, now_ms};
@@ -27,6 +32,8 @@ use crate::lane::Submitted;
 use crate::partition::Partition;
 use crate::txn::TxnError;
 use crate::txn::request::{Identity, Protocol};
+
+mod judge;
 
 /// Clients below this version cannot read zstd back.
 const ZSTD_VERSION_MIN: i16 = 7;
@@ -38,9 +45,21 @@ const ABORTABLE_VERSION_MIN: i16 = 11;
 /// The client id under which Kafka's own tools may write to internal topics.
 const ADMIN_CLIENT: &str = "__admin_client";
 
+/// Why a batch was not taken, and which of its records are at fault.
+struct Rejected {
+    failure: Failure,
+    errors: Vec<RecordError>,
+}
+
+impl<F: Into<Failure>> From<F> for Rejected {
+    fn from(failure: F) -> Self {
+        Self { failure: failure.into(), errors: Vec::new() }
+    }
+}
+
 /// A partition's part of the request on its way through the lane.
 enum Started {
-    Refused(Option<Arc<Partition>>, Failure),
+    Refused(Option<Arc<Partition>>, Rejected),
     Submitted(Arc<Partition>, Submitted),
 }
 
@@ -81,17 +100,17 @@ async fn start(
 ) -> Started {
     let partition = match find(context, key, data.index) {
         Ok(partition) => partition,
-        Err(failure) => return Started::Refused(None, failure),
+        Err(failure) => return Started::Refused(None, failure.into()),
     };
     match check(context, envelope, &partition, data.records) {
         Ok(append) => {
             context.broker().stats().produced(append.records.len() as u64);
             match submit(context, envelope, &partition, append).await {
                 Ok(submitted) => Started::Submitted(partition, submitted),
-                Err(failure) => Started::Refused(Some(partition), failure),
+                Err(failure) => Started::Refused(Some(partition), failure.into()),
             }
         }
-        Err(failure) => Started::Refused(Some(partition), failure),
+        Err(rejected) => Started::Refused(Some(partition), rejected),
     }
 }
 
@@ -162,7 +181,7 @@ fn check(
     envelope: &Envelope,
     partition: &Partition,
     records: Option<BytesMut>,
-) -> Result<Append, Failure> {
+) -> Result<Append, Rejected> {
     if !matches!(envelope.acks, -1..=1) {
         return Err(ErrorCode::InvalidRequiredAcks.into());
     }
@@ -173,17 +192,17 @@ fn check(
             config.min_insync_replicas,
             partition.name()
         );
-        return Err(Failure::new(ErrorCode::NotEnoughReplicas, text));
+        return Err(Failure::new(ErrorCode::NotEnoughReplicas, text).into());
     }
     let version = context.version();
     let Some(records) = records.filter(|records| !records.is_empty()) else {
         let text = format!("Produce requests with version {version} must have exactly one record batch per partition");
-        return Err(Failure::new(ErrorCode::InvalidRecord, text));
+        return Err(Failure::new(ErrorCode::InvalidRecord, text).into());
     };
-    let batch = batch::check(&records)?;
+    let batch = batch::check(&records).map_err(Failure::from)?;
     if batch.size_bytes() < records.len() {
         let text = format!("Produce requests with version {version} are only allowed to contain exactly one record batch per partition");
-        return Err(Failure::new(ErrorCode::InvalidRecord, text));
+        return Err(Failure::new(ErrorCode::InvalidRecord, text).into());
     }
     permitted(version, &batch)?;
     if records.len() as u64 > u64::from(config.max_message_bytes) {
@@ -193,9 +212,10 @@ fn check(
             records.len(),
             config.max_message_bytes
         );
-        return Err(Failure::new(ErrorCode::MessageTooLarge, text));
+        return Err(Failure::new(ErrorCode::MessageTooLarge, text).into());
     }
-    Ok(Append::client(records))
+    judge::judge(&batch, &config, || partition.name(), now_ms())?;
+    Ok(Append::client(judge::compress(records, &config)?))
 }
 
 /// What a client may not put into a batch, although it is well formed.
@@ -214,7 +234,7 @@ async fn finish(index: i32, started: Started) -> ProducedPartition {
     let (partition, result) = match started {
         Started::Refused(partition, failure) => (partition, Err(failure)),
         Started::Submitted(partition, submitted) => {
-            let result = submitted.wait().await.map_err(Failure::from);
+            let result = submitted.wait().await.map_err(|error| Failure::from(error).into());
             (Some(partition), result)
         }
     };
@@ -223,9 +243,10 @@ async fn finish(index: i32, started: Started) -> ProducedPartition {
         Ok(Appended { base_offset, log_append_time_ms, .. }) => {
             ProducedPartition { index, base_offset, log_append_time_ms, log_start_offset, ..ProducedPartition::default() }
         }
-        Err(failure) => ProducedPartition {
+        Err(Rejected { failure, errors }) => ProducedPartition {
             index,
             error_code: failure.code.code(),
+            record_errors: errors,
             error_message: failure.message.map(StrBytes::from),
             log_start_offset,
             ..ProducedPartition::default()

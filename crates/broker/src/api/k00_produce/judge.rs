@@ -1,0 +1,130 @@
+//! What a topic's configuration demands of a batch: keys where it is compacted, timestamps near the broker's
+//! clock, and its own compression. A topic with defaults costs a look at the batch's header.
+
+use bytes::BytesMut;
+use levada_log::batch::{self, BatchView, RecompressError};
+use levada_log::compress::Compression;
+use levada_wire::messages::StrBytes;
+use levada_wire::produce::RecordError;
+
+use super::Rejected;
+use crate::config::{CompressionType, TimestampType, TopicConfig};
+use crate::error_code::{ErrorCode, Failure};
+
+/// A record without a timestamp is never too old or too new.
+const NO_TIMESTAMP: i64 = -1;
+
+/// How many errors the sentence for people names.
+const NAMED_ERRORS: usize = 3;
+
+/// Checks the records of a batch that is well formed; `partition` is its name for messages.
+pub(super) fn judge(
+    batch: &BatchView<'_>,
+    config: &TopicConfig,
+    partition: impl Fn() -> String,
+    now_ms: i64,
+) -> Result<(), Rejected> {
+    let clock = Clock::new(config, now_ms);
+    let compacted = config.cleanup_policy.compact;
+    if !compacted && !clock.doubts(batch) {
+        return Ok(());
+    }
+    let mut errors = Vec::new();
+    let mut late = false;
+    for (index, record) in (0..).zip(batch::records(batch.bytes()).map_err(Failure::from)?) {
+        let record = record.map_err(Failure::from)?;
+        let timestamp = batch.base_timestamp().wrapping_add(record.timestamp_delta);
+        let message = if compacted && record.key.is_none() {
+            format!("Compacted topic cannot accept message without key in topic partition {}", partition())
+        } else if clock.refuses(timestamp) {
+            late = true;
+            clock.complain(timestamp, record.offset_delta)
+        } else {
+            continue;
+        };
+        errors.push(RecordError { batch_index: index, message: Some(StrBytes::from(message)) });
+    }
+    if errors.is_empty() { Ok(()) } else { Err(reject(errors, late)) }
+}
+
+/// Kafka's codes and sentences: what is wrong with a timestamp goes before what is wrong otherwise.
+fn reject(errors: Vec<RecordError>, late: bool) -> Rejected {
+    let failure = if late {
+        let text = "One or more records have been rejected due to invalid timestamp";
+        Failure::new(ErrorCode::InvalidTimestamp, text)
+    } else {
+        let named = errors.iter().take(NAMED_ERRORS).map(|error| {
+            let message = error.message.as_ref().map_or("", StrBytes::as_str);
+            format!("RecordError(batchIndex={}, message='{message}')", error.batch_index)
+        });
+        let named = named.collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "One or more records have been rejected due to {} record errors in total, and only showing the first \
+             three errors at most: [{named}]",
+            errors.len()
+        );
+        Failure::new(ErrorCode::InvalidRecord, text)
+    };
+    Rejected { failure, errors }
+}
+
+/// The times that a record may carry.
+struct Clock {
+    /// Unless the broker writes its own time.
+    limits: Option<(i64, i64)>,
+    /// Whether a record can be too old at all.
+    any_age: bool,
+}
+
+impl Clock {
+    fn new(config: &TopicConfig, now_ms: i64) -> Self {
+        let limits = (
+            now_ms.saturating_sub(config.timestamp_before_max_ms),
+            now_ms.saturating_add(config.timestamp_after_max_ms),
+        );
+        Self {
+            limits: (config.timestamp_type == TimestampType::CreateTime).then_some(limits),
+            any_age: config.timestamp_before_max_ms == i64::MAX,
+        }
+    }
+
+    /// Whether the records have to be looked at one by one.
+    fn doubts(&self, batch: &BatchView<'_>) -> bool {
+        self.limits.is_some_and(|(_, newest)| !self.any_age || batch.max_timestamp() > newest)
+    }
+
+    fn refuses(&self, timestamp: i64) -> bool {
+        timestamp != NO_TIMESTAMP
+            && self.limits.is_some_and(|(oldest, newest)| !(oldest..=newest).contains(&timestamp))
+    }
+
+    fn complain(&self, timestamp: i64, offset: i32) -> String {
+        let (oldest, newest) = self.limits.unwrap_or_default();
+        format!(
+            "Timestamp {timestamp} of message with offset {offset} is out of range. The timestamp should be within \
+             [{oldest}, {newest}]"
+        )
+    }
+}
+
+/// The batch in the topic's own compression.
+pub(super) fn compress(records: BytesMut, config: &TopicConfig) -> Result<BytesMut, Failure> {
+    let (codec, level) = match config.compression_type {
+        CompressionType::Producer => return Ok(records),
+        CompressionType::Uncompressed => (Compression::None, None),
+        CompressionType::Gzip => (Compression::Gzip, Some(config.gzip_level).filter(|level| *level > 0)),
+        CompressionType::Snappy => (Compression::Snappy, None),
+        CompressionType::Lz4 => (Compression::Lz4, None),
+        CompressionType::Zstd => (Compression::Zstd, Some(config.zstd_level)),
+    };
+    if BatchView::parse(&records)?.compression()? == codec {
+        return Ok(records);
+    }
+    batch::recompress(&records, codec, level).map_err(|error| match error {
+        RecompressError::Batch(error) => error.into(),
+        RecompressError::Codec(error) => Failure::new(ErrorCode::UnknownServerError, error.to_string()),
+    })
+}
+
+#[cfg(test)]
+mod tests;

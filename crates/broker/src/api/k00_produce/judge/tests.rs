@@ -1,0 +1,90 @@
+//! What is refused, with whose words, and what is compressed anew.
+
+use std::collections::BTreeMap;
+
+use levada_log::batch::Builder;
+
+use super::*;
+use crate::config::BrokerConfig;
+
+const NOW_MS: i64 = 1_700_000_000_000;
+const HOUR_MS: i64 = 3_600_000;
+
+fn config(own: &[(&str, &str)]) -> TopicConfig {
+    let own: BTreeMap<_, _> = own.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    TopicConfig::resolve(&BrokerConfig::default(), &own).unwrap()
+}
+
+/// A batch of records with these timestamps, and a key or none.
+fn batch_of(records: &[(i64, bool)]) -> BytesMut {
+    let mut builder = Builder::new();
+    for (timestamp, keyed) in records {
+        builder.push(*timestamp, keyed.then_some(&b"key"[..]), Some(b"value"));
+    }
+    builder.build().unwrap()
+}
+
+fn check(own: &[(&str, &str)], records: &[(i64, bool)], expected: Result<(), (ErrorCode, &[i32])>) {
+    let batch = batch_of(records);
+    let view = BatchView::parse(&batch).unwrap();
+    let judged = judge(&view, &config(own), || "t-0".to_owned(), NOW_MS);
+    let judged = judged.map_err(|rejected| {
+        (rejected.failure.code, rejected.errors.iter().map(|error| error.batch_index).collect::<Vec<_>>())
+    });
+    assert_eq!(judged, expected.map_err(|(code, indexes)| (code, indexes.to_vec())), "{own:?} {records:?}");
+}
+
+#[test]
+fn records_are_refused_for_what_their_topic_demands() {
+    let late = NOW_MS + HOUR_MS + 1;
+    check(&[], &[(NOW_MS, false), (NOW_MS + HOUR_MS, true), (0, true)], Ok(()));
+    check(&[], &[(NOW_MS, false), (late, true)], Err((ErrorCode::InvalidTimestamp, &[1])));
+    check(&[("message.timestamp.type", "LogAppendTime")], &[(late, true)], Ok(()));
+    let old = [("message.timestamp.before.max.ms", "1000")];
+    check(&old, &[(NOW_MS - 1000, true), (-1, true)], Ok(()));
+    check(&old, &[(NOW_MS, true), (NOW_MS - 1001, true)], Err((ErrorCode::InvalidTimestamp, &[1])));
+    let compacted = [("cleanup.policy", "compact")];
+    check(&compacted, &[(NOW_MS, true)], Ok(()));
+    check(&compacted, &[(NOW_MS, false), (NOW_MS, true), (NOW_MS, false)], Err((ErrorCode::InvalidRecord, &[0, 2])));
+    check(&compacted, &[(NOW_MS, false), (late, true)], Err((ErrorCode::InvalidTimestamp, &[0, 1])));
+}
+
+#[test]
+fn refusals_speak_as_kafka_does() {
+    let said = |own: &[(&str, &str)], records: &[(i64, bool)]| {
+        let batch = batch_of(records);
+        let view = BatchView::parse(&batch).unwrap();
+        let rejected = judge(&view, &config(own), || "t-0".to_owned(), NOW_MS).unwrap_err();
+        let first = rejected.errors[0].message.as_ref().unwrap().as_str().to_owned();
+        (rejected.failure.message.unwrap(), first)
+    };
+    let (whole, record) = said(&[("message.timestamp.before.max.ms", "1000")], &[(5, true)]);
+    assert_eq!(whole, "One or more records have been rejected due to invalid timestamp");
+    let expected = "Timestamp 5 of message with offset 0 is out of range. The timestamp should be within \
+                    [1699999999000, 1700003600000]";
+    assert_eq!(record, expected);
+    let (whole, record) = said(&[("cleanup.policy", "compact")], &[(NOW_MS, false)]);
+    assert_eq!(record, "Compacted topic cannot accept message without key in topic partition t-0");
+    let expected = "One or more records have been rejected due to 1 record errors in total, and only showing the first \
+                    three errors at most: [RecordError(batchIndex=0, message='Compacted topic cannot accept message \
+                    without key in topic partition t-0')]";
+    assert_eq!(whole, expected);
+}
+
+#[test]
+fn batches_take_the_topics_compression() {
+    let plain = batch_of(&[(NOW_MS, true)]);
+    for (name, codec) in [
+        ("producer", Compression::None),
+        ("uncompressed", Compression::None),
+        ("gzip", Compression::Gzip),
+        ("snappy", Compression::Snappy),
+        ("lz4", Compression::Lz4),
+        ("zstd", Compression::Zstd),
+    ] {
+        let stored = compress(plain.clone(), &config(&[("compression.type", name)])).unwrap();
+        assert_eq!(batch::check(&stored).unwrap().compression().unwrap(), codec, "{name}");
+        let kept = compress(stored.clone(), &config(&[])).unwrap();
+        assert_eq!(kept, stored, "producer keeps {name}");
+    }
+}
