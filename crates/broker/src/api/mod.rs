@@ -214,3 +214,6 @@ fn own(bytes: &Bytes) -> Bytes {
 fn from_wire_id(id: Uuid) -> uuid::Uuid {
     uuid::Uuid::from_bytes(id.to_bytes())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,3 @@
+//! What is served, against what Kafka serves.
+
+mod documentation;

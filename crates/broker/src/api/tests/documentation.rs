@@ -1,0 +1,124 @@
+//! `docs/apis.md` is made from the table of APIs; whatever Kafka serves and we do not has its reason here.
+
+use std::fs;
+use std::path::Path;
+
+use levada_wire::ApiKey;
+use levada_wire::api::APIS;
+
+use crate::api::{SERVED, k18_api_versions::SHOWN_FEATURES};
+use crate::metadata::features::FEATURES;
+
+const SHARE: &str = "share groups (KIP-932) are not served yet";
+const STREAMS: &str = "streams groups (KIP-1071) are not served yet; Streams uses classic groups";
+const SECURITY: &str = "there are no users and no access control yet";
+const QUORUM: &str = "the broker is its own controller, alone in its quorum";
+
+/// Why an API of Kafka's is not served.
+const REASONS: &[(ApiKey, &str)] = &[
+    (ApiKey::SaslHandshake, SECURITY),
+    (ApiKey::DescribeAcls, SECURITY),
+    (ApiKey::CreateAcls, SECURITY),
+    (ApiKey::DeleteAcls, SECURITY),
+    (ApiKey::AlterReplicaLogDirs, "there is one data directory"),
+    (ApiKey::SaslAuthenticate, SECURITY),
+    (ApiKey::CreateDelegationToken, SECURITY),
+    (ApiKey::RenewDelegationToken, SECURITY),
+    (ApiKey::ExpireDelegationToken, SECURITY),
+    (ApiKey::DescribeDelegationToken, SECURITY),
+    (ApiKey::DescribeClientQuotas, "client quotas are not enforced yet"),
+    (ApiKey::AlterClientQuotas, "client quotas are not enforced yet"),
+    (ApiKey::DescribeUserScramCredentials, SECURITY),
+    (ApiKey::AlterUserScramCredentials, SECURITY),
+    (ApiKey::UpdateFeatures, "features stay at the level that the cluster began with"),
+    (ApiKey::UnregisterBroker, QUORUM),
+    (ApiKey::ShareGroupHeartbeat, SHARE),
+    (ApiKey::ShareGroupDescribe, SHARE),
+    (ApiKey::ShareFetch, SHARE),
+    (ApiKey::ShareAcknowledge, SHARE),
+    (ApiKey::AddRaftVoter, QUORUM),
+    (ApiKey::RemoveRaftVoter, QUORUM),
+    (ApiKey::InitializeShareGroupState, SHARE),
+    (ApiKey::ReadShareGroupState, SHARE),
+    (ApiKey::WriteShareGroupState, SHARE),
+    (ApiKey::DeleteShareGroupState, SHARE),
+    (ApiKey::ReadShareGroupStateSummary, SHARE),
+    (ApiKey::StreamsGroupHeartbeat, STREAMS),
+    (ApiKey::StreamsGroupDescribe, STREAMS),
+    (ApiKey::DescribeShareGroupOffsets, SHARE),
+    (ApiKey::AlterShareGroupOffsets, SHARE),
+    (ApiKey::DeleteShareGroupOffsets, SHARE),
+];
+
+/// Why clients are not told of a feature of Kafka's.
+const FEATURE_REASONS: &[(&str, &str)] = &[
+    ("eligible.leader.replicas.version", "kept in the metadata; a single broker has no other leader"),
+    ("share.version", SHARE),
+    ("streams.version", STREAMS),
+    ("kraft.version", QUORUM),
+];
+
+#[test]
+fn the_documentation_lists_what_is_served() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/apis.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let expected =
+        replace(&replace(&page, "<!-- apis -->", &api_table()), "<!-- features -->", &feature_table());
+    if page != expected && std::env::var_os("LEVADA_BLESS").is_some() {
+        fs::write(&path, expected).unwrap();
+        return;
+    }
+    assert!(
+        page == expected,
+        "run LEVADA_BLESS=1 cargo test -p levada-broker documentation, and commit the page"
+    );
+}
+
+#[test]
+fn what_is_not_served_has_one_reason_and_what_is_served_none() {
+    for api in APIS {
+        let reasons = REASONS.iter().filter(|(key, _)| *key == api.key).count();
+        let expected = usize::from(!SERVED.contains(&api.key));
+        assert_eq!(reasons, expected, "{}: see REASONS in {}", api.name, file!());
+    }
+}
+
+/// The page with `table` between the line `marker` and the next `<!-- end -->`.
+fn replace(page: &str, marker: &str, table: &str) -> String {
+    let start = page.find(marker).unwrap() + marker.len() + 1;
+    let end = start + page[start..].find("<!-- end -->").unwrap();
+    format!("{}{table}{}", &page[..start], &page[end..])
+}
+
+fn api_table() -> String {
+    let rows: String = APIS
+        .iter()
+        .map(|api| {
+            let reason = REASONS.iter().find(|(key, _)| *key == api.key);
+            let versions = match api.min == api.max {
+                true => api.min.to_string(),
+                false => format!("{}–{}", api.min, api.max),
+            };
+            let (served, why) = reason.map_or(("✓", ""), |(_, reason)| ("", *reason));
+            format!("| {} | {} | {versions} | {served} | {why} |\n", api.key.wire(), api.name)
+        })
+        .collect();
+    let (count, all) = (SERVED.len(), APIS.len());
+    format!(
+        "\n{count} of Kafka's {all}.\n\n| Key | API | Kafka's versions | Served | If not, why |\n|---|---|---|---|---|\n{rows}\n"
+    )
+}
+
+fn feature_table() -> String {
+    let rows: String = FEATURES
+        .iter()
+        .map(|feature| {
+            let shown = SHOWN_FEATURES.contains(&feature.name);
+            let reason = FEATURE_REASONS.iter().find(|(name, _)| *name == feature.name);
+            let why = if shown { "" } else { reason.expect("a feature that is not shown has a reason").1 };
+            let (tick, levels) = (if shown { "✓" } else { "" }, (feature.min_version, feature.max_version));
+            format!("| `{}` | {}–{} | {tick} | {why} |\n", feature.name, levels.0, levels.1)
+        })
+        .collect();
+    format!("\n| Feature | Levels | Told | If not, why |\n|---|---|---|---|\n{rows}\n")
+}
