@@ -214,4 +214,4 @@ impl Draft {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::group) mod tests;

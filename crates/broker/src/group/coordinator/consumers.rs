@@ -35,6 +35,8 @@ pub(in crate::group) struct Adoption {
     renewed: Option<String>,
     /// Who has gone with it.
     gone: Option<String>,
+    /// The topics it was made with.
+    topics: Arc<dyn Topics>,
 }
 
 /// What is wrong with a heartbeat whatever the state of its group.
@@ -132,7 +134,8 @@ impl Coordinator {
         };
         records.extend(draft.records);
         let renewed = Some(member_id);
-        let adoption = Adoption { group: draft.group, answer: Some((ticket, outcome)), renewed, gone: None };
+        let answer = Some((ticket, outcome));
+        let adoption = Adoption { group: draft.group, answer, renewed, gone: None, topics };
         self.adopt_when_written(records, adoption, now_ms);
         Ok(())
     }
@@ -176,7 +179,8 @@ impl Coordinator {
             assigned: None,
         }));
         let gone = (!for_a_while).then_some(request.member_id);
-        let adoption = Adoption { group, answer: Some((ticket, outcome)), renewed: None, gone };
+        let topics = self.topics.clone();
+        let adoption = Adoption { group, answer: Some((ticket, outcome)), renewed: None, gone, topics };
         self.adopt_when_written(records, adoption, now_ms);
         Ok(())
     }
@@ -186,7 +190,9 @@ impl Coordinator {
         let Some(group) = self.consumers.get(group_id) else { return };
         let Some(Draft { group, records }) = group.without(member_id, &*self.topics) else { return };
         let gone = Some(member_id.to_owned());
-        self.adopt_when_written(records, Adoption { group, answer: None, renewed: None, gone }, now_ms);
+        let topics = self.topics.clone();
+        let adoption = Adoption { group, answer: None, renewed: None, gone, topics };
+        self.adopt_when_written(records, adoption, now_ms);
     }
 
     /// The time to give up partitions is over.
@@ -235,7 +241,12 @@ impl Coordinator {
             self.timers.cancel(&TimerKey::Session(group_id.clone(), gone.clone()));
             self.timers.cancel(&TimerKey::Revocation(group_id.clone(), gone.clone()));
         }
-        let before = self.consumers.insert(group_id.clone(), adoption.group);
+        let mut group = adoption.group;
+        if !Arc::ptr_eq(&adoption.topics, &self.topics) {
+            // They have changed while the group was being written.
+            group.topics_changed();
+        }
+        let before = self.consumers.insert(group_id.clone(), group);
         if let Some(member_id) = &adoption.renewed {
             self.watch_session(&group_id, member_id, None, now_ms);
             let now = self.consumers.get(&group_id);

@@ -1,6 +1,8 @@
 //! Random lives of groups: members come, leave, crash, fall silent and are cloned; appends are slow or
 //! fail; the broker is killed and starts again from its log. Whatever happens, the promises hold.
 
+mod consumers;
+
 use std::collections::BTreeMap;
 
 use super::rig::{GROUP, Rig, commit_as, config, heartbeat, leave, protocols, sync};
