@@ -5,7 +5,7 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 
 /// Owns one `MAP_SHARED` mapping until dropped.
 ///
@@ -23,13 +23,19 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps the first `bytes` bytes of `file` for reading and writing; the caller has checked that the file is that long.
+    ///
+    /// Reads nothing ahead: on a device with a large read-ahead one touched page of a sparse file would bring megabytes of zeroes.
     pub(crate) fn new(file: &File, bytes: usize) -> io::Result<Mapping> {
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so no existing memory
         // changes; the result is checked by rustix.
         let start = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, prot, flags, file, 0) }?;
         let base = NonNull::new(start.cast::<AtomicU32>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Mapping { base, bytes })
+        let mapping = Mapping { base, bytes };
+        // SAFETY: base and length are those of the mapping just made; this advice changes no memory.
+        let advised = unsafe { rustix::mm::madvise(start, bytes, Advice::Random) };
+        debug_assert!(advised.is_ok(), "advice on our own range cannot fail");
+        Ok(mapping)
     }
 
     /// The bytes of word `index`, in the order they have in the file.
