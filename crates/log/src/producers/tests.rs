@@ -116,8 +116,12 @@ fn transactions_open_and_end() {
     check((0, 6), 0, "new");
     check((0, 5), 0, "coordinator is 6");
     check((-1, 6), 0, "epoch is 0");
-    check((0, 6), 2, "epoch is 0");
+    // Under the second protocol a marker may be repeated, but not end what was begun since.
+    check((0, 6), 2, "new");
     check((1, 6), 2, "new");
+    note(&mut producers, &batch(transactional(4), 20, 1));
+    assert_eq!(judge(&producers, &marker(Marker::Abort, 21, (0, 6)), 2), "epoch is 0");
+    assert_eq!(judge(&producers, &marker(Marker::Abort, 21, (0, 6)), 0), "new");
 }
 
 #[test]
