@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use levada_log::{Append, Writer};
@@ -38,6 +39,8 @@ pub(crate) struct Partition {
     /// transaction again.
     transactions: RwLock<()>,
     config: ArcSwap<TopicConfig>,
+    /// Its topic has been deleted; whoever still holds it must be told so.
+    deleted: AtomicBool,
 }
 
 /// What names a partition.
@@ -60,6 +63,7 @@ impl Partition {
             waiters: Arc::default(),
             transactions: RwLock::default(),
             config: ArcSwap::new(config),
+            deleted: AtomicBool::new(false),
         }
     }
 
@@ -125,9 +129,16 @@ impl Partition {
         submitted
     }
 
-    /// Whether the client's idea of the leader epoch (-1: none) is ours (KIP-320).
+    /// Whether its topic has been deleted.
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
+    /// Whether the partition still exists and the client's idea of its leader epoch (-1: none) is ours
+    /// (KIP-320).
     pub(crate) fn check_leader_epoch(&self, known: i32) -> Result<(), ErrorCode> {
         match known {
+            _ if self.is_deleted() => Err(ErrorCode::UnknownTopicOrPartition),
             known if known < 0 || known == self.leader_epoch => Ok(()),
             known if known < self.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),
             _ => Err(ErrorCode::UnknownLeaderEpoch),
@@ -203,6 +214,7 @@ impl Partitions {
             tables
         });
         for partition in removed.iter() {
+            partition.deleted.store(true, Ordering::Release);
             partition.waiters.wake();
         }
         removed

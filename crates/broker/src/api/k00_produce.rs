@@ -234,7 +234,10 @@ async fn finish(index: i32, started: Started) -> ProducedPartition {
     let (partition, result) = match started {
         Started::Refused(partition, failure) => (partition, Err(failure)),
         Started::Submitted(partition, submitted) => {
-            let result = submitted.wait().await.map_err(|error| Failure::from(error).into());
+            let result = submitted.wait().await.map_err(|error| match partition.is_deleted() {
+                true => Rejected::from(ErrorCode::UnknownTopicOrPartition),
+                false => Failure::from(error).into(),
+            });
             (Some(partition), result)
         }
     };

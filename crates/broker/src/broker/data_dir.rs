@@ -102,12 +102,12 @@ impl DataDir {
         PartitionMetadata { topic_id: from_wire_id(topic_id) }.store(&RealDisk, &dir)
     }
 
-    /// Removes a deleted partition's directory. It loses its name first: what a crash leaves of it is
-    /// removed at the next start. Blocks.
-    pub(super) fn remove_partition(&self, topic: &str, index: i32) -> io::Result<()> {
+    /// Takes the name from a deleted partition's directory and returns the new one, for removal: what a
+    /// crash leaves of it is removed at the next start.
+    pub(super) fn doom_partition(&self, topic: &str, index: i32) -> io::Result<PathBuf> {
         let doomed = self.path.join(aside(topic, index, DELETED));
         std::fs::rename(self.partition(topic, index), &doomed)?;
-        std::fs::remove_dir_all(doomed)
+        Ok(doomed)
     }
 
     /// Finishes interrupted deletions, and moves the directories of partitions that are not `known` (left

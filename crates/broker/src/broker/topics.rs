@@ -1,6 +1,7 @@
 //! Creating and deleting topics and partitions: the decision goes into the metadata log first, then
 //! the partitions enter or leave service. All of it happens off the shards, one change at a time.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use levada_wire::Uuid;
@@ -157,27 +158,44 @@ impl Broker {
         }
         let asked = keys.clone();
         let deleted = self.off_shard(move |broker| {
-            let deleted = broker.metadata.change(|image| delete_topics(image, &keys), |_, _| Ok(()))?;
+            let mut doomed = Vec::new();
+            let deleted = broker.metadata.change(
+                |image| delete_topics(image, &keys),
+                |_, deleted| {
+                    let topics = deleted.iter().flat_map(|(_, deleted)| deleted);
+                    doomed.extend(topics.flat_map(|topic| broker.drop_topic(topic)));
+                    Ok(())
+                },
+            );
             broker.groups.topics_changed(|| broker.metadata.image());
-            for topic in deleted.iter().flat_map(|(_, deleted)| deleted) {
-                broker.drop_topic(topic);
+            for dir in doomed {
+                if let Err(error) = std::fs::remove_dir_all(&dir) {
+                    tracing::warn!(directory = %dir.display(), %error, "files of a deleted partition remain");
+                }
             }
-            Ok(deleted)
+            deleted
         });
         flatten_keyed(deleted.await, asked)
     }
 
-    /// Takes a topic that the metadata no longer has out of service and removes its files.
-    fn drop_topic(&self, topic: &DeletedTopic) {
+    /// Takes a topic that the metadata no longer has out of service, and its directories out of the way of
+    /// a new topic of the same name; returns them for removal. Only as part of the change that deletes it:
+    /// later the name may be another topic's.
+    fn drop_topic(&self, topic: &DeletedTopic) -> Vec<PathBuf> {
         let removed = self.partitions.remove(topic.topic_id);
         let indexes = removed.iter().map(|partition| partition.index()).collect();
         self.groups.partitions_deleted(&[(topic.name.clone(), indexes)]);
+        let mut doomed = Vec::with_capacity(removed.len());
         for partition in removed.iter() {
             drop(partition.lane().take_writer());
-            if let Err(error) = self.data_dir.remove_partition(partition.topic(), partition.index()) {
-                tracing::warn!(partition = partition.name(), %error, "files of a deleted partition remain");
+            match self.data_dir.doom_partition(partition.topic(), partition.index()) {
+                Ok(dir) => doomed.push(dir),
+                Err(error) => {
+                    tracing::warn!(partition = partition.name(), %error, "files of a deleted partition remain");
+                }
             }
         }
+        doomed
     }
 
     /// Opens those partitions of the topics that are not served yet.
