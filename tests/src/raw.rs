@@ -2,6 +2,7 @@
 
 mod batch;
 mod requests;
+mod responses;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -9,8 +10,10 @@ use std::time::Duration;
 
 pub use batch::Batch;
 pub use requests::{
-    ApiKey, api_versions, fetch, future_api_versions, list_end_offset, metadata, produce, samples,
+    ApiKey, api_versions, create_topic, delete_topic, fetch, future_api_versions, list_end_offset, metadata,
+    produce, samples, waiting_fetch,
 };
+pub use responses::{fetch_error, produce_error, topic_error};
 
 const LIMIT: Duration = Duration::from_secs(20);
 

@@ -64,18 +64,9 @@ fn node() -> Node {
     let batch = Batch::of(&[b"honest"]).encode();
     await_some("the topic", SOON, || {
         connection.call(&raw::metadata(TOPIC, true));
-        (error_of_produce(&connection.call(&raw::produce(TOPIC, 1, &batch))) == 0).then_some(())
+        (raw::produce_error(&connection.call(&raw::produce(TOPIC, 1, &batch))) == 0).then_some(())
     });
     node
-}
-
-/// The error of the only partition in a Produce 8 response.
-fn error_of_produce(response: &[u8]) -> i16 {
-    let mut response = Decoder::new(response);
-    assert_eq!((response.i32(), response.i32()), (7, 1), "correlation id and topics");
-    response.string();
-    assert_eq!((response.i32(), response.i32()), (1, 0), "partitions and the partition");
-    response.i16()
 }
 
 fn end_offset(connection: &mut Connection) -> i64 {
@@ -182,19 +173,19 @@ fn bad_batches_are_refused_and_leave_no_trace() {
     ];
     for (what, batch, error) in table {
         let response = connection.call(&raw::produce(TOPIC, 1, &batch));
-        assert_eq!(error_of_produce(&response), error, "{what}");
+        assert_eq!(raw::produce_error(&response), error, "{what}");
     }
     let response = connection.call(&raw::produce(TOPIC, 7, &good.encode()));
-    assert_eq!(error_of_produce(&response), INVALID_REQUIRED_ACKS);
+    assert_eq!(raw::produce_error(&response), INVALID_REQUIRED_ACKS);
     // Compressed with garbage inside.
     for codec in 1..=4 {
         let garbage = Batch { attributes: codec, ..good.clone() }.encode();
         let response = connection.call(&raw::produce(TOPIC, 1, &garbage));
-        assert_ne!(error_of_produce(&response), 0, "codec {codec}");
+        assert_ne!(raw::produce_error(&response), 0, "codec {codec}");
     }
     assert_eq!(end_offset(&mut connection), before, "nothing was appended");
     let response = connection.call(&raw::produce(TOPIC, 1, &good.encode()));
-    assert_eq!(error_of_produce(&response), 0);
+    assert_eq!(raw::produce_error(&response), 0);
     assert_eq!(end_offset(&mut connection), before + 3);
     witness.assert_undisturbed(&mut node);
     node.stop();

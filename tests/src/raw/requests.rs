@@ -37,9 +37,25 @@ pub fn produce(topic: &str, acks: i16, batch: &[u8]) -> Vec<u8> {
 
 /// Fetch 11 of partition 0, which does not wait.
 pub fn fetch(topic: &str, offset: i64, max_bytes: i32) -> Vec<u8> {
-    let request = head(1, 11).i32(-1).i32(0).i32(1).i32(max_bytes).i8(0).i32(0).i32(-1);
+    waiting_fetch(topic, offset, max_bytes, 0)
+}
+
+/// Fetch 11 of partition 0, which waits for a first byte.
+pub fn waiting_fetch(topic: &str, offset: i64, max_bytes: i32, wait_ms: i32) -> Vec<u8> {
+    let request = head(1, 11).i32(-1).i32(wait_ms).i32(1).i32(max_bytes).i8(0).i32(0).i32(-1);
     let partition = request.i32(1).string(topic).i32(1).i32(0).i32(-1).i64(offset).i64(-1).i32(max_bytes);
     partition.i32(0).string("").done()
+}
+
+/// CreateTopics 2 of one topic.
+pub fn create_topic(topic: &str, partitions: i32) -> Vec<u8> {
+    let request = head(19, 2).i32(1).string(topic).i32(partitions).i16(1).i32(0).i32(0);
+    request.i32(20_000).i8(0).done()
+}
+
+/// DeleteTopics 1 of one topic.
+pub fn delete_topic(topic: &str) -> Vec<u8> {
+    head(20, 1).i32(1).string(topic).i32(20_000).done()
 }
 
 /// ListOffsets 1 for the end of partition 0.

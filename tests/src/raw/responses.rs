@@ -1,0 +1,38 @@
+//! What the answers to those requests say.
+
+use super::Decoder;
+
+/// The error of the only partition in a Produce 8 response.
+pub fn produce_error(response: &[u8]) -> i16 {
+    let mut response = Decoder::new(response);
+    assert_eq!((response.i32(), response.i32()), (7, 1), "correlation id and topics");
+    response.string();
+    assert_eq!((response.i32(), response.i32()), (1, 0), "partitions and the partition");
+    response.i16()
+}
+
+/// The error of the only partition in a Fetch 11 response.
+pub fn fetch_error(response: &[u8]) -> i16 {
+    let mut response = Decoder::new(response);
+    assert_eq!(
+        (response.i32(), response.i32(), response.i16()),
+        (7, 0, 0),
+        "correlation id, throttling, error"
+    );
+    assert_eq!((response.i32(), response.i32()), (0, 1), "session and topics");
+    response.string();
+    assert_eq!((response.i32(), response.i32()), (1, 0), "partitions and the partition");
+    response.i16()
+}
+
+/// The error of the only topic in a CreateTopics 2 or DeleteTopics 1 response.
+pub fn topic_error(response: &[u8]) -> i16 {
+    let mut response = Decoder::new(response);
+    assert_eq!(
+        (response.i32(), response.i32(), response.i32()),
+        (7, 0, 1),
+        "correlation id, throttling, topics"
+    );
+    response.string();
+    response.i16()
+}
