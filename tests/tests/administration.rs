@@ -108,3 +108,62 @@ fn old_segments_go_when_their_time_has_come() {
         (java(&node, shell, &["--topic", "short", "--time", "-2"]) == "short:0:10\n").then_some(())
     });
 }
+
+/// How long a tool of Kafka's ran, its own start included.
+fn seconds(tool: &mut Tool) -> f64 {
+    let start = std::time::Instant::now();
+    tool.run();
+    start.elapsed().as_secs_f64()
+}
+
+#[test]
+fn quotas_slow_down_whom_they_name() {
+    let mut node = Node::started();
+    topics(&node, &["--create", "--topic", "slow"]);
+    // Ten seconds' worth are free, the rest has to be waited for.
+    let limits = "producer_byte_rate=100000,consumer_byte_rate=100000";
+    configs(&node, &["--alter", "--entity-type", "clients", "--entity-name", "slow", "--add-config", limits]);
+    let described = |node: &Node| configs(node, &["--describe", "--entity-type", "clients"]);
+    let expected =
+        "Quota configs for client-id 'slow' are consumer_byte_rate=100000.0, producer_byte_rate=100000.0";
+    await_some("the limits", Duration::from_secs(10), || described(&node).contains(expected).then_some(()));
+
+    let produce = |client: &str| {
+        let mut tool = Tool::java("org.apache.kafka.tools.ProducerPerformance");
+        tool.args([
+            "--topic",
+            "slow",
+            "--num-records",
+            "1400",
+            "--record-size",
+            "1000",
+            "--throughput",
+            "-1",
+        ]);
+        tool.args([
+            "--bootstrap-server",
+            &node.bootstrap(),
+            "--command-property",
+            &format!("client.id={client}"),
+        ]);
+        seconds(&mut tool)
+    };
+    let (free, limited) = (produce("free"), produce("slow"));
+    assert!(limited > free + 2.0, "{limited} s for the limited producer, {free} s for the other");
+    let consume = |client: &str| {
+        let mut tool = Tool::java("org.apache.kafka.tools.ConsumerPerformance");
+        tool.args(["--topic", "slow", "--num-records", "1400", "--timeout", "60000"]);
+        tool.args([
+            "--bootstrap-server",
+            &node.bootstrap(),
+            "--command-property",
+            &format!("client.id={client}"),
+        ]);
+        seconds(&mut tool)
+    };
+    let (free, limited) = (consume("free"), consume("slow"));
+    assert!(limited > free + 2.0, "{limited} s for the limited consumer, {free} s for the other");
+
+    node.restart();
+    assert!(described(&node).contains(expected), "{}", described(&node));
+}

@@ -23,6 +23,7 @@ mod housekeeping;
 mod metadata;
 mod opening;
 mod producer_ids;
+mod quotas;
 mod retention;
 mod rules;
 mod topics;
@@ -33,6 +34,7 @@ use self::data_dir::DataDir;
 use self::metadata::Metadata;
 pub use self::opening::OpenError;
 use self::producer_ids::ProducerIds;
+use self::quotas::QuotaBook;
 pub(crate) use self::transactions::Membership;
 
 /// One broker.
@@ -49,6 +51,7 @@ pub(crate) struct Broker {
     groups: Groups,
     txns: Txns,
     fetch_sessions: Mutex<Sessions>,
+    quota_book: QuotaBook,
     /// What clients are told where nothing is advertised is the address they came by; this is for
     /// those that are: bound port and advertised address of each listener.
     advertised: Vec<(u16, HostPort)>,

@@ -10,6 +10,7 @@ mod groups;
 mod lane;
 pub mod metadata;
 mod partition;
+mod quota;
 pub mod server;
 pub mod txn;
 mod txns;

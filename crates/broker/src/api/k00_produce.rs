@@ -30,6 +30,7 @@ use crate::broker::{Membership, now_ms};
 use crate::error_code::{ErrorCode, Failure};
 use crate::lane::Submitted;
 use crate::partition::Partition;
+use crate::quota::Used;
 use crate::txn::TxnError;
 use crate::txn::request::{Identity, Protocol};
 
@@ -64,6 +65,8 @@ enum Started {
 }
 
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
+    let used = context.broker().book(Used::Produced, context.client_id(), body.len() as f64);
+    let throttle_time_ms = context.mute_for(used);
     let request = ProduceRequest::decode(body, context.version())?;
     let envelope = Envelope { acks: request.acks, transactional_id: request.transactional_id };
     let mut started = Vec::with_capacity(request.topics.len());
@@ -76,7 +79,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         }
         started.push((topic.name, topic.topic_id, partitions));
     }
-    let mut response = ProduceResponse::default();
+    let mut response = ProduceResponse { throttle_time_ms, ..ProduceResponse::default() };
     for (name, topic_id, partitions) in started {
         let mut produced = Vec::with_capacity(partitions.len());
         for (index, one) in partitions {

@@ -52,7 +52,14 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     match session::begin(context, &mut request) {
         Ok(after) => {
             response.topics = fetch(context, request).await;
-            session::finish(context, after, &mut response);
+            let (wait, postponed) = context.broker().book_answer(context.client_id(), bytes_of(&response));
+            response.throttle_time_ms = context.mute_for(wait);
+            if postponed {
+                // The client asks again when it may: nothing is handed out, and the session knows of nothing.
+                session::postpone(&after, &mut response);
+            } else {
+                session::finish(context, after, &mut response);
+            }
         }
         Err(error) => response.error_code = error.code(),
     }
@@ -118,6 +125,7 @@ struct Limits {
 impl Limits {
     fn new(context: &Context, request: &FetchRequest) -> Self {
         let bytes_max = request.max_bytes.max(0).unsigned_abs().min(context.broker().config().fetch_max_bytes);
+        let bytes_max = bytes_max.min(context.broker().answer_bytes_max(context.client_id()));
         Self {
             bytes_max,
             bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs().min(bytes_max)),

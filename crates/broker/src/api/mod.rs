@@ -4,9 +4,11 @@
 //! To serve another API: write its file and add one line to `serve!`. Nothing else decides what is
 //! advertised.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use levada_io::Piece;
@@ -92,6 +94,8 @@ serve! {
         AlterPartitionReassignments => k45_alter_partition_reassignments,
         ListPartitionReassignments => k46_list_partition_reassignments,
         OffsetDelete => k47_offset_delete,
+        DescribeClientQuotas => k48_describe_client_quotas,
+        AlterClientQuotas => k49_alter_client_quotas,
         DescribeQuorum => k55_describe_quorum,
         DescribeCluster => k60_describe_cluster,
         DescribeProducers => k61_describe_producers,
@@ -116,9 +120,26 @@ pub(crate) struct Context {
     pub(crate) peer: SocketAddr,
     /// The address the client connected to: what it is told when nothing is advertised.
     pub(crate) local: SocketAddr,
+    /// How long the connection is muted after the answer.
+    mute: Cell<Duration>,
 }
 
 impl Context {
+    pub(crate) fn new(shard: Rc<Shard>, header: RequestHeader, peer: SocketAddr, local: SocketAddr) -> Self {
+        Self { shard, header, peer, local, mute: Cell::default() }
+    }
+
+    /// Has the connection muted after the answer, at least so long; in milliseconds, as answers tell it.
+    fn mute_for(&self, wait: Duration) -> i32 {
+        self.mute.set(self.mute.get().max(wait));
+        i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)
+    }
+
+    /// How long the connection is muted after the answer.
+    pub(crate) fn mute(&self) -> Duration {
+        self.mute.get()
+    }
+
     pub(crate) fn broker(&self) -> &Arc<Broker> {
         &self.shard.broker
     }

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use crate::broker::data_dir::{DataDir, LeftBehind};
 use crate::broker::metadata::Metadata;
 use crate::broker::producer_ids::ProducerIds;
+use crate::broker::quotas::QuotaBook;
 use crate::broker::{Broker, now_ms};
 use crate::config::{BrokerConfig, TimestampType, TopicConfig};
 use crate::fetch_session::Sessions;
@@ -98,12 +99,14 @@ impl Broker {
                 txn_config(&config),
                 config.transactions.topic_partitions.unsigned_abs() as usize,
             ),
+            quota_book: QuotaBook::default(),
             fetch_sessions: Mutex::new(Sessions::new(config.fetch_session_slots as usize)),
             advertised: advertised(&config, bound),
             node_id: config.node_id,
             config: ArcSwap::from_pointee(config),
         });
         broker.metadata.node_started(&broker.node(bound))?;
+        broker.quota_book.set_limits(broker.metadata.image().quotas());
         broker.open_all(&left)?;
         let took_ms = started.elapsed().as_millis();
         tracing::info!(

@@ -222,10 +222,13 @@ pub(super) fn flatten<T>(
 }
 
 /// What a change of the metadata says of each item.
-type Keyed<K, T, E> = Vec<(K, Result<T, E>)>;
+pub(super) type Keyed<K, T, E> = Vec<(K, Result<T, E>)>;
 
 /// Like [`flatten`], for results that name their item.
-fn flatten_keyed<K, T>(results: Result<Keyed<K, T, Refusal>, Failure>, keys: Vec<K>) -> Keyed<K, T, Failure> {
+pub(super) fn flatten_keyed<K, T>(
+    results: Result<Keyed<K, T, Refusal>, Failure>,
+    keys: Vec<K>,
+) -> Keyed<K, T, Failure> {
     match results {
         Ok(results) => {
             results.into_iter().map(|(key, result)| (key, result.map_err(Failure::from))).collect()

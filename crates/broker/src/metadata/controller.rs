@@ -10,6 +10,7 @@ mod names;
 mod nodes;
 mod partitions;
 mod producer_ids;
+mod quotas;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -24,6 +25,7 @@ pub use self::names::{METADATA_TOPIC, check_topic_name, is_internal};
 pub use self::nodes::{Node, start_node, stop_node};
 pub use self::partitions::{MorePartitions, check_replicas, create_partitions};
 pub use self::producer_ids::{PRODUCER_ID_BLOCK_LEN, ProducerIdBlock, allocate_producer_ids};
+pub use self::quotas::{AlterQuota, QuotaChange, alter_client_quotas};
 pub use self::topics::{
     CreatedTopic, DeletedTopic, NewTopic, TopicKey, TopicRules, create_topics, delete_topics,
 };

@@ -5,6 +5,7 @@
 //! changes is copied; the rest stays shared.
 
 mod brokers;
+mod quotas;
 mod replay;
 #[cfg(test)]
 pub(in crate::metadata) mod tests;
@@ -18,6 +19,7 @@ use levada_wire::primitives::Uuid;
 use super::records::{ConfigRecord, Opaque, Record};
 
 pub use self::brokers::{Broker, Brokers};
+pub use self::quotas::{QuotaEntity, QuotaLimits, Quotas};
 pub use self::replay::Replay;
 pub use self::topics::{Partition, Topic, Topics};
 
@@ -32,6 +34,7 @@ pub struct Image {
     configs: Arc<BTreeMap<ConfigResource, Arc<BTreeMap<String, String>>>>,
     features: Arc<BTreeMap<String, i16>>,
     next_producer_id: i64,
+    quotas: Quotas,
     kept: Arc<Vec<Opaque>>,
 }
 
@@ -96,6 +99,11 @@ impl Image {
         self.next_producer_id
     }
 
+    /// Client quotas.
+    pub fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
     /// Records that are kept but not acted on, in the order in which they came.
     pub fn kept(&self) -> &[Opaque] {
         &self.kept
@@ -133,6 +141,7 @@ impl Image {
                 }
                 self.next_producer_id = ids.next_producer_id;
             }
+            Record::ClientQuota(quota) => self.quotas.apply(quota),
             Record::RegisterBroker(broker) => self.brokers.register(broker),
             Record::UnregisterBroker(broker) => self.brokers.unregister(broker)?,
             Record::BrokerRegistrationChange(change) => self.brokers.change(change)?,

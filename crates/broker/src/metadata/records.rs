@@ -9,6 +9,7 @@ mod body;
 mod cluster;
 pub mod control;
 mod node;
+mod quota;
 #[cfg(test)]
 mod tests;
 mod topic;
@@ -24,6 +25,7 @@ pub use self::node::{
     BrokerRegistrationChangeRecord, Endpoint, FenceBrokerRecord, RegisterBrokerRecord,
     RegisterControllerRecord, SupportedFeature, UnfenceBrokerRecord, UnregisterBrokerRecord,
 };
+pub use self::quota::ClientQuotaRecord;
 pub use self::topic::{
     ClearElrRecord, LEADER_UNCHANGED, NO_LEADER, PartitionChangeRecord, PartitionRecord, RemoveTopicRecord,
     TopicRecord,
@@ -101,6 +103,7 @@ records! {
     UnfenceBroker(UnfenceBrokerRecord),
     RemoveTopic(RemoveTopicRecord),
     FeatureLevel(FeatureLevelRecord),
+    ClientQuota(ClientQuotaRecord),
     ProducerIds(ProducerIdsRecord),
     BrokerRegistrationChange(BrokerRegistrationChangeRecord),
     NoOp(NoOpRecord),
@@ -111,9 +114,8 @@ records! {
     ClearElr(ClearElrRecord),
 }
 
-/// Delegation tokens (10, 26), SCRAM credentials (11, 22), client quotas (14), access control entries
-/// (18, 19) and the state of a finished migration from ZooKeeper (21).
-const KEPT_API_KEYS: [u16; 8] = [10, 11, 14, 18, 19, 21, 22, 26];
+/// Delegation tokens (10, 26), SCRAM credentials (11, 22), access control entries (18, 19) and the state of a finished migration from ZooKeeper (21).
+const KEPT_API_KEYS: [u16; 7] = [10, 11, 18, 19, 21, 22, 26];
 
 /// A record that is kept byte for byte.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,11 @@
 //! One connection: reads a request, answers it, reads the next. Answers leave in the order of their
 //! requests because the next request is read only when the answer before it has left.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use levada_io::{Piece, Transfer, TransferError, Turn};
@@ -13,6 +15,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use crate::api::{self, Context, Refusal, Reply};
+use crate::quota::Used;
 use crate::server::shard::{Accepted, Shard};
 
 /// What a connection may send in one turn before others on its shard get theirs.
@@ -64,6 +67,19 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
     }
 }
 
+/// Adds the time that `work` takes on this thread, waiting left out, to `spent` if there is one.
+async fn metered<T>(spent: Option<&Cell<Duration>>, work: impl Future<Output = T>) -> T {
+    let Some(spent) = spent else { return work.await };
+    let mut work = std::pin::pin!(work);
+    std::future::poll_fn(|context| {
+        let start = Instant::now();
+        let polled = work.as_mut().poll(context);
+        spent.set(spent.get() + start.elapsed());
+        polled
+    })
+    .await
+}
+
 struct Connection {
     shard: Rc<Shard>,
     stream: TcpStream,
@@ -92,17 +108,28 @@ impl Connection {
 
     async fn answer(&mut self, mut frame: BytesMut) -> Result<(), Ended> {
         let header = RequestHeader::decode(&mut frame).map_err(Refusal::from)?;
-        let context = Context { shard: self.shard.clone(), header, peer: self.peer, local: self.local };
+        let context = Context::new(self.shard.clone(), header, self.peer, self.local);
+        let measured = self.shard.broker.has_quotas().then(Cell::default);
         let waits = matches!(context.header.api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
         let reply = tokio::select! {
             biased;
-            reply = api::answer(&context, frame) => reply?,
+            reply = metered(measured.as_ref(), api::answer(&context, frame)) => reply?,
             () = self.gone(), if waits => return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
         };
-        match reply {
-            Reply::Send(pieces) => self.send(pieces).await,
-            Reply::Silent => Ok(()),
+        if let Reply::Send(pieces) = reply {
+            self.send(pieces).await?;
         }
+        let spent = measured.map_or(Duration::ZERO, Cell::into_inner);
+        let percent = spent.as_secs_f64() * 100.0;
+        let mute = context.mute().max(self.shard.broker.book(Used::Time, context.client_id(), percent));
+        if !mute.is_zero() {
+            // The answer has gone: until the time is over, nothing more is read (KIP-219).
+            tokio::select! {
+                () = tokio::time::sleep(mute) => {}
+                () = self.shard.stop.signalled() => {}
+            }
+        }
+        Ok(())
     }
 
     /// Completes when the client has hung up, so that a request that may wait for long does not outlive

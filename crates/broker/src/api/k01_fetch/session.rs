@@ -67,6 +67,14 @@ pub(super) fn finish<H: HoleLen>(context: &Context, after: After, response: &mut
     }
 }
 
+/// An answer without anything: what the client asked for is for later.
+pub(super) fn postpone<H>(after: &After, response: &mut FetchResponse<H>) {
+    response.topics.clear();
+    if let After::Prune(continued) = after {
+        response.session_id = continued.session_id;
+    }
+}
+
 fn prune<H: HoleLen>(continued: &Continued, response: &mut FetchResponse<H>) {
     let answered = response.topics.iter().flat_map(|topic| &topic.partitions).map(seen);
     let answered: Vec<_> =

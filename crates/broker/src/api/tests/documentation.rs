@@ -26,8 +26,6 @@ const REASONS: &[(ApiKey, &str)] = &[
     (ApiKey::RenewDelegationToken, SECURITY),
     (ApiKey::ExpireDelegationToken, SECURITY),
     (ApiKey::DescribeDelegationToken, SECURITY),
-    (ApiKey::DescribeClientQuotas, "client quotas are not enforced yet"),
-    (ApiKey::AlterClientQuotas, "client quotas are not enforced yet"),
     (ApiKey::DescribeUserScramCredentials, SECURITY),
     (ApiKey::AlterUserScramCredentials, SECURITY),
     (ApiKey::UpdateFeatures, "features stay at the level that the cluster began with"),

@@ -54,7 +54,7 @@ fn a_real_log_adds_up_to_what_kafka_had() {
     assert_eq!(image.features().get("metadata.version"), Some(&30));
     assert_eq!(image.features().get("transaction.version"), Some(&2));
     assert_eq!(image.next_producer_id(), 1000);
-    assert_eq!(image.kept().iter().map(|kept| kept.api_key).collect::<BTreeSet<_>>(), [11, 14, 18].into());
+    assert_eq!(image.kept().iter().map(|kept| kept.api_key).collect::<BTreeSet<_>>(), [11, 18].into());
     let broker = image.brokers().broker(1).unwrap();
     assert!(broker.fenced && broker.in_controlled_shutdown && !image.brokers().is_active(1));
     assert_eq!(image.brokers().controllers().count(), 1);

@@ -1,0 +1,47 @@
+//! AlterClientQuotas (key 49), versions 0–1.
+//!
+//! Sets and lifts limits of users, client ids, both together, and addresses; all of an entity or none. They hold
+//! at once: a connection whose client has used more than its `producer_byte_rate`, `consumer_byte_rate` or
+//! `request_percentage` gets its answer first and is muted then (KIP-219). Without authentication every user is
+//! `ANONYMOUS`.
+//!
+//! Not done: `controller_mutation_rate` and `connection_creation_rate` are kept and told, not enforced; the mute
+//! for `request_percentage` is not announced in the answer.
+
+use std::collections::BTreeMap;
+
+use levada_wire::messages::alter_client_quotas_request;
+use levada_wire::messages::alter_client_quotas_response::{EntityData, EntryData};
+use levada_wire::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse, StrBytes};
+
+use crate::api::{Context, text};
+use crate::error_code::Failure;
+use crate::metadata::controller::AlterQuota;
+use crate::metadata::image::QuotaEntity;
+
+pub(crate) async fn answer(context: &Context, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse {
+    let requests = request.entries.iter().map(alteration).collect();
+    let altered = context.broker().alter_client_quotas(requests, request.validate_only).await;
+    let entries = altered.into_iter().map(|(entity, outcome)| show(entity, outcome));
+    message!(AlterClientQuotasResponse { entries: entries.collect() })
+}
+
+fn alteration(entry: &alter_client_quotas_request::EntryData) -> AlterQuota {
+    let parts = entry.entity.iter().map(|part| {
+        (part.entity_type.as_str().to_owned(), part.entity_name.as_ref().map(StrBytes::as_str).map(str::to_owned))
+    });
+    let changes = entry.ops.iter().map(|op| (op.key.as_str().to_owned(), (!op.remove).then_some(op.value)));
+    AlterQuota { entity: parts.collect::<BTreeMap<_, _>>(), changes: changes.collect() }
+}
+
+fn show(entity: QuotaEntity, outcome: Result<(), Failure>) -> EntryData {
+    let parts = entity.into_iter().map(|(kind, name)| {
+        message!(EntityData { entity_type: text(kind), entity_name: name.map(text) })
+    });
+    let mut entry = message!(EntryData { entity: parts.collect(), error_message: None });
+    if let Err(failure) = outcome {
+        entry.error_code = failure.code.code();
+        entry.error_message = failure.message.map(text);
+    }
+    entry
+}

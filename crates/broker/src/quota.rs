@@ -1,0 +1,155 @@
+//! Client quotas: which limit holds for a client, how much it has used lately, and how long it has to wait.
+//!
+//! No clock, socket or disk: time is a parameter. Rates are measured as Kafka measures them: over eleven samples of a
+//! second, the last of them unfinished.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use crate::metadata::image::{QuotaEntity, Quotas};
+
+/// `quota.window.num` and `quota.window.size.seconds` of a Kafka that is not told otherwise.
+const SAMPLES: usize = 11;
+const SAMPLE_MS: i64 = 1000;
+
+/// What is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Used {
+    /// Bytes of Produce requests.
+    Produced,
+    /// Record bytes of Fetch answers.
+    Fetched,
+    /// Time of the shards, in percent of one.
+    Time,
+}
+
+impl Used {
+    fn key(self) -> &'static str {
+        match self {
+            Self::Produced => "producer_byte_rate",
+            Self::Fetched => "consumer_byte_rate",
+            Self::Time => "request_percentage",
+        }
+    }
+
+    /// The longest wait at a time.
+    fn wait_ms_max(self) -> f64 {
+        match self {
+            Self::Produced | Self::Fetched => f64::from(u32::MAX),
+            Self::Time => SAMPLE_MS as f64,
+        }
+    }
+}
+
+/// Who uses something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client<'a> {
+    pub(crate) user: &'a str,
+    pub(crate) client_id: &'a str,
+}
+
+/// The clients that share one limit: all of a user, all with a client id, or those with both.
+type Account = (Used, Option<String>, Option<String>);
+
+/// A part of an entity: left out, all clients without a limit of their own, or one by name.
+type Part<'a> = Option<Option<&'a str>>;
+
+/// All limits and what was used.
+#[derive(Debug, Default)]
+pub(crate) struct Accounts {
+    limits: Quotas,
+    meters: HashMap<Account, Meter>,
+}
+
+impl Accounts {
+    /// Takes changed limits; what was used stays known.
+    pub(crate) fn set_limits(&mut self, limits: Quotas) {
+        self.limits = limits;
+    }
+
+    /// The limit of `used` that holds for the client, per second, if any.
+    pub(crate) fn limit(&self, used: Used, client: Client<'_>) -> Option<f64> {
+        self.find(used, client).map(|(_, limit)| limit)
+    }
+
+    /// Books what a client has used; how long it has to wait before it goes on.
+    pub(crate) fn book(&mut self, used: Used, client: Client<'_>, amount: f64, now_ms: i64) -> Duration {
+        let Some((account, limit)) = self.find(used, client) else { return Duration::ZERO };
+        let rate = self.meters.entry(account).or_default().add(amount, now_ms);
+        if rate <= limit {
+            return Duration::ZERO;
+        }
+        let window_ms = (SAMPLES as i64 - 1) * SAMPLE_MS;
+        let wait_ms = ((rate - limit) / limit * window_ms as f64).min(used.wait_ms_max());
+        Duration::from_millis(wait_ms.round() as u64)
+    }
+
+    /// Whether the client has used nothing in the last seconds.
+    pub(crate) fn is_idle(&mut self, used: Used, client: Client<'_>, now_ms: i64) -> bool {
+        let Some((account, _)) = self.find(used, client) else { return true };
+        self.meters.entry(account).or_default().add(0.0, now_ms) <= 0.0
+    }
+
+    /// Takes back what was booked for something that is not handed out after all.
+    pub(crate) fn take_back(&mut self, used: Used, client: Client<'_>, amount: f64, now_ms: i64) {
+        if let Some((account, _)) = self.find(used, client) {
+            self.meters.entry(account).or_default().add(-amount, now_ms);
+        }
+    }
+
+    /// The most special limit that names the client, in Kafka's order.
+    fn find(&self, used: Used, client: Client<'_>) -> Option<(Account, f64)> {
+        let (user, client_id) = (Some(Some(client.user)), Some(Some(client.client_id)));
+        let default = Some(None);
+        let levels: [(Part<'_>, Part<'_>); 8] = [
+            (user, client_id),
+            (user, default),
+            (user, None),
+            (default, client_id),
+            (default, default),
+            (default, None),
+            (None, client_id),
+            (None, default),
+        ];
+        levels.into_iter().find_map(|(user, client_id)| {
+            let parts = [("user", user), ("client-id", client_id)].into_iter();
+            let parts = parts.filter_map(|(kind, name)| Some((kind.to_owned(), name?.map(str::to_owned))));
+            let limit = *self.limits.limits(&parts.collect::<QuotaEntity>())?.get(used.key())?;
+            let account =
+                (used, user.map(|_| client.user.to_owned()), client_id.map(|_| client.client_id.to_owned()));
+            Some((account, limit))
+        })
+    }
+}
+
+/// What was used in the last seconds.
+#[derive(Debug, Default)]
+struct Meter {
+    /// Begin and amount of each sample, oldest first.
+    samples: VecDeque<(i64, f64)>,
+}
+
+impl Meter {
+    /// Adds an amount; the rate with it, per second.
+    fn add(&mut self, amount: f64, now_ms: i64) -> f64 {
+        if self.samples.back().is_none_or(|(begin_ms, _)| now_ms - begin_ms >= SAMPLE_MS) {
+            self.samples.push_back((now_ms, 0.0));
+        }
+        let oldest_ms = now_ms - SAMPLES as i64 * SAMPLE_MS;
+        while self.samples.front().is_some_and(|(begin_ms, _)| *begin_ms <= oldest_ms) {
+            self.samples.pop_front();
+        }
+        if let Some((_, sum)) = self.samples.back_mut() {
+            *sum += amount;
+        }
+        let begin_ms = self.samples.front().map_or(now_ms, |(begin_ms, _)| *begin_ms);
+        let elapsed_ms = now_ms - begin_ms;
+        // A client that has just come is given credit for the seconds before.
+        let missing = (SAMPLES as i64 - 1 - elapsed_ms / SAMPLE_MS).max(0);
+        let window_ms = elapsed_ms + missing * SAMPLE_MS;
+        self.samples.iter().map(|(_, sum)| sum).sum::<f64>() * 1000.0 / window_ms as f64
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! Which limit holds, and what it does.
+
+use super::*;
+use crate::metadata::image::{Image, Position};
+use crate::metadata::records::{ClientQuotaRecord, Record};
+
+type Named<'a> = (&'a str, Option<&'a str>);
+
+fn limits(set: &[(&[Named<'_>], &str, f64)]) -> Accounts {
+    let mut image = Image::empty();
+    for (entity, key, value) in set {
+        let part = |(kind, name): &Named<'_>| ((*kind).to_owned(), name.map(str::to_owned));
+        let record = ClientQuotaRecord {
+            entity: entity.iter().map(part).collect(),
+            key: (*key).to_owned(),
+            value: *value,
+            remove: false,
+        };
+        image.apply(&Record::from(record), Position::default()).unwrap();
+    }
+    let mut accounts = Accounts::default();
+    accounts.set_limits(image.quotas().clone());
+    accounts
+}
+
+const ANN: Client<'_> = Client { user: "ann", client_id: "app" };
+
+#[test]
+fn the_most_special_limit_holds() {
+    let (user, app) = (("user", Some("ann")), ("client-id", Some("app")));
+    let (any_user, any_client) = (("user", None), ("client-id", None));
+    let levels: [&[Named<'_>]; 8] = [
+        &[user, app],
+        &[user, any_client],
+        &[user],
+        &[any_user, app],
+        &[any_user, any_client],
+        &[any_user],
+        &[app],
+        &[any_client],
+    ];
+    let set: Vec<_> = levels
+        .iter()
+        .zip(1_i32..)
+        .map(|(level, value)| (*level, "producer_byte_rate", f64::from(value)))
+        .collect();
+    for first in 0..levels.len() {
+        let accounts = limits(&set[first..]);
+        assert_eq!(accounts.limit(Used::Produced, ANN), Some(f64::from(first as i32 + 1)), "{first}");
+        assert_eq!(accounts.limit(Used::Fetched, ANN), None);
+    }
+    let other = Client { user: "bob", client_id: "tool" };
+    assert_eq!(limits(&set).limit(Used::Produced, other), Some(5.0));
+    assert_eq!(limits(&[(&[user], "producer_byte_rate", 1.0)]).limit(Used::Produced, other), None);
+}
+
+#[test]
+fn who_uses_more_than_the_limit_waits_until_the_rate_is_back() {
+    let mut accounts = limits(&[(&[("client-id", None)], "producer_byte_rate", 1000.0)]);
+    // Ten seconds' worth at once are within the limit.
+    assert_eq!(accounts.book(Used::Produced, ANN, 10_000.0, 0), Duration::ZERO);
+    // Half as much again takes five seconds to make up for.
+    assert_eq!(accounts.book(Used::Produced, ANN, 5_000.0, 0), Duration::from_secs(5));
+    // Limits for all clients count each client apart.
+    let other = Client { client_id: "tool", ..ANN };
+    assert_eq!(accounts.book(Used::Produced, other, 10_000.0, 0), Duration::ZERO);
+    assert_eq!(accounts.book(Used::Produced, ANN, 0.0, 5_000), Duration::from_secs(5));
+    assert_eq!(accounts.book(Used::Produced, ANN, 0.0, 15_000), Duration::ZERO);
+    assert_eq!(accounts.book(Used::Produced, ANN, 10_001.0, 30_000), Duration::from_millis(1));
+    accounts.take_back(Used::Produced, ANN, 10_001.0, 30_000);
+    assert_eq!(accounts.book(Used::Produced, ANN, 10_000.0, 30_000), Duration::ZERO);
+    assert_eq!(accounts.book(Used::Fetched, ANN, 1e9, 30_000), Duration::ZERO);
+}
+
+#[test]
+fn a_wait_for_time_is_a_second_at_most() {
+    let mut accounts = limits(&[(&[("user", Some("ann"))], "request_percentage", 1.0)]);
+    assert_eq!(accounts.book(Used::Time, ANN, 10_000.0, 0), Duration::from_secs(1));
+}
