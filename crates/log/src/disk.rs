@@ -16,6 +16,9 @@ use rustix::io::Errno;
 
 use crate::LogError;
 
+#[cfg(test)]
+pub(crate) mod twin;
+
 /// The operations a log asks of a file system. All of them block. Paths are given along with open files so that an
 /// implementation can tell files apart.
 pub trait Disk: Send + Sync + fmt::Debug {

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use arc_swap::{ArcSwapOption, Guard};
 use levada_io::map::FileMap;
 use parking_lot::Mutex;
+use rustix::io::Errno;
 
 use crate::LogError;
 use crate::disk::{At, Disk};
@@ -73,6 +74,12 @@ impl Entries {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Removes the file, whose name is about to be given to a new one. Who has it mapped keeps what he has.
+    fn replaced(self, disk: &dyn Disk) -> Result<PathBuf, LogError> {
+        crate::disk::remove_if_there(disk, &self.path)?;
+        Ok(self.path)
     }
 
     /// The published entries, mapping the file first if nobody has.
@@ -160,12 +167,43 @@ impl Entries {
         Ok(())
     }
 
+    /// Whether nothing but zeroes follows the entries, so that the file may be appended to.
+    pub(crate) fn ends_in_zeroes(&self, disk: &dyn Disk) -> Result<bool, LogError> {
+        let view = self.view(disk)?;
+        let Some(map) = view.map() else { return Ok(true) };
+        let end = view.count * self.width;
+        let page_end = map.len().min(end.next_multiple_of(4096));
+        if (end..page_end).step_by(4).any(|at| at + 4 <= page_end && map.read_u32_be(at) != 0) {
+            return Ok(false);
+        }
+        let file = disk.open(&self.path).at("open", &self.path)?;
+        if file.metadata().at("look at", &self.path)?.len() <= page_end as u64 {
+            return Ok(true);
+        }
+        // Blocks that were reserved and never written to count as holes.
+        Ok(rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(page_end as u64)) == Err(Errno::NXIO))
+    }
+
     /// Cuts the file to its entries. Readers are not disturbed: none looks beyond the published count.
     pub(crate) fn trim(&self, disk: &dyn Disk) -> Result<(), LogError> {
         let count = self.count.load(Ordering::Acquire);
         if count == UNKNOWN || self.reserved.swap(0, Ordering::Relaxed) == 0 {
             return Ok(());
         }
+        self.cut(disk, count)
+    }
+
+    /// As [`Entries::trim`], for a file that another process may have left longer.
+    pub(crate) fn trim_leftover(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        self.reserved.store(0, Ordering::Relaxed);
+        let count = self.view(disk)?.count;
+        match std::fs::metadata(&self.path) {
+            Ok(data) if data.len() != (count * self.width) as u64 => self.cut(disk, count),
+            _ => Ok(()),
+        }
+    }
+
+    fn cut(&self, disk: &dyn Disk, count: usize) -> Result<(), LogError> {
         let file = disk.open(&self.path).at("open", &self.path)?;
         disk.truncate(&file, &self.path, (count * self.width) as u64).at("trim", &self.path)
     }

@@ -15,6 +15,8 @@ use crate::{LogError, ReadError};
 
 mod check;
 mod state;
+#[cfg(test)]
+mod tests;
 
 /// What opening a partition found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,6 +71,8 @@ struct Listing {
     offset_indexes: BTreeSet<i64>,
     time_indexes: BTreeSet<i64>,
     txn_indexes: BTreeSet<i64>,
+    /// What a crash left of files that were being written or deleted.
+    leftovers: Vec<PathBuf>,
 }
 
 /// What is known so far.
@@ -87,7 +91,9 @@ struct Recovery<'a> {
 /// Opens what `options` name; see [`crate::Writer::open`].
 pub(crate) fn open(options: &OpenOptions, now_ms: i64) -> Result<Opened, LogError> {
     let (disk, dir) = (&*options.disk, &*options.dir);
-    disk.create_dir(dir).at("create", dir)?;
+    if !dir.is_dir() {
+        disk.create_dir(dir).at("create", dir)?;
+    }
     let mut recovery = Recovery::new(options, Listing::read(dir)?, now_ms);
     recovery.remove_leftovers()?;
     let created = recovery.listing.bases.is_empty();
@@ -194,6 +200,9 @@ impl Recovery<'_> {
     fn start_over(&mut self, base: i64) -> Result<(), LogError> {
         let (disk, dir) = (&*self.options.disk, &*self.options.dir);
         self.drop_segments(0)?;
+        for offset in std::mem::take(&mut self.listing.snapshots) {
+            remove_if_there(disk, &crate::producers::snapshot::path(dir, offset))?;
+        }
         self.segments.push(Arc::new(Segment::create(disk, dir, base)?));
         (self.producers, self.snapshot_at) = (Producers::default(), -1);
         self.epochs = Epochs::default();
@@ -226,8 +235,8 @@ impl Recovery<'_> {
                 remove_if_there(disk, &dir.join(file_name(*base, suffix)))?;
             }
         }
-        for path in leftovers(dir)? {
-            remove_if_there(disk, &path)?;
+        for path in &listing.leftovers {
+            remove_if_there(disk, path)?;
         }
         Ok(())
     }
@@ -244,17 +253,16 @@ impl Listing {
                 "index" => &mut listing.offset_indexes,
                 "timeindex" => &mut listing.time_indexes,
                 "txnindex" => &mut listing.txn_indexes,
+                "tmp" | "deleted" | "cleaned" => {
+                    listing.leftovers.push(path);
+                    continue;
+                }
                 _ => continue,
             };
             names.extend(base_of(&path));
         }
         Ok(listing)
     }
-}
-
-fn leftovers(dir: &Path) -> Result<Vec<PathBuf>, LogError> {
-    let left = |path: &PathBuf| matches!(extension(path), "tmp" | "deleted" | "cleaned");
-    files(dir)?.filter(|path| path.as_ref().map_or(true, left)).collect()
 }
 
 /// The plain files in a directory.

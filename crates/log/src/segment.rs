@@ -9,10 +9,12 @@ use std::sync::{Arc, OnceLock};
 use crate::LogError;
 use crate::batch::NO_TIMESTAMP;
 use crate::disk::{At, Disk};
-use crate::index::{OffsetIndex, TimeIndex, TxnIndex};
+use crate::index::{Aborted, OffsetIndex, TimeEntry, TimeIndex, TxnIndex};
 
 mod find;
 mod scan;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use scan::{Head, Scan};
 
@@ -33,6 +35,25 @@ pub(crate) struct Segment {
     pub(crate) offsets: OffsetIndex,
     pub(crate) times: TimeIndex,
     pub(crate) aborted: TxnIndex,
+}
+
+/// The entries that a segment's batches make.
+#[derive(Debug, Default)]
+pub(crate) struct Built {
+    pub(crate) offsets: Vec<(u32, u32)>,
+    /// The last one tells the segment's largest timestamp.
+    pub(crate) times: Vec<TimeEntry>,
+    /// `None` if nobody knows, and the index stays as it is.
+    pub(crate) aborted: Option<Vec<Aborted>>,
+}
+
+impl Built {
+    /// Adds an entry if it is later than the last.
+    pub(crate) fn push_time(&mut self, entry: TimeEntry) {
+        if entry.timestamp > self.times.last().map_or(NO_TIMESTAMP, |last| last.timestamp) {
+            self.times.push(entry);
+        }
+    }
 }
 
 /// The files of a segment, named by its base offset in twenty digits.
@@ -68,30 +89,37 @@ impl Segment {
         }
     }
 
-    /// The same segment with new, empty indexes of offsets and times in place of those on disk. Readers of the old ones are not
-    /// disturbed.
-    pub(crate) fn with_new_indexes(&self, disk: &dyn Disk) -> Result<Segment, LogError> {
-        for path in [self.offsets.entries().path(), self.times.entries().path()] {
-            crate::disk::remove_if_there(disk, path)?;
+    /// The same segment with these entries in its indexes. Files that hold the beginning of them are kept and continued, others replaced:
+    /// readers of the old ones are not disturbed.
+    pub(crate) fn with_indexes(
+        &self,
+        disk: &dyn Disk,
+        built: &Built,
+        index_bytes: u32,
+    ) -> Result<Segment, LogError> {
+        let (offsets, times, aborted) =
+            (self.offsets.entries().path(), self.times.entries().path(), self.aborted.path());
+        let capacity = OffsetIndex::capacity(index_bytes);
+        let time_capacity = TimeIndex::capacity(index_bytes);
+        let offsets =
+            OffsetIndex::on_disk(offsets.to_owned()).with_entries(disk, &built.offsets, capacity)?;
+        let times = TimeIndex::on_disk(times.to_owned()).with_entries(disk, &built.times, time_capacity)?;
+        let mut txn = TxnIndex::on_disk(aborted.to_owned());
+        if let Some(aborted) = &built.aborted {
+            txn = txn.with_entries(disk, aborted)?;
         }
+        let latest = built.times.last().map_or(NO_TIMESTAMP, |entry| entry.timestamp);
         Ok(Segment {
             base: self.base,
             path: self.path.clone(),
             file: OnceLock::new(),
-            size: AtomicU64::new(self.size()),
-            end: AtomicI64::new(i64::MAX),
-            max_timestamp: AtomicI64::new(NO_TIMESTAMP),
-            offsets: OffsetIndex::create(disk, self.offsets.entries().path().to_owned())?,
-            times: TimeIndex::create(disk, self.times.entries().path().to_owned())?,
-            aborted: TxnIndex::on_disk(self.aborted.path().to_owned()),
+            size: self.size().into(),
+            end: i64::MAX.into(),
+            max_timestamp: latest.into(),
+            offsets,
+            times,
+            aborted: txn,
         })
-    }
-
-    /// The same segment without its transaction index, which is about to be built again.
-    pub(crate) fn without_aborted(self, disk: &dyn Disk) -> Result<Segment, LogError> {
-        let path = self.aborted.path().to_owned();
-        crate::disk::remove_if_there(disk, &path)?;
-        Ok(Segment { aborted: TxnIndex::none(path), ..self })
     }
 
     /// The first offset that may be in it; its name.

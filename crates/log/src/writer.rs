@@ -15,6 +15,8 @@ mod active;
 mod append;
 mod cut;
 mod roll;
+#[cfg(test)]
+mod tests;
 
 pub use append::{Append, Appended};
 pub use cut::Discarded;

@@ -21,6 +21,8 @@ pub(crate) struct OffsetIndex {
 pub(crate) struct Hint {
     /// A batch starts here that is not behind the one sought.
     pub(crate) position: u64,
+    /// No batch that starts there ends behind this offset (less the segment's base); none without an entry.
+    pub(crate) delta: Option<u32>,
     /// The position of the entry after that, whose batch ends behind the offset sought.
     pub(crate) next: Option<u64>,
 }
@@ -47,7 +49,8 @@ impl OffsetIndex {
     pub(crate) fn lookup(&self, disk: &dyn Disk, delta: u32) -> Result<Hint, LogError> {
         let view = self.entries.view(disk)?;
         let after = partition_point(&view, |map, slot| delta_at(map, slot) <= delta);
-        Ok(Hint { position: position_before(&view, after), next: position_of(&view, after) })
+        let delta = after.checked_sub(1).zip(view.map()).map(|(slot, map)| delta_at(map, slot));
+        Ok(Hint { position: position_before(&view, after), delta, next: position_of(&view, after) })
     }
 
     /// The last entry's position that is not greater than `limit`: the start of a batch, or 0.
@@ -63,6 +66,23 @@ impl OffsetIndex {
         let Some(map) = view.map() else { return Ok(Vec::new()) };
         let all = (0..view.count).map(|slot| (delta_at(map, slot), position_at(map, slot) as u32));
         Ok(all.take_while(|entry| u64::from(entry.1) < position).collect())
+    }
+
+    /// Makes these its entries. An index on disk that holds the first of them and nothing else is kept, another replaced.
+    pub(crate) fn with_entries(
+        self,
+        disk: &dyn Disk,
+        entries: &[(u32, u32)],
+        capacity: usize,
+    ) -> Result<OffsetIndex, LogError> {
+        let have = self.below(disk, u64::MAX)?;
+        let whole = have.len() == self.count(disk)? && self.entries.path().exists();
+        let kept = whole && entries.starts_with(&have) && self.entries.ends_in_zeroes(disk)?;
+        let index = if kept { self } else { OffsetIndex::create(disk, self.entries.replaced(disk)?)? };
+        for entry in &entries[index.count(disk)?..] {
+            index.append(disk, *entry, capacity)?;
+        }
+        Ok(index)
     }
 
     /// The last entry, as (delta, position).

@@ -63,6 +63,23 @@ impl TimeIndex {
         Ok(all.take_while(|entry| entry.delta < delta).collect())
     }
 
+    /// Makes these its entries; as [`super::OffsetIndex::with_entries`].
+    pub(crate) fn with_entries(
+        self,
+        disk: &dyn Disk,
+        entries: &[TimeEntry],
+        capacity: usize,
+    ) -> Result<TimeIndex, LogError> {
+        let have = self.below(disk, u32::MAX)?;
+        let whole = have.len() == self.count(disk)? && self.entries.path().exists();
+        let kept = whole && entries.starts_with(&have) && self.entries.ends_in_zeroes(disk)?;
+        let index = if kept { self } else { TimeIndex::create(disk, self.entries.replaced(disk)?)? };
+        for entry in &entries[index.count(disk)?..] {
+            index.append(disk, *entry, capacity)?;
+        }
+        Ok(index)
+    }
+
     pub(crate) fn count(&self, disk: &dyn Disk) -> Result<usize, LogError> {
         Ok(self.entries.view(disk)?.count)
     }

@@ -88,6 +88,22 @@ impl TxnIndex {
         Ok(created)
     }
 
+    /// Makes these its entries, in a new file if that on disk has others; in none if there are none.
+    pub(crate) fn with_entries(self, disk: &dyn Disk, entries: &[Aborted]) -> Result<TxnIndex, LogError> {
+        let len = std::fs::metadata(&self.path).map_or(0, |data| data.len());
+        let same =
+            len == (entries.len() * WIDTH) as u64 && self.entries(disk).is_ok_and(|have| have == entries);
+        if same {
+            return Ok(self);
+        }
+        crate::disk::remove_if_there(disk, &self.path)?;
+        let index = TxnIndex::none(self.path);
+        if !entries.is_empty() {
+            index.append(disk, entries)?;
+        }
+        Ok(index)
+    }
+
     /// All entries.
     pub(crate) fn entries(&self, disk: &dyn Disk) -> Result<Vec<Aborted>, LogError> {
         (0..self.count(disk)?).map(|slot| self.entry(disk, slot)).collect()

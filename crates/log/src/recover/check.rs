@@ -5,17 +5,21 @@ use std::sync::Arc;
 use super::{Cut, Recovery};
 use crate::batch::{self, BatchView};
 use crate::disk::At;
-use crate::index::{Aborted, OffsetIndex, TimeIndex};
+use crate::index::{Aborted, TimeIndex};
 use crate::producers::Producers;
-use crate::segment::{Head, SWEEP, Scan, Segment};
+use crate::segment::{Built, Head, SWEEP, Scan, Segment};
 use crate::writer::Progress;
 use crate::{LogError, ReadError};
+
+/// Index entries of one segment that are collected at most.
+const ENTRIES_MAX: usize = 1 << 20;
 
 /// What a walk over a segment from its beginning found.
 struct Walked {
     /// Where the intact batches end.
     position: u64,
     end_offset: i64,
+    built: Built,
 }
 
 impl Recovery<'_> {
@@ -23,7 +27,7 @@ impl Recovery<'_> {
     pub(super) fn check_from(&mut self, at: usize) -> Result<i64, LogError> {
         let disk = &*self.options.disk;
         let mut end = self.segments[at].base();
-        let mut at = at;
+        let (first, mut at) = (at, at);
         while at < self.segments.len() {
             let old = self.segments[at].clone();
             if at > 0 {
@@ -37,9 +41,9 @@ impl Recovery<'_> {
                 self.cut(at, &walked, old.size() - walked.position)?;
             }
         }
-        for sealed in &self.segments[..self.segments.len() - 1] {
-            sealed.offsets.entries().trim(disk)?;
-            sealed.times.entries().trim(disk)?;
+        for sealed in &self.segments[first.min(self.segments.len() - 1)..self.segments.len() - 1] {
+            sealed.offsets.entries().trim_leftover(disk)?;
+            sealed.times.entries().trim_leftover(disk)?;
         }
         Ok(end)
     }
@@ -54,70 +58,69 @@ impl Recovery<'_> {
             if indexed || self.segments[at].size() == 0 {
                 continue;
             }
-            let disk = &*self.options.disk;
-            let segment = self.segments[at].with_new_indexes(disk)?;
-            let walked = self.walk(&segment, |_, _| Ok(()))?;
+            let walked = self.walk(at, |_| ())?;
+            let segment = self.index(at, &walked)?;
             if walked.position < segment.size() {
                 let (path, position) = (segment.path().display(), walked.position);
                 tracing::error!(%path, position, "damaged below the recovery point; records from there on cannot be read");
             }
-            segment.offsets.entries().trim(disk)?;
-            segment.times.entries().trim(disk)?;
-            self.segments[at] = Arc::new(segment);
+            segment.offsets.entries().trim_leftover(&*self.options.disk)?;
+            segment.times.entries().trim_leftover(&*self.options.disk)?;
         }
         Ok(())
     }
 
-    /// Checks one segment; its batches go into producers, epochs and new indexes.
+    /// Checks one segment; its batches go into producers, epochs and indexes.
     fn check(&mut self, at: usize) -> Result<Walked, LogError> {
-        let disk = &*self.options.disk;
-        let old = self.segments[at].clone();
-        if old.size() == 0 && self.is_index_empty(old.base()) {
-            return Ok(Walked { position: 0, end_offset: old.base() });
+        if self.segments[at].size() == 0 && self.is_index_empty(self.segments[at].base()) {
+            let end_offset = self.segments[at].base();
+            return Ok(Walked { position: 0, end_offset, built: Built::default() });
         }
-        let segment = old.with_new_indexes(disk)?.without_aborted(disk)?;
         let mut producers = std::mem::take(&mut self.producers);
         let mut epochs = std::mem::take(&mut self.epochs);
         let now_ms = self.now_ms;
-        let walked = self.walk(&segment, |segment, batch| {
+        let mut aborted = Vec::new();
+        let mut walked = self.walk(at, |batch| {
             epochs.assign(batch.leader_epoch(), batch.base_offset());
-            let aborted = note(&mut producers, batch, now_ms);
-            aborted.map_or(Ok(()), |entry| segment.aborted.append(disk, &[entry]).map(|_| ()))
+            aborted.extend(note(&mut producers, batch, now_ms));
         })?;
         (self.producers, self.epochs) = (producers, epochs);
-        self.segments[at] = Arc::new(segment);
+        walked.built.aborted = Some(aborted);
+        self.index(at, &walked)?;
         Ok(walked)
     }
 
-    /// Goes through the intact batches of a segment and indexes them.
-    fn walk(
-        &mut self,
-        segment: &Segment,
-        mut each: impl FnMut(&Segment, &BatchView<'_>) -> Result<(), LogError>,
-    ) -> Result<Walked, LogError> {
+    /// Goes through the intact batches of a segment.
+    fn walk(&mut self, at: usize, mut each: impl FnMut(&BatchView<'_>)) -> Result<Walked, LogError> {
         let (disk, config) = (&*self.options.disk, &self.options.config);
-        let capacity = OffsetIndex::capacity(config.segment_index_bytes);
-        let time_capacity = TimeIndex::capacity(config.segment_index_bytes);
+        let segment = &self.segments[at];
+        // More than an index has room for may only come of a smaller interval since; there is an end to it.
+        let capacity = TimeIndex::capacity(config.segment_index_bytes).max(ENTRIES_MAX);
         let mut progress = Progress::none();
-        let mut walked = Walked { position: 0, end_offset: segment.base() };
+        let mut walked = Walked { position: 0, end_offset: segment.base(), built: Built::default() };
         let mut scan = segment.scan(disk, 0..segment.size(), SWEEP)?;
         while let Some((head, batch)) = next_intact(&mut scan, segment.base(), walked.end_offset)? {
-            each(segment, &batch)?;
+            each(&batch);
             let delta = segment.delta(batch.last_offset());
             let entries = progress.advance(&batch, delta, head.position, config.index_interval_bytes);
-            if let Some((offset, time)) = entries {
-                segment.offsets.append(disk, offset, capacity)?;
-                segment.times.append(disk, time, time_capacity)?;
+            if let Some((offset, time)) = entries.filter(|_| walked.built.offsets.len() < capacity) {
+                walked.built.offsets.push(offset);
+                walked.built.push_time(time);
             }
-            walked = Walked { position: head.end(), end_offset: batch.last_offset() + 1 };
+            (walked.position, walked.end_offset) = (head.end(), batch.last_offset() + 1);
         }
-        if walked.position > 0 {
-            segment.times.append(disk, progress.latest, time_capacity)?;
-            segment.publish_max_timestamp(progress.latest.timestamp);
-        }
+        walked.built.push_time(progress.latest);
         self.report.checked_bytes += segment.size();
         self.report.rebuilt_segments += usize::from(segment.size() > 0);
         Ok(walked)
+    }
+
+    /// Puts what a walk built into the segment's indexes.
+    fn index(&mut self, at: usize, walked: &Walked) -> Result<Arc<Segment>, LogError> {
+        let (disk, index_bytes) = (&*self.options.disk, self.options.config.segment_index_bytes);
+        let segment = Arc::new(self.segments[at].with_indexes(disk, &walked.built, index_bytes)?);
+        self.segments[at] = segment.clone();
+        Ok(segment)
     }
 
     /// Ends the log at the end of the segment before `at`, less `bytes` that are not intact.

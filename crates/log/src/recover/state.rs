@@ -28,7 +28,7 @@ impl Recovery<'_> {
         while let Some(head) = scan.next()? {
             let header = scan.header(&head)?;
             let unindexed = hint.is_some_and(|(delta, position)| {
-                head.position == u64::from(position) && active.delta(header.last_offset()) != delta
+                head.position == u64::from(position) && active.delta(header.last_offset()) > delta
             });
             if unindexed || header.base_offset() < previous_end || header.last_offset_delta() < 0 {
                 return Err(scan.corrupt(head.position));
@@ -86,6 +86,10 @@ impl Recovery<'_> {
         for (at, segment) in segments.iter().enumerate() {
             let below = segments.get(at + 1).is_some_and(|next| next.base() <= from);
             if !below && from < upto && segment.base() < upto {
+                if at > 0 && segment.base() > from {
+                    // Here was none, or a damaged one.
+                    self.snapshot(segment.base());
+                }
                 self.replay(segment, from, upto)?;
             }
         }
@@ -97,18 +101,22 @@ impl Recovery<'_> {
         if self.snapshot_at == offset {
             return;
         }
-        match self.producers.store(&*self.options.disk, &self.options.dir, offset) {
+        let (disk, dir) = (&*self.options.disk, &*self.options.dir);
+        let same =
+            disk.read_file(&snapshot::path(dir, offset)).is_ok_and(|bytes| bytes == self.producers.encode());
+        match if same { Ok(()) } else { self.producers.store(disk, dir, offset) } {
             Ok(()) => self.snapshot_at = offset,
             Err(error) => tracing::warn!(%error, "the next opening has to read more"),
         }
         self.listing.snapshots.insert(offset);
     }
 
-    /// Removes snapshots behind the log's end, and those that are neither in use nor named after a segment.
+    /// Removes snapshots behind the log's end, and those that are neither the latest, nor in use, nor named after a segment.
     pub(super) fn remove_snapshots(&mut self, log_end: i64) -> Result<(), LogError> {
+        let latest = self.listing.snapshots.range(..=log_end).next_back();
         for offset in &self.listing.snapshots {
             let named = self.segments.iter().any(|segment| segment.base() == *offset);
-            let kept = *offset <= log_end && (named || *offset == self.snapshot_at);
+            let kept = *offset <= log_end && (named || *offset == self.snapshot_at || Some(offset) == latest);
             if !kept {
                 remove_if_there(&*self.options.disk, &snapshot::path(&self.options.dir, *offset))?;
             }

@@ -9,8 +9,8 @@ use crate::disk::Disk;
 impl Segment {
     /// The first batch below `end` whose last offset is not before `offset`, if there is one.
     ///
-    /// `interval` is `index.interval.bytes`: batches between two index entries start within so many bytes, so that one read of
-    /// that length finds the batch. An index that was built with a larger interval, or lost entries, costs more reads, nothing else.
+    /// `interval` is `index.interval.bytes`: batches between two index entries start within so many bytes, so that one read
+    /// finds the batch. An index that was built with a larger interval, or lost entries, costs more reads, nothing else.
     pub(crate) fn find(
         &self,
         disk: &dyn Disk,
@@ -22,16 +22,23 @@ impl Segment {
             return Ok(None);
         }
         let hint = self.offsets.lookup(disk, self.delta(offset))?;
-        let mut window = interval as usize + HEADER_LEN;
-        if let Some(next) = hint.next.and_then(|next| next.checked_sub(hint.position)) {
-            window = window.min(usize::try_from(next).unwrap_or(usize::MAX).saturating_add(HEADER_LEN));
-        }
-        let start = hint.position.min(end);
-        match self.find_from(disk, offset, start..end, window) {
+        // An entry may be ahead of what is published, or wrong.
+        let start = match hint.position < end {
+            true => hint.position,
+            false => self.offsets.boundary(disk, end - 1)?,
+        };
+        // To the next entry, which lies less than a batch behind the interval; farther if there are large batches between.
+        let distance = hint.next.unwrap_or(end).saturating_sub(start);
+        let interval = u64::from(interval);
+        let window = if distance <= 2 * interval { distance } else { interval };
+        let window = usize::try_from(window).unwrap_or(usize::MAX) + HEADER_LEN;
+        let latest =
+            hint.delta.filter(|_| start == hint.position).map(|delta| self.base() + i64::from(delta));
+        match self.find_from(disk, (offset, latest), start..end, window) {
             // The index does not lead to the start of a batch at or before the offset: do without it.
             Ok(Found::Before) | Err(ReadError::Corrupt { .. }) if start > 0 => {
                 tracing::warn!(path = %self.path().display(), position = start, "index is wrong; searching without it");
-                Ok(self.find_from(disk, offset, 0..end, super::SWEEP)?.head())
+                Ok(self.find_from(disk, (offset, None), 0..end, super::SWEEP)?.head())
             }
             other => Ok(other?.head()),
         }
@@ -40,7 +47,7 @@ impl Segment {
     fn find_from(
         &self,
         disk: &dyn Disk,
-        offset: i64,
+        (offset, latest): (i64, Option<i64>),
         range: std::ops::Range<u64>,
         window: usize,
     ) -> Result<Found, ReadError> {
@@ -48,6 +55,12 @@ impl Segment {
         let mut scan: Scan<'_> = self.scan(disk, range, window)?;
         let mut candidate: Option<Head> = None;
         while let Some(head) = scan.next()? {
+            // The index says where its batch ends: if this one ends behind that, it is none, or another.
+            if let Some(latest) = latest.filter(|_| candidate.is_none())
+                && scan.last_offset(&head)? > latest
+            {
+                return Err(scan.corrupt(head.position));
+            }
             if candidate.is_some_and(|before| head.base_offset <= before.base_offset) {
                 return Err(scan.corrupt(head.position));
             }
@@ -56,6 +69,10 @@ impl Segment {
             }
             if head.base_offset < offset {
                 candidate = Some(head);
+                // Before more is read: this may be the one.
+                if !scan.has_next() && scan.last_offset(&head)? >= offset {
+                    return Ok(Found::At(head));
+                }
                 continue;
             }
             return match candidate {

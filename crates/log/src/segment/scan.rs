@@ -6,12 +6,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Segment;
-use crate::batch::{BatchView, HEADER_LEN, PREFIX_LEN};
+use crate::batch::{BatchView, HEADER_LEN, MAGIC, PREFIX_LEN};
 use crate::disk::{At, Disk};
 use crate::{LogError, ReadError};
 
-/// Where in a batch its last offset delta lies.
-const LAST_OFFSET_AT: u64 = 23;
+/// Where in a batch its format lies; ten bytes on, its last offset delta ends.
+const MIDDLE_AT: u64 = 16;
+const MIDDLE_LEN: usize = 11;
 
 /// Where a batch lies: known from its first twelve bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,11 @@ impl<'a> Scan<'a> {
         Ok(Some(Head { position, size, base_offset }))
     }
 
+    /// Whether the next batch is known without reading.
+    pub(crate) fn has_next(&self) -> bool {
+        self.inside(self.next, PREFIX_LEN).is_some()
+    }
+
     /// The header of a batch.
     pub(crate) fn header(&mut self, head: &Head) -> Result<BatchView<'_>, ReadError> {
         let corrupt = self.corrupt(head.position);
@@ -86,20 +92,21 @@ impl<'a> Scan<'a> {
         self.bytes(head.position, usize::try_from(head.size).unwrap_or(usize::MAX))
     }
 
-    /// The last offset of a batch: four bytes behind those of the head.
+    /// The last offset of a batch: a few bytes behind those of the head, from the format on, which tells a batch from chance.
     pub(crate) fn last_offset(&mut self, head: &Head) -> Result<i64, ReadError> {
-        let mut delta = [0; 4];
-        let at = head.position + LAST_OFFSET_AT;
-        // The window may have moved on: it is not worth bringing back for four bytes.
-        match self.inside(at, delta.len()) {
-            Some(skip) => delta.copy_from_slice(&self.window[skip..skip + 4]),
+        let mut middle = [0; MIDDLE_LEN];
+        let at = head.position + MIDDLE_AT;
+        // The window may have moved on: it is not worth bringing back for eleven bytes.
+        match self.inside(at, middle.len()) {
+            Some(skip) => middle.copy_from_slice(&self.window[skip..skip + MIDDLE_LEN]),
             None => {
                 let path = self.segment.path();
-                self.disk.read_at(&self.file, path, &mut delta, at).at("read", path)?;
+                self.disk.read_at(&self.file, path, &mut middle, at).at("read", path)?;
             }
         }
-        let delta = i32::from_be_bytes(delta);
-        if delta < 0 {
+        let [magic, .., a, b, c, d] = middle;
+        let delta = i32::from_be_bytes([a, b, c, d]);
+        if delta < 0 || magic.cast_signed() != MAGIC {
             return Err(self.corrupt(head.position));
         }
         Ok(head.base_offset.saturating_add(i64::from(delta)))

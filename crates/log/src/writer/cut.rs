@@ -12,10 +12,10 @@ use super::active::Active;
 use crate::batch::NO_TIMESTAMP;
 use crate::disk::{At, Disk, remove_if_there};
 use crate::epochs::Epochs;
-use crate::index::{OffsetIndex, TimeEntry, TimeIndex};
+use crate::index::TimeEntry;
 use crate::recover;
 use crate::retention::{self, Aged};
-use crate::segment::{SWEEP, Segment};
+use crate::segment::{Built, SWEEP, Segment};
 use crate::{LogError, OpenOptions};
 
 /// Segments that are out of the log, whose files are still there: removing large files takes time, and needs no writer.
@@ -203,7 +203,8 @@ impl Writer {
         let (disk, dir) = (&*self.disk, self.partition.dir());
         let offsets = old.offsets.below(disk, cut.position)?;
         let times = old.times.below(disk, old.delta(cut.end))?;
-        let aborted = old.aborted.entries(disk)?;
+        let mut aborted = old.aborted.entries(disk)?;
+        aborted.retain(|entry| entry.last_offset < cut.end);
         let latest = latest(disk, old, times.last(), cut.position)?;
         let fresh = old.path().with_extension("log.tmp");
         remove_if_there(disk, &fresh)?;
@@ -216,21 +217,10 @@ impl Writer {
         }
         disk.rename(&fresh, old.path()).at("rename", &fresh)?;
         disk.sync_dir(dir).at("sync", dir)?;
-        let segment =
-            Segment::on_disk(dir, old.base(), cut.position).with_new_indexes(disk)?.without_aborted(disk)?;
-        let capacity = OffsetIndex::capacity(self.config.segment_index_bytes);
-        for entry in offsets {
-            segment.offsets.append(disk, entry, capacity)?;
-        }
-        let capacity = TimeIndex::capacity(self.config.segment_index_bytes);
-        for entry in times.into_iter().chain(latest) {
-            segment.times.append(disk, entry, capacity)?;
-        }
-        let aborted: Vec<_> = aborted.into_iter().filter(|entry| entry.last_offset < cut.end).collect();
-        if !aborted.is_empty() {
-            segment.aborted.append(disk, &aborted)?;
-        }
-        segment.publish_max_timestamp(latest.map_or(NO_TIMESTAMP, |entry| entry.timestamp));
+        let mut built = Built { offsets, times, aborted: Some(aborted) };
+        latest.into_iter().for_each(|entry| built.push_time(entry));
+        let segment = Segment::on_disk(dir, old.base(), cut.position);
+        let segment = segment.with_indexes(disk, &built, self.config.segment_index_bytes)?;
         self.partition.note_new_name();
         Ok(segment)
     }

@@ -67,6 +67,8 @@ fn take(step: &Step, mut writer: Writer, model: &mut Model, config: &LogConfig) 
             }
             assert_eq!(writer.truncate(offset, NOW_MS).unwrap(), model.end);
         }
+        // Once segments are gone the snapshots are all that is known of their producers.
+        Step::AdvanceLogStart(_) | Step::Retain(_) if model.lost_snapshot => {}
         Step::AdvanceLogStart(at) => {
             let offset = place(*at, model);
             model.advance(offset);
@@ -103,6 +105,7 @@ fn crash(writer: Writer, damage: &Damage, model: &mut Model, config: &LogConfig)
     let (dir, recovery_point) = (partition.dir().to_owned(), partition.recovery_point());
     drop(writer);
     let log_start = model.log_start;
+    model.lost_snapshot |= matches!(damage, Damage::LostSnapshot(_));
     match damage::apply(&dir, recovery_point, damage) {
         // An epoch in which nothing was written may be forgotten with the end of the log; the broker says it again.
         Some(offset) => model.truncate(offset),

@@ -62,6 +62,7 @@ pub(crate) struct Model {
     pub(crate) epochs: Vec<(i32, i64)>,
     pub(crate) producers: BTreeMap<i64, Producer>,
     pub(crate) aborted: Vec<Aborted>,
+    pub(crate) lost_snapshot: bool,
 }
 
 impl Model {

@@ -1,0 +1,118 @@
+//! A disk for tests: the real one, with a list of what was asked of it and a say in what fails.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::{Disk, RealDisk};
+
+/// Operations are named as the trait names them, files by the end of their name.
+#[derive(Debug, Default)]
+pub(crate) struct Twin {
+    failing: Mutex<Option<(&'static str, &'static str, i32)>>,
+    done: Mutex<Vec<String>>,
+    read_bytes: AtomicU64,
+}
+
+impl Twin {
+    /// Lets an operation fail on files with this end of the name.
+    pub(crate) fn fail(&self, operation: &'static str, suffix: &'static str, errno: i32) {
+        *self.failing.lock() = Some((operation, suffix, errno));
+    }
+
+    pub(crate) fn heal(&self) {
+        *self.failing.lock() = None;
+    }
+
+    /// What was asked since the last call, reads left out.
+    pub(crate) fn take_done(&self) -> Vec<String> {
+        std::mem::take(&mut self.done.lock())
+    }
+
+    /// Bytes read since the last call.
+    pub(crate) fn take_read_bytes(&self) -> u64 {
+        self.read_bytes.swap(0, Ordering::Relaxed)
+    }
+
+    fn ask(&self, operation: &'static str, path: &Path) -> io::Result<()> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        match *self.failing.lock() {
+            Some((failing, suffix, errno)) if failing == operation && name.ends_with(suffix) => {
+                Err(io::Error::from_raw_os_error(errno))
+            }
+            _ => {
+                self.done.lock().push(format!("{operation} {name}"));
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Disk for Twin {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        self.ask("create", path).and_then(|()| RealDisk.create(path))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        RealDisk.open(path)
+    }
+
+    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.ask("write_file", path).and_then(|()| RealDisk.write_file(path, bytes))
+    }
+
+    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        RealDisk.read_file(path)
+    }
+
+    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
+        let read = RealDisk.read_at(file, path, into, position)?;
+        self.read_bytes.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+
+    fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        if let Err(error) = self.ask("write_at", path) {
+            // Something of it is there all the same.
+            RealDisk.write_at(file, path, &mut [IoSlice::new(&[7; 9])], at)?;
+            return Err(error);
+        }
+        RealDisk.write_at(file, path, parts, at)
+    }
+
+    fn copy(&self, from: &File, path: &Path, into: (&File, &Path), len: u64) -> io::Result<()> {
+        self.ask("copy", path).and_then(|()| RealDisk.copy(from, path, into, len))
+    }
+
+    fn truncate(&self, file: &File, path: &Path, len: u64) -> io::Result<()> {
+        self.ask("truncate", path).and_then(|()| RealDisk.truncate(file, path, len))
+    }
+
+    fn allocate(&self, file: &File, path: &Path, position: u64, len: u64) -> io::Result<()> {
+        self.ask("allocate", path).and_then(|()| RealDisk.allocate(file, path, position, len))
+    }
+
+    fn sync(&self, _: &File, path: &Path) -> io::Result<()> {
+        self.ask("sync", path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.ask("sync_dir", if dir.is_dir() { Path::new("") } else { dir })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.ask("rename", to).and_then(|()| RealDisk.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)?;
+        self.ask("remove", path)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.ask("create_dir", path).and_then(|()| RealDisk.create_dir(path))
+    }
+}

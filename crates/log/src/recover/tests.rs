@@ -1,0 +1,228 @@
+//! Directories that a crash, an operator or another program left in a sorry state.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::{TempDir, tempdir};
+
+use super::OpenReport;
+use crate::batch::Builder;
+use crate::disk::twin::Twin;
+use crate::{Append, LogConfig, LogError, OpenOptions, ReadError, Writer};
+
+/// Three segments of four batches of two records: 0..8, 8..16, 16..24.
+fn log() -> TempDir {
+    let dir = tempdir().unwrap();
+    let mut writer = open(dir.path(), |_| {}).0;
+    for at in 0..12 {
+        if at > 0 && at % 4 == 0 {
+            writer.roll(0).unwrap();
+        }
+        write(&mut writer);
+    }
+    writer.close().unwrap();
+    dir
+}
+
+fn write(writer: &mut Writer) {
+    let mut builder = Builder::new().producer(5, 0, (writer.partition().log_end() & 0xffff) as i32);
+    builder.push(7, None, Some(&[9; 80])).push(8, None, None);
+    let mut group = [Append::client(builder.build().unwrap())];
+    writer.append(&mut group, 0).pop().unwrap().unwrap();
+}
+
+fn open(dir: &Path, change: impl FnOnce(&mut OpenOptions)) -> (Writer, OpenReport) {
+    let mut options =
+        OpenOptions { leader_epoch: 0, disk: Arc::new(Twin::default()), ..OpenOptions::new(dir) };
+    options.config = LogConfig { index_interval_bytes: 100, ..LogConfig::default() };
+    change(&mut options);
+    Writer::open(options, 0).unwrap()
+}
+
+fn names(dir: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn damage(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_mark_of_a_clean_shutdown_that_lies_is_found_out() {
+    for change in [
+        |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 1),
+        |bytes: &mut Vec<u8>| bytes.extend([0; 300]),
+        |bytes: &mut Vec<u8>| bytes.extend_from_slice(&[0xff; 61]),
+        |bytes: &mut Vec<u8>| bytes.truncate(30),
+    ] {
+        let dir = log();
+        let path = dir.path().join("00000000000000000016.log");
+        let mut bytes = fs::read(&path).unwrap();
+        let whole = bytes.len();
+        change(&mut bytes);
+        fs::write(&path, &bytes).unwrap();
+        let (writer, report) = open(dir.path(), |options| options.clean = true);
+        let cut = report.cut.unwrap();
+        let wanted = if bytes.len() > whole {
+            24
+        } else if bytes.len() < 100 {
+            16
+        } else {
+            22
+        };
+        assert_eq!((writer.partition().log_end(), cut.offset), (wanted, wanted));
+        assert_eq!(cut.position + cut.bytes, bytes.len() as u64);
+        assert_eq!(fs::metadata(&path).unwrap().len(), cut.position);
+    }
+}
+
+#[test]
+fn stale_indexes_of_a_clean_log_are_found_out_too() {
+    let dir = log();
+    // The index of a log that was longer.
+    let path = dir.path().join("00000000000000000016.index");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes.extend_from_slice(&[0, 0, 0, 90, 0, 0, 1, 0]);
+    fs::write(&path, bytes).unwrap();
+    let (writer, report) = open(dir.path(), |options| options.clean = true);
+    assert_eq!((writer.partition().log_end(), report.cut, report.rebuilt_segments), (24, None, 1));
+}
+
+#[test]
+fn files_that_do_not_belong_are_left_alone_and_leftovers_go() {
+    let dir = log();
+    let at = |name: &str| dir.path().join(name);
+    let foreign =
+        ["notes.log", "123.log", "0000000000000000000x.log", "99999999999999999999.log", "lost.index"];
+    for name in foreign {
+        fs::write(at(name), "not a segment").unwrap();
+    }
+    fs::create_dir(at("00000000000000000099.log")).unwrap();
+    let leftovers = [
+        "00000000000000000000.log.tmp",
+        "00000000000000000003.log.deleted",
+        "leader-epoch-checkpoint.tmp",
+        "00000000000000000024.index",
+        "00000000000000000024.timeindex",
+        "00000000000000000002.txnindex",
+        "00000000000000000003.snapshot",
+        "00000000000000000099.snapshot",
+    ];
+    for name in leftovers {
+        fs::write(at(name), "left over").unwrap();
+    }
+    let (writer, report) = open(dir.path(), |options| options.clean = true);
+    assert_eq!((writer.partition().log_end(), report), (24, OpenReport::default()));
+    let names = names(dir.path());
+    assert!(foreign.iter().all(|name| names.contains(*name)), "{names:?}");
+    assert!(!leftovers.iter().any(|name| names.contains(*name)), "{names:?}");
+}
+
+#[test]
+fn empty_files_are_an_empty_log() {
+    let dir = tempdir().unwrap();
+    for suffix in ["log", "index", "timeindex", "snapshot"] {
+        fs::write(dir.path().join(format!("00000000000000000005.{suffix}")), "").unwrap();
+    }
+    fs::write(dir.path().join("leader-epoch-checkpoint"), "").unwrap();
+    for clean in [true, false] {
+        let (writer, report) = open(dir.path(), |options| options.clean = clean);
+        assert!(report.is_clean());
+        let partition = writer.partition();
+        assert_eq!((partition.log_start(), partition.log_end()), (5, 5));
+    }
+    let (mut writer, _) = open(dir.path(), |_| {});
+    write(&mut writer);
+    assert_eq!(writer.partition().log_end(), 7);
+}
+
+#[test]
+fn what_follows_a_cut_goes_first() {
+    let dir = log();
+    damage(&dir.path().join("00000000000000000000.log"), 300);
+    let disk = Arc::new(Twin::default());
+    let (writer, report) = open(dir.path(), |options| options.disk = disk.clone());
+    assert_eq!(writer.partition().log_end(), 2);
+    let logs = ["00000000000000000000.log", "00000000000000000008.log", "00000000000000000016.log"];
+    let cut = report.cut.unwrap();
+    assert_eq!((cut.path, cut.offset), (dir.path().join(logs[0]), 2));
+    let done = disk.take_done();
+    let place = |what: String| done.iter().position(|one| *one == what).unwrap_or_else(|| panic!("{done:?}"));
+    let order = [
+        format!("remove {}", logs[2]),
+        format!("remove {}", logs[1]),
+        "sync_dir ".to_owned(),
+        format!("truncate {}", logs[0]),
+    ];
+    assert!(order.map(place).is_sorted(), "{done:?}");
+    assert_eq!(names(dir.path()).iter().filter(|name| name.ends_with(".log")).count(), 1);
+}
+
+#[test]
+fn damage_below_the_recovery_point_is_served_around() {
+    let dir = log();
+    let path = dir.path().join("00000000000000000000.log");
+    // The length of the second batch.
+    let batch = fs::read(&path).unwrap().len() / 4;
+    damage(&path, batch + 9);
+    for name in ["00000000000000000000.index", "00000000000000000008.snapshot", "leader-epoch-checkpoint"] {
+        fs::remove_file(dir.path().join(name)).unwrap();
+    }
+    for clean in [false, true] {
+        let (writer, report) =
+            open(dir.path(), |options| (options.recovery_point, options.clean) = (24, clean));
+        assert_eq!(report.cut, None);
+        let partition = writer.partition();
+        assert_eq!((partition.log_end(), partition.segment_count()), (24, 3));
+        assert_eq!(partition.read(0, 1, 24, true).unwrap().len(), batch as u64);
+        assert!(matches!(partition.read(4, 1, 24, true), Err(ReadError::Corrupt { offset: 4, .. })));
+        assert_eq!(partition.read(8, 1, 24, true).unwrap().base_offset, 8);
+    }
+}
+
+#[test]
+fn deleted_offsets_are_not_given_out_again() {
+    let dir = log();
+    let (writer, report) = open(dir.path(), |options| options.log_start = 30);
+    let partition = writer.partition();
+    assert_eq!((partition.log_start(), partition.log_end(), partition.latest_epoch()), (30, 30, 0));
+    assert!(!report.is_clean());
+    assert!(names(dir.path()).contains("00000000000000000030.log"));
+    drop(writer);
+    let (mut writer, _) = open(dir.path(), |_| {});
+    write(&mut writer);
+    assert_eq!(writer.partition().log_end(), 32);
+}
+
+#[test]
+fn indexes_that_are_right_are_not_written_again() {
+    let dir = log();
+    let disk = Arc::new(Twin::default());
+    let (_, report) = open(dir.path(), |options| options.disk = disk.clone());
+    assert_eq!((report.cut, report.rebuilt_segments), (None, 3));
+    assert_eq!(disk.take_done(), [""; 0]);
+    // One that was not trimmed is trimmed, one that goes on with something else replaced.
+    let index = dir.path().join("00000000000000000000.index");
+    let bytes = fs::read(&index).unwrap();
+    for tail in [&[0; 4096 * 3][..], &[0, 0, 0, 1], &[[0; 5000], [1; 5000]].concat()] {
+        fs::write(&index, [&bytes, tail].concat()).unwrap();
+        drop(open(dir.path(), |_| {}));
+        assert_eq!(fs::read(&index).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_disk_that_fails_is_no_damage() {
+    let dir = log();
+    fs::remove_file(dir.path().join("00000000000000000008.index")).unwrap();
+    let disk = Arc::new(Twin::default());
+    disk.fail("write_file", ".index", 28);
+    let options = OpenOptions { disk, ..OpenOptions::new(dir.path()) };
+    assert!(matches!(Writer::open(options, 0), Err(LogError::Io { .. })));
+    assert_eq!(open(dir.path(), |_| {}).0.partition().log_end(), 24);
+}

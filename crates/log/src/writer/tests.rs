@@ -1,0 +1,272 @@
+//! A writer whose disk fails, and the order in which it asks things of one that does not.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use tempfile::{TempDir, tempdir};
+
+use super::{Append, OpenOptions, Writer};
+use crate::batch::{BatchView, Builder, EndMarker, Marker};
+use crate::disk::twin::Twin;
+use crate::{AppendError, LogConfig, LogError, TimestampType};
+
+const NOW_MS: i64 = 1_000;
+const ENOSPC: i32 = 28;
+const EIO: i32 = 5;
+
+struct Kit {
+    dir: TempDir,
+    disk: Arc<Twin>,
+}
+
+impl Kit {
+    fn new() -> Kit {
+        Kit { dir: tempdir().unwrap(), disk: Arc::default() }
+    }
+
+    fn open(&self, recovery_point: i64) -> Writer {
+        self.open_with(LogConfig { index_interval_bytes: 100, ..LogConfig::default() }, recovery_point)
+    }
+
+    fn open_with(&self, config: LogConfig, recovery_point: i64) -> Writer {
+        let disk = self.disk.clone();
+        let options = OpenOptions {
+            config,
+            leader_epoch: 0,
+            recovery_point,
+            disk,
+            ..OpenOptions::new(self.dir.path())
+        };
+        let writer = Writer::open(options, NOW_MS).unwrap().0;
+        self.disk.take_done();
+        writer
+    }
+}
+
+fn records(builder: Builder, count: usize) -> BytesMut {
+    let mut builder = builder;
+    for _ in 0..count {
+        builder.push(5, None, Some(&[1; 90]));
+    }
+    builder.build().unwrap()
+}
+
+fn append(writer: &mut Writer, records: BytesMut) -> Result<i64, AppendError> {
+    let mut group = [Append::client(records)];
+    writer.append(&mut group, NOW_MS).pop().unwrap().map(|appended| appended.base_offset)
+}
+
+fn plain(writer: &mut Writer) -> Result<i64, AppendError> {
+    append(writer, records(Builder::new(), 1))
+}
+
+#[test]
+fn a_full_disk_leaves_the_log_as_it_was() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    plain(&mut writer).unwrap();
+    kit.disk.fail("write_at", ".log", ENOSPC);
+    let sequenced = || records(Builder::new().producer(9, 0, 0), 2);
+    let mut group = [Append::client(sequenced()), Append::client(sequenced())];
+    for outcome in writer.append(&mut group, NOW_MS) {
+        assert!(matches!(outcome, Err(AppendError::Storage(_))), "{outcome:?}");
+    }
+    let partition = writer.partition().clone();
+    assert_eq!((partition.log_end(), partition.is_offline()), (1, false));
+    kit.disk.heal();
+    assert_eq!(append(&mut writer, sequenced()).unwrap(), 1, "what failed is no duplicate");
+    let file = kit.dir.path().join("00000000000000000000.log");
+    assert_eq!(std::fs::metadata(file).unwrap().len(), partition.size_bytes());
+}
+
+#[test]
+fn any_other_failure_stops_all_writing() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    kit.disk.fail("write_at", ".log", EIO);
+    plain(&mut writer).unwrap_err();
+    kit.disk.heal();
+    assert!(matches!(plain(&mut writer), Err(AppendError::Storage(LogError::Offline { .. }))));
+    assert!(matches!(writer.truncate(0, NOW_MS), Err(LogError::Offline { .. })));
+    assert!(matches!(writer.close(), Err(LogError::Offline { .. })));
+}
+
+#[test]
+fn a_failed_sync_is_not_asked_for_again() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    plain(&mut writer).unwrap();
+    kit.disk.fail("sync", ".log", EIO);
+    assert!(matches!(writer.flush(), Err(LogError::Io { operation: "sync", .. })));
+    kit.disk.heal();
+    let partition = writer.partition().clone();
+    assert!(matches!(partition.flush(), Err(LogError::Offline { .. })));
+    assert_eq!(partition.recovery_point(), 0);
+}
+
+#[test]
+fn a_marker_is_not_shown_without_its_index_entry() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
+    kit.disk.fail("create", ".txnindex", EIO);
+    let (producer_id, producer_epoch) = (9, 0);
+    let end = EndMarker {
+        marker: Marker::Abort,
+        producer_id,
+        producer_epoch,
+        coordinator_epoch: 0,
+        timestamp_ms: 5,
+    };
+    let mut group = [Append::coordinator(end.build().unwrap())];
+    writer.append(&mut group, NOW_MS).pop().unwrap().unwrap_err();
+    let partition = writer.partition().clone();
+    assert_eq!((partition.log_end(), partition.last_stable(), partition.is_offline()), (2, 0, true));
+    kit.disk.heal();
+    drop(writer);
+    let partition = kit.open(0).partition().clone();
+    assert_eq!((partition.log_end(), partition.last_stable()), (3, 3));
+    assert_eq!(partition.aborted(0, 3).unwrap()[0].first_offset, 0);
+}
+
+#[test]
+fn records_are_synced_before_their_indexes_and_names_before_the_recovery_point() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    for _ in 0..3 {
+        plain(&mut writer).unwrap();
+    }
+    writer.roll(NOW_MS).unwrap();
+    kit.disk.take_done();
+    assert_eq!(writer.partition().flush_sealed().unwrap(), 3);
+    let order = ["log", "index", "timeindex"].map(|suffix| format!("sync 00000000000000000000.{suffix}"));
+    let after = ["sync leader-epoch-checkpoint".to_owned(), "sync_dir ".to_owned()];
+    assert_eq!(kit.disk.take_done(), [&order[..], &after].concat());
+    assert_eq!(writer.partition().flush_sealed().unwrap(), 3);
+    assert_eq!(kit.disk.take_done(), [""; 0]);
+    // Sealed where the recovery point lies already: its last index entries are new all the same.
+    plain(&mut writer).unwrap();
+    writer.flush().unwrap();
+    writer.roll(NOW_MS).unwrap();
+    kit.disk.take_done();
+    writer.partition().flush_sealed().unwrap();
+    assert!(kit.disk.take_done().contains(&"sync 00000000000000000003.timeindex".to_owned()));
+}
+
+#[test]
+fn after_a_truncation_old_checkpoints_cannot_claim_new_records() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    for _ in 0..8 {
+        plain(&mut writer).unwrap();
+    }
+    assert_eq!(writer.flush().unwrap(), 8);
+    assert_eq!(writer.truncate(2, NOW_MS).unwrap(), 2);
+    assert_eq!(writer.partition().recovery_point(), 2);
+    plain(&mut writer).unwrap();
+    kit.disk.take_done();
+    writer.roll(NOW_MS).unwrap();
+    // With 8 as the recovery point, an opening would trust this segment.
+    assert!(kit.disk.take_done().contains(&"sync 00000000000000000000.log".to_owned()));
+}
+
+#[test]
+fn a_truncation_removes_the_last_segment_first_and_never_cuts_in_place() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    for _ in 0..3 {
+        plain(&mut writer).unwrap();
+        plain(&mut writer).unwrap();
+        writer.roll(NOW_MS).unwrap();
+    }
+    kit.disk.take_done();
+    assert_eq!(writer.truncate(1, NOW_MS).unwrap(), 1);
+    let done = kit.disk.take_done();
+    let place =
+        |what: &str| done.iter().position(|one| one == what).unwrap_or_else(|| panic!("{what}: {done:?}"));
+    let order = [
+        "remove 00000000000000000006.log",
+        "remove 00000000000000000004.log",
+        "remove 00000000000000000002.log",
+        "sync_dir ",
+        "sync 00000000000000000000.log.tmp",
+        "rename 00000000000000000000.log",
+    ]
+    .map(place);
+    assert!(order.is_sorted(), "{done:?}");
+    assert!(!done.iter().any(|one| one.starts_with("truncate") && one.ends_with(".log")), "{done:?}");
+}
+
+#[test]
+fn offsets_outside_the_log_are_refused() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    append(&mut writer, records(Builder::new(), 4)).unwrap();
+    let _ = writer.advance_log_start(2).unwrap();
+    assert!(matches!(writer.advance_log_start(5), Err(LogError::OutOfRange { log_end: 4, .. })));
+    assert!(matches!(writer.truncate(1, NOW_MS), Err(LogError::OutOfRange { log_start: 2, .. })));
+    assert_eq!(writer.truncate(9, NOW_MS).unwrap(), 4);
+    assert_eq!(writer.advance_log_start(1).unwrap().count(), 0);
+    assert_eq!(writer.partition().log_start(), 2);
+    // A cut through the only batch takes all of it, and the start with it.
+    assert_eq!(writer.truncate(3, NOW_MS).unwrap(), 0);
+    assert_eq!(writer.partition().log_start(), 0);
+}
+
+#[test]
+fn retention_takes_the_last_segment_too_once_it_is_old() {
+    let kit = Kit::new();
+    let config = LogConfig { retention_ms: 100, ..LogConfig::default() };
+    let mut writer = kit.open_with(config, 0);
+    plain(&mut writer).unwrap();
+    assert_eq!(writer.delete_old_segments(105).unwrap().count(), 0);
+    let gone = writer.delete_old_segments(106).unwrap();
+    assert_eq!((gone.count(), gone.size_bytes() > 0), (1, true));
+    gone.remove().unwrap();
+    let partition = writer.partition();
+    assert_eq!((partition.log_start(), partition.log_end(), partition.size_bytes()), (1, 1, 0));
+    assert_eq!(writer.delete_old_segments(i64::MAX).unwrap().count(), 0);
+}
+
+#[test]
+fn stamped_records_are_found_by_the_brokers_time_after_a_restart() {
+    let kit = Kit::new();
+    let config = LogConfig { timestamp_type: TimestampType::LogAppendTime, ..LogConfig::default() };
+    let mut writer = kit.open_with(config.clone(), 0);
+    for now_ms in [1_000, 2_000, 3_000] {
+        let mut group = [Append::client(records(Builder::new(), 2))];
+        let appended = writer.append(&mut group, now_ms).pop().unwrap().unwrap();
+        assert_eq!(appended.log_append_time_ms, now_ms);
+        assert!(BatchView::parse(&group[0].records).unwrap().is_log_append_time());
+    }
+    drop(writer);
+    let partition = kit.open_with(config, 0).partition().clone();
+    let at = |timestamp| {
+        let found = partition.offset_for_timestamp(timestamp).unwrap();
+        found.map(|found| (found.offset, found.timestamp))
+    };
+    assert_eq!(
+        [at(0), at(1_001), at(3_000), at(3_001)],
+        [Some((0, 1_000)), Some((2, 2_000)), Some((4, 3_000)), None]
+    );
+    assert_eq!(partition.max_timestamp_offset().unwrap().unwrap().offset, 4);
+}
+
+#[test]
+fn closing_what_nobody_wrote_to_writes_nothing() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    plain(&mut writer).unwrap();
+    writer.close().unwrap();
+    let options = OpenOptions {
+        clean: true,
+        leader_epoch: 0,
+        disk: kit.disk.clone(),
+        ..OpenOptions::new(Path::new(kit.dir.path()))
+    };
+    kit.disk.take_done();
+    let (writer, _) = Writer::open(options, NOW_MS).unwrap();
+    assert_eq!(writer.close().unwrap(), 1);
+    assert_eq!(kit.disk.take_done(), [""; 0]);
+}
