@@ -3,6 +3,6 @@
 //! the codec crate, so that it can be replaced here alone.
 
 pub use kafka_wire_core::{
-    BufferTarget, Bytes, BytesMut, DecodeError, DecodeLimits, Decoder, EncodeError, EncodeTarget, Encoder,
-    KnownTags, StrBytes, TagOutcome, TaggedField, TaggedFields, Uuid,
+    ApiVersion, BufferTarget, Bytes, BytesMut, DecodeError, DecodeLimits, Decoder, EncodeError, EncodeTarget,
+    Encoder, KnownTags, StrBytes, TagOutcome, TaggedField, TaggedFields, Uuid,
 };

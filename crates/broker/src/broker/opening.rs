@@ -297,6 +297,8 @@ fn group_config(config: &BrokerConfig) -> GroupConfig {
             session_timeout_ms: config.groups.consumer_session_timeout_ms,
             heartbeat_interval_ms: config.groups.consumer_heartbeat_interval_ms,
             max_size: config.groups.consumer_max_size as usize,
+            upgrades: config.groups.consumer_migration.upgrades,
+            downgrades: config.groups.consumer_migration.downgrades,
         },
         offset_metadata_max_bytes: config.offsets.metadata_max_bytes as usize,
         offsets_retention_ms: config.offsets.retention_ms,

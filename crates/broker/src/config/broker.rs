@@ -76,6 +76,17 @@ pub struct GroupConfig {
     pub consumer_heartbeat_interval_ms: i32,
     /// `group.consumer.max.size`.
     pub consumer_max_size: u32,
+    /// `group.consumer.migration.policy`.
+    pub consumer_migration: Migration,
+}
+
+/// Which way groups may change their kind while they have members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// From classic to consumer.
+    pub upgrades: bool,
+    /// From consumer to classic.
+    pub downgrades: bool,
 }
 
 /// Limits and times of committed offsets.
@@ -212,7 +223,14 @@ impl Reader<'_> {
             consumer_session_timeout_ms: self.int("group.consumer.session.timeout.ms"),
             consumer_heartbeat_interval_ms: self.int("group.consumer.heartbeat.interval.ms"),
             consumer_max_size: self.size("group.consumer.max.size"),
+            consumer_migration: self.migration(),
         }
+    }
+
+    fn migration(&self) -> Migration {
+        let policy = self.text("group.consumer.migration.policy");
+        let both = policy == "bidirectional";
+        Migration { upgrades: both || policy == "upgrade", downgrades: both || policy == "downgrade" }
     }
 
     fn offsets(&self) -> OffsetsConfig {

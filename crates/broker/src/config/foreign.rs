@@ -274,7 +274,6 @@ const NOTED: &[(&str, &[&str])] = &[
             "group.consumer.max.assignment.interval.ms",
             "group.consumer.max.heartbeat.interval.ms",
             "group.consumer.max.session.timeout.ms",
-            "group.consumer.migration.policy",
             "group.consumer.min.assignment.interval.ms",
             "group.consumer.min.heartbeat.interval.ms",
             "group.consumer.min.session.timeout.ms",

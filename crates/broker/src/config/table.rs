@@ -25,6 +25,7 @@ pub fn topic_key(name: &str) -> Option<&'static TopicKey> {
 
 const CLEANUP: Valid = Valid::SomeOf(&["compact", "delete"]);
 const CODECS: Valid = Valid::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]);
+const MIGRATIONS: Valid = Valid::OneOf(&["bidirectional", "disabled", "downgrade", "upgrade"]);
 const CLOCKS: Valid = Valid::OneOf(&["CreateTime", "LogAppendTime"]);
 const FOREVER: &str = "9223372036854775807";
 
@@ -65,6 +66,9 @@ pub const BROKER_KEYS: &[Key] = &[
     int("group.max.size", "Most members of one group.").default("2147483647").at_least(1),
     int("group.consumer.session.timeout.ms", "A member of a consumer group (KIP-848) silent for so long is put out.").default("45000").at_least(1),
     int("group.consumer.heartbeat.interval.ms", "How often members of consumer groups are told to send heartbeats.").default("5000").at_least(1),
+    string("group.consumer.migration.policy", "Which way groups may change their kind while they have members.")
+        .default("bidirectional")
+        .valid(MIGRATIONS),
     int("group.consumer.max.size", "Most members of one consumer group.").default("2147483647").at_least(1),
     // Committed offsets.
     int("offset.metadata.max.bytes", "Longest metadata text of a committed offset.").default("4096").at_least(0),

@@ -7,6 +7,7 @@
 mod join;
 mod leave;
 mod member;
+mod migrate;
 mod rebalance;
 mod stored;
 mod subscription;
@@ -16,6 +17,7 @@ mod view;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::member::Member;
+pub(super) use self::migrate::Migrant;
 use super::error::GroupError;
 use super::event::{Outcome, Ticket};
 use super::request::{HeartbeatRequest, JoinOutcome, JoinedMember, Protocol, SyncOutcome};

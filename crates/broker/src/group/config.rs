@@ -33,11 +33,22 @@ pub struct ConsumerConfig {
     pub heartbeat_interval_ms: i32,
     /// Most members a group may have (`group.consumer.max.size`).
     pub max_size: usize,
+    /// Whether a classic group with members may become a consumer group
+    /// (`group.consumer.migration.policy`).
+    pub upgrades: bool,
+    /// Whether a consumer group of classic members alone becomes a classic group (as above).
+    pub downgrades: bool,
 }
 
 impl Default for ConsumerConfig {
     fn default() -> Self {
-        Self { session_timeout_ms: 45_000, heartbeat_interval_ms: 5_000, max_size: i32::MAX as usize }
+        Self {
+            session_timeout_ms: 45_000,
+            heartbeat_interval_ms: 5_000,
+            max_size: i32::MAX as usize,
+            upgrades: true,
+            downgrades: true,
+        }
     }
 }
 

@@ -9,10 +9,12 @@
 //! background thread and at intervals (KIP-1263).
 
 mod assign;
+mod classic;
 mod commit;
 mod hash;
 mod heartbeat;
 mod leave;
+mod migrate;
 mod reconcile;
 mod regexes;
 mod target;

@@ -9,6 +9,7 @@ mod appends;
 mod commits;
 mod consumers;
 mod membership;
+mod migration;
 mod view;
 
 use std::collections::BTreeMap;
@@ -206,9 +207,10 @@ impl Coordinator {
         let (group_id, member_id) = match &key {
             TimerKey::Expiry => return self.expire_offsets(now_ms),
             TimerKey::Join(group_id) | TimerKey::Sync(group_id) => (group_id.clone(), String::new()),
-            TimerKey::Session(group_id, member_id) | TimerKey::Revocation(group_id, member_id) => {
-                (group_id.clone(), member_id.clone())
-            }
+            TimerKey::Session(group_id, member_id)
+            | TimerKey::Revocation(group_id, member_id)
+            | TimerKey::MemberJoin(group_id, member_id)
+            | TimerKey::MemberSync(group_id, member_id) => (group_id.clone(), member_id.clone()),
         };
         if self.holds_alarm(&group_id, &key, alarm) {
             return;

@@ -12,6 +12,7 @@ mod classic;
 pub mod config;
 mod consumer;
 pub mod coordinator;
+mod embedded;
 pub mod error;
 pub mod event;
 mod offsets;

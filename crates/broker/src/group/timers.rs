@@ -21,6 +21,10 @@ pub(super) enum TimerKey {
     Session(String, String),
     /// The group waits for this member to give partitions up.
     Revocation(String, String),
+    /// The consumer group waits for this classic member to join again.
+    MemberJoin(String, String),
+    /// The consumer group waits for this classic member to sync.
+    MemberSync(String, String),
     /// Expired offsets are looked for.
     Expiry,
 }
@@ -65,6 +69,11 @@ impl Timers {
         if let Some(at) = self.by_key.remove(key) {
             self.by_time.remove(&at);
         }
+    }
+
+    /// Whether an alarm is set.
+    pub(super) fn is_set(&self, key: &TimerKey) -> bool {
+        self.by_key.contains_key(key)
     }
 
     /// When the next alarm goes off.

@@ -56,10 +56,17 @@ impl ConsumerGroup {
         member.is_some_and(|member| member.current.state == super::reconcile::UNREVOKED)
     }
 
-    /// The tombstones of a group without members.
+    /// The tombstones of the whole group.
     pub(in crate::group) fn tombstones(&self) -> Vec<Record> {
         let mut draft = Draft::of(self);
+        let members: Vec<String> = self.members.keys().cloned().collect();
+        let each = |draft: &mut Draft, record: fn(String) -> ConsumerRecord| {
+            members.iter().for_each(|member_id| draft.write(record(member_id.clone())));
+        };
+        each(&mut draft, |member_id| ConsumerRecord::Current(member_id, None));
+        each(&mut draft, |member_id| ConsumerRecord::Target(member_id, None));
         draft.write(ConsumerRecord::TargetEpoch(None));
+        each(&mut draft, |member_id| ConsumerRecord::Member(member_id, None));
         draft.forget_regexes();
         if self.has_topics_record {
             draft.write(ConsumerRecord::Topics(None));

@@ -72,13 +72,12 @@ impl ConsumerGroup {
         self.subscribed()
     }
 
-    /// The members and what to watch of each: how long it may still take to give up partitions, if it must,
-    /// and its session timeout if it speaks the classic protocol.
-    pub(in crate::group) fn watched(&self) -> impl Iterator<Item = (&str, Option<i32>, Option<i32>)> {
+    /// The members, and how long each may still take to give up partitions if it speaks the consumer protocol
+    /// and must. Classic members have other limits.
+    pub(in crate::group) fn watched(&self) -> impl Iterator<Item = (&str, Option<i32>)> {
         self.members.iter().map(|(id, member)| {
-            let revoking = self.is_revoking(id).then_some(member.metadata.rebalance_timeout_ms);
-            let session = member.metadata.classic.as_ref().map(|classic| classic.session_timeout_ms);
-            (id.as_str(), revoking, session)
+            let must = self.is_revoking(id) && member.metadata.classic.is_none();
+            (id.as_str(), must.then_some(member.metadata.rebalance_timeout_ms))
         })
     }
 }

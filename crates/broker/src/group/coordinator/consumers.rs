@@ -28,15 +28,33 @@ enum Held {
 #[derive(Debug)]
 pub(in crate::group) struct Adoption {
     /// The group as it will be.
-    group: ConsumerGroup,
+    pub(super) becomes: Becomes,
     /// Who waits for it, and the answer.
-    answer: Option<(Ticket, Outcome)>,
+    pub(super) answer: Option<(Ticket, Outcome)>,
     /// Whose session begins anew with it.
-    renewed: Option<String>,
+    pub(super) renewed: Option<String>,
     /// Who has gone with it.
-    gone: Option<String>,
+    pub(super) gone: Vec<String>,
     /// The topics it was made with.
-    topics: Arc<dyn Topics>,
+    pub(super) topics: Arc<dyn Topics>,
+}
+
+/// What a group becomes.
+#[derive(Debug)]
+pub(in crate::group) enum Becomes {
+    /// A consumer group.
+    Consumer(Box<ConsumerGroup>),
+    /// A classic group, whose members are to join again or not.
+    Classic(Box<ClassicGroup>, bool),
+}
+
+impl Becomes {
+    fn id(&self) -> &str {
+        match self {
+            Self::Consumer(group) => group.id(),
+            Self::Classic(group, _) => group.id(),
+        }
+    }
 }
 
 /// What is wrong with a heartbeat whatever the state of its group.
@@ -116,7 +134,7 @@ impl Coordinator {
         if request.member_epoch < 0 {
             return self.consumer_leave(ticket, request, now_ms);
         }
-        let (founded, mut records) = self.found(&request)?;
+        let (founded, mut records) = self.found(&request, now_ms)?;
         let group = founded.as_ref().or_else(|| self.consumers.get(&request.group_id));
         let group = group.ok_or(GroupError::GroupIdNotFound)?;
         let beat = group.heartbeat(&request, &*topics, self.config.consumer.max_size, now_ms)?;
@@ -128,22 +146,24 @@ impl Coordinator {
             assigned: beat.assigned,
         }));
         let Some(draft) = beat.draft else {
-            self.watch_session(&request.group_id, &member_id, None, now_ms);
+            self.watch_session(&request.group_id, &member_id, now_ms);
             self.reply(ticket, outcome);
             return Ok(());
         };
         records.extend(draft.records);
         let renewed = Some(member_id);
         let answer = Some((ticket, outcome));
-        let adoption = Adoption { group: draft.group, answer, renewed, gone: None, topics };
+        let becomes = Becomes::Consumer(Box::new(draft.group));
+        let adoption = Adoption { becomes, answer, renewed, gone: Vec::new(), topics };
         self.adopt_when_written(records, adoption, now_ms);
         Ok(())
     }
 
-    /// A group for a member that joins one that does not exist, or is only a classic one without members.
+    /// A group for a member that joins one that does not exist, or is a classic one.
     fn found(
         &self,
         request: &ConsumerHeartbeatRequest,
+        now_ms: i64,
     ) -> Result<(Option<ConsumerGroup>, Vec<Record>), GroupError> {
         let group_id = &request.group_id;
         if self.consumers.contains_key(group_id) {
@@ -158,7 +178,11 @@ impl Coordinator {
             Some(classic) if classic.validate_delete().is_ok() => {
                 Ok((Some(founded), vec![Record::Group(group_id.clone(), None)]))
             }
-            Some(_) => Err(GroupError::GroupIdNotFound),
+            Some(_) => {
+                let Draft { group, records } =
+                    self.upgrade(group_id, now_ms).ok_or(GroupError::GroupIdNotFound)?;
+                Ok((Some(group), records))
+            }
         }
     }
 
@@ -170,17 +194,18 @@ impl Coordinator {
     ) -> Result<(), GroupError> {
         let group = self.consumers.get(&request.group_id).ok_or(GroupError::GroupIdNotFound)?;
         let for_a_while = request.member_epoch == -2;
-        let Draft { group, records } =
+        let draft =
             group.leave(&request.member_id, request.instance_id.as_deref(), for_a_while, &*self.topics)?;
+        let (becomes, records) = self.after_departure(draft, now_ms);
         let outcome = Outcome::ConsumerHeartbeat(Ok(ConsumerBeat {
             member_id: request.member_id.clone(),
             member_epoch: request.member_epoch,
             heartbeat_interval_ms: 0,
             assigned: None,
         }));
-        let gone = (!for_a_while).then_some(request.member_id);
+        let gone = if for_a_while { Vec::new() } else { vec![request.member_id] };
         let topics = self.topics.clone();
-        let adoption = Adoption { group, answer: Some((ticket, outcome)), renewed: None, gone, topics };
+        let adoption = Adoption { becomes, answer: Some((ticket, outcome)), renewed: None, gone, topics };
         self.adopt_when_written(records, adoption, now_ms);
         Ok(())
     }
@@ -188,10 +213,11 @@ impl Coordinator {
     /// A member has been silent, or has not given up its partitions, for too long.
     pub(super) fn put_out(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
         let Some(group) = self.consumers.get(group_id) else { return };
-        let Some(Draft { group, records }) = group.without(member_id, &*self.topics) else { return };
-        let gone = Some(member_id.to_owned());
+        let Some(draft) = group.without(member_id, &*self.topics) else { return };
+        let (becomes, records) = self.after_departure(draft, now_ms);
+        let gone = vec![member_id.to_owned()];
         let topics = self.topics.clone();
-        let adoption = Adoption { group, answer: None, renewed: None, gone, topics };
+        let adoption = Adoption { becomes, answer: None, renewed: None, gone, topics };
         self.adopt_when_written(records, adoption, now_ms);
     }
 
@@ -202,17 +228,17 @@ impl Coordinator {
         }
     }
 
-    fn adopt_when_written(&mut self, records: Vec<Record>, adoption: Adoption, now_ms: i64) {
+    pub(super) fn adopt_when_written(&mut self, records: Vec<Record>, adoption: Adoption, now_ms: i64) {
         if records.is_empty() {
             return self.adopt(adoption, now_ms);
         }
-        self.writing.insert(adoption.group.id().to_owned(), Waiting::default());
+        self.writing.insert(adoption.becomes.id().to_owned(), Waiting::default());
         self.append(Write { records, then: Then::Adopt(Box::new(adoption)) }, now_ms);
     }
 
     /// The group's records are in the log, or could not be written. What waited goes on.
     pub(super) fn adopted(&mut self, adoption: Adoption, error: Option<GroupError>, now_ms: i64) {
-        let group_id = adoption.group.id().to_owned();
+        let group_id = adoption.becomes.id().to_owned();
         let waiting = self.writing.remove(&group_id).unwrap_or_default();
         match error {
             None => self.adopt(adoption, now_ms),
@@ -231,56 +257,90 @@ impl Coordinator {
     }
 
     fn adopt(&mut self, adoption: Adoption, now_ms: i64) {
-        let group_id = adoption.group.id().to_owned();
-        if let Some(mut classic) = self.groups.remove(&group_id) {
-            let (_, mut turn) = self.turn(now_ms);
-            classic.dissolve(&mut turn, GroupError::RebalanceInProgress);
-            classic.forget_alarms(&mut turn);
+        let group_id = adoption.becomes.id().to_owned();
+        for gone in &adoption.gone {
+            self.forget_alarms(&group_id, gone);
         }
-        if let Some(gone) = &adoption.gone {
-            self.timers.cancel(&TimerKey::Session(group_id.clone(), gone.clone()));
-            self.timers.cancel(&TimerKey::Revocation(group_id.clone(), gone.clone()));
-        }
-        let mut group = adoption.group;
-        if !Arc::ptr_eq(&adoption.topics, &self.topics) {
-            // They have changed while the group was being written.
-            group.topics_changed();
-        }
-        let before = self.consumers.insert(group_id.clone(), group);
-        if let Some(member_id) = &adoption.renewed {
-            self.watch_session(&group_id, member_id, None, now_ms);
-            let now = self.consumers.get(&group_id);
-            let stays = now.zip(before).is_some_and(|(now, before)| now.is_where(&before, member_id));
-            if !stays {
-                self.watch_revocation(&group_id, member_id, now_ms);
+        match adoption.becomes {
+            Becomes::Consumer(mut group) => {
+                if !Arc::ptr_eq(&adoption.topics, &self.topics) {
+                    // They have changed while the group was being written.
+                    group.topics_changed();
+                }
+                self.install(*group, adoption.renewed.as_deref(), now_ms);
             }
+            Becomes::Classic(group, rebalance) => self.reinstall(*group, rebalance, now_ms),
         }
         if let Some((ticket, outcome)) = adoption.answer {
             self.reply(ticket, outcome);
         }
     }
 
+    fn install(&mut self, group: ConsumerGroup, renewed: Option<&str>, now_ms: i64) {
+        let group_id = group.id().to_owned();
+        let upgraded = self.groups.remove(&group_id);
+        if let Some(mut classic) = upgraded {
+            let (_, mut turn) = self.turn(now_ms);
+            classic.dissolve(&mut turn, GroupError::RebalanceInProgress);
+            classic.forget_alarms(&mut turn);
+            let members: Vec<String> = group.watched().map(|(id, ..)| id.to_owned()).collect();
+            self.consumers.insert(group_id.clone(), group);
+            members.iter().for_each(|member_id| self.watch_session(&group_id, member_id, now_ms));
+            return;
+        }
+        let before = self.consumers.insert(group_id.clone(), group);
+        let Some(member_id) = renewed else { return };
+        self.watch_session(&group_id, member_id, now_ms);
+        let now = self.consumers.get(&group_id);
+        let stays = now.zip(before).is_some_and(|(now, before)| now.is_where(&before, member_id));
+        if !stays {
+            self.watch_revocation(&group_id, member_id, now_ms);
+        }
+        self.expect_sync(&group_id, member_id, now_ms);
+    }
+
+    /// A consumer group has become a classic one.
+    fn reinstall(&mut self, mut group: ClassicGroup, rebalance: bool, now_ms: i64) {
+        let group_id = group.id().to_owned();
+        if let Some(before) = self.consumers.remove(&group_id) {
+            before.watched().for_each(|(member_id, ..)| self.forget_alarms(&group_id, member_id));
+        }
+        let (groups, mut turn) = self.turn(now_ms);
+        let write = group.begin(&mut turn, rebalance);
+        groups.insert(group_id, group);
+        self.append_some(write, now_ms);
+    }
+
+    fn forget_alarms(&mut self, group_id: &str, member_id: &str) {
+        let name = || (group_id.to_owned(), member_id.to_owned());
+        for key in [TimerKey::Session, TimerKey::Revocation, TimerKey::MemberJoin, TimerKey::MemberSync] {
+            let (group_id, member_id) = name();
+            self.timers.cancel(&key(group_id, member_id));
+        }
+    }
+
     /// Nothing has changed. Who should have been put out is looked at again later.
     fn reject(&mut self, adoption: Adoption, error: GroupError, now_ms: i64) {
-        let Adoption { group, answer, gone, .. } = adoption;
-        match (answer, gone) {
-            (Some((ticket, outcome)), _) => self.reply(ticket, outcome.failed(error)),
-            (None, Some(gone)) => self.watch_session(group.id(), &gone, None, now_ms),
-            (None, None) => {}
+        let Adoption { becomes, answer, gone, .. } = adoption;
+        match answer {
+            Some((ticket, outcome)) => self.reply(ticket, outcome.failed(error)),
+            None => gone.iter().for_each(|gone| self.watch_session(becomes.id(), gone, now_ms)),
         }
     }
 
     /// Sets when a member is put out if nothing is heard from it.
-    fn watch_session(&mut self, group_id: &str, member_id: &str, classic_ms: Option<i32>, now_ms: i64) {
-        let timeout_ms = i64::from(classic_ms.unwrap_or(self.config.consumer.session_timeout_ms));
+    pub(super) fn watch_session(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
+        let classic = self.consumers.get(group_id).and_then(|group| group.classic_timeouts(member_id));
+        let timeout_ms =
+            classic.map_or(self.config.consumer.session_timeout_ms, |(session_ms, _)| session_ms);
         let key = TimerKey::Session(group_id.to_owned(), member_id.to_owned());
-        self.timers.set(key, now_ms.saturating_add(timeout_ms), Alarm::SessionOver);
+        self.timers.set(key, now_ms.saturating_add(i64::from(timeout_ms)), Alarm::SessionOver);
     }
 
     /// Sets when a member is put out if it keeps partitions it must give up. Each epoch has its own time.
     fn watch_revocation(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
         let watched = self.consumers.get(group_id).into_iter().flat_map(ConsumerGroup::watched);
-        let revoking = watched.filter(|(id, ..)| *id == member_id).find_map(|(_, revoking, _)| revoking);
+        let revoking = watched.filter(|(id, _)| *id == member_id).find_map(|(_, revoking)| revoking);
         let key = TimerKey::Revocation(group_id.to_owned(), member_id.to_owned());
         match revoking {
             Some(timeout_ms) => {
@@ -293,13 +353,11 @@ impl Coordinator {
     /// The log has been read to its end: members must give signs of life from now on.
     pub(super) fn consumers_loaded(&mut self, now_ms: i64) {
         let watched = self.consumers.iter().flat_map(|(group_id, group)| {
-            group.watched().map(move |(id, revoking, session)| {
-                (group_id.clone(), id.to_owned(), revoking.is_some(), session)
-            })
+            group.watched().map(move |(id, revoking)| (group_id.clone(), id.to_owned(), revoking.is_some()))
         });
         let watched: Vec<_> = watched.collect();
-        for (group_id, member_id, revoking, session_ms) in watched {
-            self.watch_session(&group_id, &member_id, session_ms, now_ms);
+        for (group_id, member_id, revoking) in watched {
+            self.watch_session(&group_id, &member_id, now_ms);
             if revoking {
                 self.watch_revocation(&group_id, &member_id, now_ms);
             }

@@ -36,8 +36,7 @@ pub(super) fn invalid(event: &Event, config: &GroupConfig) -> Option<GroupError>
 impl Coordinator {
     pub(super) fn join(&mut self, ticket: Ticket, request: JoinRequest, now_ms: i64) {
         if !self.make_room_for_classic(&request.group_id, now_ms) {
-            let outcome = JoinOutcome::error(request.member_id, GroupError::InconsistentGroupProtocol);
-            return self.reply(ticket, Outcome::Join(outcome));
+            return self.join_consumer_group(ticket, &request, now_ms);
         }
         let is_new = !self.groups.contains_key(&request.group_id);
         if is_new && !request.member_id.is_empty() {
@@ -53,6 +52,9 @@ impl Coordinator {
     }
 
     pub(super) fn sync(&mut self, ticket: Ticket, request: SyncRequest, now_ms: i64) {
+        if self.consumers.contains_key(&request.group_id) {
+            return self.sync_consumer_group(ticket, &request, now_ms);
+        }
         let (groups, mut turn) = self.turn(now_ms);
         let Some(group) = groups.get_mut(&request.group_id) else {
             let outcome = SyncOutcome::error(GroupError::UnknownMemberId);
@@ -63,6 +65,9 @@ impl Coordinator {
     }
 
     pub(super) fn heartbeat(&mut self, ticket: Ticket, request: &HeartbeatRequest, now_ms: i64) {
+        if self.consumers.contains_key(&request.group_id) {
+            return self.heartbeat_consumer_group(ticket, request, now_ms);
+        }
         let (groups, mut turn) = self.turn(now_ms);
         let outcome = match groups.get_mut(&request.group_id) {
             Some(group) => group.heartbeat(&mut turn, request),
@@ -72,6 +77,9 @@ impl Coordinator {
     }
 
     pub(super) fn leave(&mut self, ticket: Ticket, request: LeaveRequest, now_ms: i64) {
+        if self.consumers.contains_key(&request.group_id) {
+            return self.leave_consumer_group(ticket, request, now_ms);
+        }
         let (groups, mut turn) = self.turn(now_ms);
         let Some(group) = groups.get_mut(&request.group_id) else {
             let error = Some(GroupError::UnknownMemberId);

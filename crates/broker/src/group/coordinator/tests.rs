@@ -1,5 +1,6 @@
 //! Offsets, administration, loading and failures of a coordinator.
 
+mod migration;
 mod transactions;
 
 use bytes::Bytes;

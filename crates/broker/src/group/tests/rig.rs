@@ -284,7 +284,7 @@ pub(in crate::group) fn protocols(names: &[&str]) -> Vec<Protocol> {
 
 /// A subscription as consumers send it.
 pub(in crate::group) fn subscription(topics: &[&str]) -> Bytes {
-    let mut bytes = vec![0, 1];
+    let mut bytes = vec![0, 0];
     bytes.extend(u32::try_from(topics.len()).unwrap().to_be_bytes());
     for topic in topics {
         bytes.extend(u16::try_from(topic.len()).unwrap().to_be_bytes());

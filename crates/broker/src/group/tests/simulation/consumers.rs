@@ -74,6 +74,8 @@ struct Client {
     told: Option<Partitions>,
     asked: Option<(Ticket, i32)>,
     heard_ms: i64,
+    /// An answer was lost: it says everything and wants to hear everything.
+    unsure: bool,
 }
 
 impl Client {
@@ -221,6 +223,12 @@ impl World {
             let owned = says.then(|| known.owned.clone());
             ConsumerHeartbeatRequest { owned, ..beat(&known.member_id, known.epoch) }
         };
+        if known.unsure {
+            known.told = None;
+            request.rebalance_timeout_ms = 60_000;
+            request.topics = Some(topics.iter().map(|&topic| topic.into()).collect());
+            request.owned = Some(known.owned.clone());
+        }
         match self.random.below(30) {
             0 => request.topics = Some(topics.into_iter().map(Into::into).collect()),
             1 => request.regex = Some(["t|v", "u", "", ".*"][self.random.below(4)].into()),
@@ -248,7 +256,7 @@ impl World {
         self.reached.restarts += 1;
         self.deletions.clear();
         for client in &mut self.clients {
-            client.asked = None;
+            client.unsure |= client.asked.take().is_some();
         }
     }
 
@@ -268,6 +276,7 @@ impl World {
                         usize::from(epoch == 0 && known.instance.is_some() && known.life > 0);
                     known.epoch = heard.member_epoch;
                     known.heard_ms = self.rig.now_ms;
+                    known.unsure = false;
                     known.told = heard.assigned.or(known.told.take());
                 }
                 Err(
@@ -339,6 +348,8 @@ impl World {
                     enter(&self.clients[client].member_id, &TOPICS)
                 } else {
                     ConsumerHeartbeatRequest {
+                        rebalance_timeout_ms: 60_000,
+                        topics: Some(TOPICS.map(Into::into).into()),
                         owned: Some(known.owned.clone()),
                         ..beat(&known.member_id, known.epoch)
                     }

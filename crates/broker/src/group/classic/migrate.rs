@@ -1,0 +1,108 @@
+//! A classic group that becomes a consumer group, and the other way round.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::member::Member;
+use super::{ClassicGroup, State};
+use crate::group::embedded;
+use crate::group::records::{ClassicMember, MemberMetadata, Partitions, Record};
+use crate::group::topics::Topics;
+use crate::group::turn::{Turn, Write};
+
+/// A member on its way from one kind of group to the other.
+#[derive(Debug)]
+pub(in crate::group) struct Migrant {
+    /// Its id.
+    pub(in crate::group) id: String,
+    /// What it wants; `classic` is set.
+    pub(in crate::group) metadata: MemberMetadata,
+    /// What it has, or shall have.
+    pub(in crate::group) assigned: Partitions,
+}
+
+impl ClassicGroup {
+    /// The members as those of a consumer group; none unless they are consumers that say what they want.
+    pub(in crate::group) fn emigrate(&self, topics: &dyn Topics) -> Option<(i32, Vec<Migrant>)> {
+        if !self.is_consumer() {
+            return None;
+        }
+        let members = self.members.values().map(|member| {
+            let chosen = self.protocol_name.as_deref().map(|name| member.metadata(Some(name)));
+            let metadata = chosen.or_else(|| Some(member.protocols.first()?.metadata.clone()))?;
+            let subscription = embedded::subscription(&metadata)?;
+            let metadata = MemberMetadata {
+                instance_id: member.group_instance_id.clone(),
+                rack_id: subscription.rack_id,
+                client_id: member.client_id.clone(),
+                client_host: member.client_host.clone(),
+                topics: subscription.topics.into_iter().collect(),
+                regex: Some(String::new()),
+                rebalance_timeout_ms: member.rebalance_timeout_ms,
+                assignor: None,
+                classic: Some(ClassicMember {
+                    session_timeout_ms: member.session_timeout_ms,
+                    protocols: member.protocols.clone(),
+                }),
+            };
+            let assigned = embedded::assigned(&member.assignment, topics)?;
+            Some(Migrant { id: member.id.clone(), metadata, assigned })
+        });
+        Some((self.generation, members.collect::<Option<Vec<Migrant>>>()?))
+    }
+
+    /// A classic group of members that have all come to speak the classic protocol.
+    pub(in crate::group) fn immigrate(
+        id: String,
+        generation: i32,
+        members: Vec<Migrant>,
+        topics: &dyn Topics,
+        now_ms: i64,
+    ) -> Self {
+        let mut group = Self::new(id, now_ms);
+        let mut targets = BTreeMap::new();
+        for Migrant { id, metadata, assigned } in members {
+            let Some(classic) = metadata.classic else { continue };
+            targets.insert(id.clone(), assigned);
+            let member = Member {
+                id,
+                group_instance_id: metadata.instance_id,
+                client_id: metadata.client_id,
+                client_host: metadata.client_host,
+                rebalance_timeout_ms: metadata.rebalance_timeout_ms,
+                session_timeout_ms: classic.session_timeout_ms,
+                protocols: classic.protocols,
+                assignment: Bytes::new(),
+                join: None,
+                sync: None,
+                is_new: false,
+            };
+            group.add(member, "consumer".to_owned());
+        }
+        group.state = State::Stable;
+        group.generation = generation;
+        group.protocol_name = group.elect_protocol();
+        group.subscribed = group.read_subscriptions();
+        let protocol = group.protocol_name.clone();
+        for member in group.members.values_mut() {
+            let target = targets.get(&member.id).cloned().unwrap_or_default();
+            member.assignment = embedded::assignment(&target, topics, &member.metadata(protocol.as_deref()));
+        }
+        group
+    }
+
+    /// The group as a record.
+    pub(in crate::group) fn as_record(&self) -> Record {
+        let assignments = self.members.values().map(|member| (member.id.clone(), member.assignment.clone()));
+        self.record(&assignments.collect())
+    }
+
+    /// The group has come into being: sessions begin, and if something has changed, members join again.
+    pub(in crate::group) fn begin(&mut self, turn: &mut Turn<'_>, rebalance: bool) -> Option<Write> {
+        for member_id in self.members.keys() {
+            self.renew_session(turn, member_id);
+        }
+        if rebalance { self.prepare_rebalance(turn) } else { None }
+    }
+}

@@ -1,0 +1,227 @@
+//! Members that speak the classic protocol in a consumer group, while clients are moved from one to the other:
+//! JoinGroup reconciles, SyncGroup fetches, Heartbeat says when to join again.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+
+use super::reconcile::{STABLE, UNRELEASED, UNREVOKED};
+use super::{ConsumerGroup, Draft, Member};
+use crate::group::embedded::{self, Subscription};
+use crate::group::error::GroupError;
+use crate::group::records::{ClassicMember, ConsumerRecord, Partitions};
+use crate::group::request::{HeartbeatRequest, JoinRequest, LeavingMember, LeftMember, SyncRequest};
+use crate::group::topics::Topics;
+
+/// The only kind of classic group that consumer groups understand.
+const CONSUMER: &str = "consumer";
+
+/// What a classic join leads to.
+#[derive(Debug)]
+pub(in crate::group) struct Seated {
+    /// The group with the member in it.
+    pub(in crate::group) draft: Draft,
+    /// The member's epoch, which it takes for a generation.
+    pub(in crate::group) generation: i32,
+    /// The subscription is another than before.
+    pub(in crate::group) resubscribed: bool,
+}
+
+impl ConsumerGroup {
+    /// Whether a classic member may come in: if it shares a protocol with all others.
+    pub(in crate::group) fn admit(&self, request: &JoinRequest, max_size: usize) -> Result<(), GroupError> {
+        if self.members.len() >= max_size && !self.members.contains_key(&request.member_id) {
+            return Err(GroupError::GroupMaxSizeReached);
+        }
+        let classic: Vec<&ClassicMember> =
+            self.members.values().filter_map(|member| member.metadata.classic.as_ref()).collect();
+        let shared = request.protocols.iter().any(|offered| {
+            classic.iter().all(|other| other.protocols.iter().any(|protocol| protocol.name == offered.name))
+        });
+        if request.protocol_type == CONSUMER && shared {
+            Ok(())
+        } else {
+            Err(GroupError::InconsistentGroupProtocol)
+        }
+    }
+
+    /// A classic member joins, or joins again, under the id `member_id`.
+    pub(in crate::group) fn join(
+        &self,
+        member_id: &str,
+        request: &JoinRequest,
+        topics: &dyn Topics,
+        now_ms: i64,
+    ) -> Result<Seated, GroupError> {
+        let first = request.protocols.first().ok_or(GroupError::InconsistentGroupProtocol)?;
+        let subscription =
+            embedded::subscription(&first.metadata).ok_or(GroupError::InconsistentGroupProtocol)?;
+        let mut draft = Draft::of(self);
+        let before = draft.seat_classic(member_id, request)?;
+        let resubscribed = draft.update_classic(member_id, request, &subscription, &before);
+        let matches_changed = draft.resolve(topics, now_ms);
+        draft.raise_epoch(resubscribed || matches_changed, topics);
+        draft.assign(topics, now_ms);
+        let owned = subscription.owned_ids(topics);
+        draft.reconcile(member_id, Some(&owned), resubscribed, topics)?;
+        let generation = draft.group.members.get(member_id).map_or(-1, |member| member.current.epoch);
+        Ok(Seated { draft, generation, resubscribed })
+    }
+
+    /// A classic member's assignment.
+    pub(in crate::group) fn sync(
+        &self,
+        request: &SyncRequest,
+        topics: &dyn Topics,
+    ) -> Result<Bytes, GroupError> {
+        let (member, classic) = self.classic(&request.member_id, request.group_instance_id.as_deref())?;
+        if request.generation != member.current.epoch {
+            return Err(GroupError::IllegalGeneration);
+        }
+        let first = classic.protocols.first().ok_or(GroupError::InconsistentGroupProtocol)?;
+        let other_type = request.protocol_type.as_deref().is_some_and(|kind| kind != CONSUMER);
+        if other_type || request.protocol_name.as_ref().is_some_and(|name| *name != first.name) {
+            return Err(GroupError::InconsistentGroupProtocol);
+        }
+        if self.epoch > member.current.epoch && member.current.state != UNREVOKED {
+            return Err(GroupError::RebalanceInProgress);
+        }
+        let assigned = member.current.assigned.iter();
+        let assigned: Partitions =
+            assigned.map(|(topic, held)| (*topic, held.keys().copied().collect())).collect();
+        Ok(embedded::assignment(&assigned, topics, &first.metadata))
+    }
+
+    /// A classic member is alive; an error tells it to join again.
+    pub(in crate::group) fn classic_heartbeat(&self, request: &HeartbeatRequest) -> Result<(), GroupError> {
+        let (member, _) = self.classic(&request.member_id, request.group_instance_id.as_deref())?;
+        let current = &member.current;
+        if request.generation != current.epoch {
+            return Err(GroupError::IllegalGeneration);
+        }
+        let behind = current.epoch < self.epoch;
+        let can_go_on = match current.state {
+            STABLE => false,
+            UNRELEASED => !self.waits_for_others(&request.member_id, member),
+            _ => true,
+        };
+        if behind || can_go_on { Err(GroupError::RebalanceInProgress) } else { Ok(()) }
+    }
+
+    /// Classic members leave; the group without those that may.
+    pub(in crate::group) fn classic_leave(
+        &self,
+        members: Vec<LeavingMember>,
+        topics: &dyn Topics,
+    ) -> (Vec<LeftMember>, Draft, Vec<String>) {
+        let (mut draft, mut gone) = (Draft::of(self), Vec::new());
+        let left = members.into_iter().map(|LeavingMember { member_id, group_instance_id }| {
+            let found = draft.group.leaving(&member_id, group_instance_id.as_deref());
+            let (member_id, error) = match found {
+                Ok(member_id) => {
+                    draft.remove(&member_id);
+                    gone.push(member_id.clone());
+                    (member_id, None)
+                }
+                Err(error) => (member_id, Some(error)),
+            };
+            LeftMember { member_id, group_instance_id, error }
+        });
+        let left = left.collect();
+        if !gone.is_empty() {
+            draft.raise_epoch(true, topics);
+        }
+        (left, draft, gone)
+    }
+
+    fn leaving(&self, member_id: &str, instance: Option<&str>) -> Result<String, GroupError> {
+        let member_id = match instance {
+            None => member_id,
+            Some(instance) => {
+                let current = self.static_members.get(instance).ok_or(GroupError::UnknownMemberId)?;
+                if !member_id.is_empty() && current != member_id {
+                    return Err(GroupError::FencedInstanceId);
+                }
+                current
+            }
+        };
+        self.classic(member_id, None).map(|_| member_id.to_owned())
+    }
+
+    fn classic(
+        &self,
+        member_id: &str,
+        instance: Option<&str>,
+    ) -> Result<(&Member, &ClassicMember), GroupError> {
+        if let Some(instance) = instance {
+            let current = self.static_members.get(instance).ok_or(GroupError::UnknownMemberId)?;
+            if current != member_id {
+                return Err(GroupError::FencedInstanceId);
+            }
+        }
+        let member = self.members.get(member_id).ok_or(GroupError::UnknownMemberId)?;
+        let classic = member.metadata.classic.as_ref().ok_or(GroupError::UnknownMemberId)?;
+        Ok((member, classic))
+    }
+
+    /// A member's session and rebalance timeouts, if it speaks the classic protocol.
+    pub(in crate::group) fn classic_timeouts(&self, member_id: &str) -> Option<(i32, i32)> {
+        let metadata = &self.members.get(member_id)?.metadata;
+        Some((metadata.classic.as_ref()?.session_timeout_ms, metadata.rebalance_timeout_ms))
+    }
+
+    /// Whether something the member shall have still belongs to somebody else.
+    fn waits_for_others(&self, member_id: &str, member: &Member) -> bool {
+        let missing = self.targets.get(member_id).into_iter().flatten().flat_map(|(topic, partitions)| {
+            let has = member.current.assigned.get(topic);
+            let missing =
+                partitions.iter().filter(move |index| has.is_none_or(|has| !has.contains_key(index)));
+            missing.map(|index| (*topic, *index))
+        });
+        let mut missing = missing;
+        missing.any(|partition| self.owners.contains_key(&partition))
+    }
+}
+
+impl Draft {
+    fn seat_classic(&mut self, member_id: &str, request: &JoinRequest) -> Result<Member, GroupError> {
+        let known = self.group.members.get(member_id).cloned();
+        let Some(instance) = &request.group_instance_id else { return Ok(known.unwrap_or_default()) };
+        match self.group.static_members.get(instance).cloned() {
+            None if request.member_id.is_empty() => Ok(Member::default()),
+            None => Err(GroupError::UnknownMemberId),
+            Some(old_id) if request.member_id.is_empty() => {
+                let member = self.group.members.get(&old_id).cloned().unwrap_or_default();
+                Ok(self.replace(&old_id, member_id, &member))
+            }
+            Some(current) if current != member_id => Err(GroupError::FencedInstanceId),
+            Some(_) => known.ok_or(GroupError::UnknownMemberId),
+        }
+    }
+
+    fn update_classic(
+        &mut self,
+        member_id: &str,
+        request: &JoinRequest,
+        subscription: &Subscription,
+        before: &Member,
+    ) -> bool {
+        let mut metadata = before.metadata.clone();
+        metadata.instance_id = request.group_instance_id.clone().or(metadata.instance_id);
+        metadata.rack_id = subscription.rack_id.clone().or(metadata.rack_id);
+        metadata.rebalance_timeout_ms = request.rebalance_timeout_ms;
+        metadata.topics = subscription.topics.iter().cloned().collect::<BTreeSet<String>>();
+        metadata.regex = Some(String::new());
+        metadata.client_id.clone_from(&request.client_id);
+        metadata.client_host.clone_from(&request.client_host);
+        metadata.classic = Some(ClassicMember {
+            session_timeout_ms: request.session_timeout_ms,
+            protocols: request.protocols.clone(),
+        });
+        let resubscribed = metadata.topics != before.metadata.topics || before.regex().is_some();
+        if !self.group.members.contains_key(member_id) || metadata != before.metadata {
+            self.write(ConsumerRecord::Member(member_id.to_owned(), Some(metadata)));
+        }
+        resubscribed
+    }
+}

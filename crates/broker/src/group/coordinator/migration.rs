@@ -1,0 +1,165 @@
+//! Members of the classic protocol in consumer groups, and groups that change their kind (KIP-848's online migration).
+//!
+//! A classic group with members becomes a consumer group when the first member that speaks the consumer
+//! protocol joins; a consumer group becomes a classic one when the last such member has gone.
+
+use super::Coordinator;
+use super::consumers::{Adoption, Becomes};
+use crate::group::consumer::{ConsumerGroup, Draft};
+use crate::group::error::GroupError;
+use crate::group::event::{Outcome, Ticket};
+use crate::group::records::Record;
+use crate::group::request::{
+    HeartbeatRequest, JoinOutcome, JoinRequest, LeaveRequest, SyncOutcome, SyncRequest,
+};
+use crate::group::timers::{Alarm, TimerKey};
+
+/// From this version on a new member must come back with the id it is given (KIP-394).
+const REQUIRES_MEMBER_ID: i16 = 4;
+/// The kind of classic group that a consumer group takes the place of.
+const PROTOCOL_TYPE: &str = "consumer";
+
+impl Coordinator {
+    pub(super) fn join_consumer_group(&mut self, ticket: Ticket, request: &JoinRequest, now_ms: i64) {
+        if let Err((member_id, error)) = self.try_join_consumer_group(ticket, request, now_ms) {
+            self.reply(ticket, Outcome::Join(JoinOutcome::error(member_id, error)));
+        }
+    }
+
+    fn try_join_consumer_group(
+        &mut self,
+        ticket: Ticket,
+        request: &JoinRequest,
+        now_ms: i64,
+    ) -> Result<(), (String, GroupError)> {
+        let new = request.member_id.is_empty();
+        let member_id = if new { request.nonce.to_string() } else { request.member_id.clone() };
+        let refused = |error| (request.member_id.clone(), error);
+        let group = self.consumers.get(&request.group_id).ok_or(refused(GroupError::UnknownMemberId))?;
+        group.admit(request, self.config.consumer.max_size).map_err(refused)?;
+        if new && request.group_instance_id.is_none() && request.api_version >= REQUIRES_MEMBER_ID {
+            return Err((member_id, GroupError::MemberIdRequired));
+        }
+        let topics = self.topics.clone();
+        let was_mixed = !group.is_all_classic();
+        let seated = group.join(&member_id, request, &*topics, now_ms).map_err(refused)?;
+        let outcome = JoinOutcome {
+            error: None,
+            generation: seated.generation,
+            protocol_type: Some(PROTOCOL_TYPE.to_owned()),
+            protocol_name: request.protocols.first().map(|protocol| protocol.name.clone()),
+            leader: String::new(),
+            skip_assignment: false,
+            member_id: member_id.clone(),
+            members: Vec::new(),
+        };
+        let (becomes, records) = match was_mixed && self.shall_downgrade(&seated.draft) {
+            true => self.downgrade(seated.draft, seated.resubscribed, now_ms),
+            false => (Becomes::Consumer(Box::new(seated.draft.group)), seated.draft.records),
+        };
+        let answer = Some((ticket, Outcome::Join(outcome)));
+        let adoption = Adoption { becomes, answer, renewed: Some(member_id), gone: Vec::new(), topics };
+        self.adopt_when_written(records, adoption, now_ms);
+        Ok(())
+    }
+
+    /// A consumer group of classic members alone: from now on a classic one.
+    pub(super) fn downgrade(&self, draft: Draft, rebalance: bool, now_ms: i64) -> (Becomes, Vec<Record>) {
+        let (classic, records) = draft.into_classic(&*self.topics, now_ms);
+        (Becomes::Classic(Box::new(classic), rebalance), records)
+    }
+
+    /// The draft as it is, or as a classic group if its last member of the consumer protocol has gone.
+    pub(super) fn after_departure(&self, draft: Draft, now_ms: i64) -> (Becomes, Vec<Record>) {
+        if self.shall_downgrade(&draft) {
+            return self.downgrade(draft, true, now_ms);
+        }
+        (Becomes::Consumer(Box::new(draft.group)), draft.records)
+    }
+
+    fn shall_downgrade(&self, draft: &Draft) -> bool {
+        let fits = draft.group.size() <= self.config.max_size;
+        self.config.consumer.downgrades && fits && draft.group.is_all_classic()
+    }
+
+    /// A consumer group in place of a classic one with members; none if that cannot be.
+    pub(super) fn upgrade(&self, group_id: &str, now_ms: i64) -> Option<Draft> {
+        let classic = self.groups.get(group_id).filter(|_| self.config.consumer.upgrades)?;
+        ConsumerGroup::from_classic(classic, &*self.topics, self.config.consumer.max_size, now_ms)
+    }
+
+    pub(super) fn sync_consumer_group(&mut self, ticket: Ticket, request: &SyncRequest, now_ms: i64) {
+        let group = self.consumers.get(&request.group_id).ok_or(GroupError::UnknownMemberId);
+        let outcome = match group.and_then(|group| group.sync(request, &*self.topics)) {
+            Ok(assignment) => {
+                let member = (request.group_id.clone(), request.member_id.clone());
+                self.timers.cancel(&TimerKey::MemberSync(member.0, member.1));
+                self.watch_session(&request.group_id, &request.member_id, now_ms);
+                SyncOutcome {
+                    error: None,
+                    protocol_type: request.protocol_type.clone(),
+                    protocol_name: request.protocol_name.clone(),
+                    assignment,
+                }
+            }
+            Err(error) => {
+                self.expect_join(error, &request.group_id, &request.member_id, now_ms);
+                SyncOutcome::error(error)
+            }
+        };
+        self.reply(ticket, Outcome::Sync(outcome));
+    }
+
+    pub(super) fn heartbeat_consumer_group(
+        &mut self,
+        ticket: Ticket,
+        request: &HeartbeatRequest,
+        now_ms: i64,
+    ) {
+        let group = self.consumers.get(&request.group_id).ok_or(GroupError::UnknownMemberId);
+        let outcome = group.and_then(|group| group.classic_heartbeat(request));
+        if matches!(outcome, Ok(()) | Err(GroupError::RebalanceInProgress)) {
+            self.watch_session(&request.group_id, &request.member_id, now_ms);
+        }
+        if let Err(error) = outcome {
+            self.expect_join(error, &request.group_id, &request.member_id, now_ms);
+        }
+        self.reply(ticket, Outcome::Heartbeat(outcome));
+    }
+
+    pub(super) fn leave_consumer_group(&mut self, ticket: Ticket, request: LeaveRequest, now_ms: i64) {
+        let Some(group) = self.consumers.get(&request.group_id) else { return };
+        let (left, draft, gone) = group.classic_leave(request.members, &*self.topics);
+        let outcome = Outcome::Leave(Ok(left));
+        if gone.is_empty() {
+            return self.reply(ticket, outcome);
+        }
+        let (becomes, records) = self.after_departure(draft, now_ms);
+        let topics = self.topics.clone();
+        let adoption = Adoption { becomes, answer: Some((ticket, outcome)), renewed: None, gone, topics };
+        self.adopt_when_written(records, adoption, now_ms);
+    }
+
+    /// A member has been told to join again: it has its rebalance timeout to do so.
+    fn expect_join(&mut self, error: GroupError, group_id: &str, member_id: &str, now_ms: i64) {
+        let group = self.consumers.get(group_id).filter(|_| error == GroupError::RebalanceInProgress);
+        let timeouts = group.and_then(|group| group.classic_timeouts(member_id));
+        let key = TimerKey::MemberJoin(group_id.to_owned(), member_id.to_owned());
+        if let Some((_, rebalance_ms)) = timeouts
+            && !self.timers.is_set(&key)
+        {
+            self.timers.set(key, now_ms.saturating_add(i64::from(rebalance_ms)), Alarm::SessionOver);
+        }
+    }
+
+    /// A classic member has joined: it has its rebalance timeout to ask for its assignment.
+    pub(super) fn expect_sync(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
+        let group = self.consumers.get(group_id);
+        let Some((_, rebalance_ms)) = group.and_then(|group| group.classic_timeouts(member_id)) else {
+            return;
+        };
+        self.timers.cancel(&TimerKey::MemberJoin(group_id.to_owned(), member_id.to_owned()));
+        let key = TimerKey::MemberSync(group_id.to_owned(), member_id.to_owned());
+        self.timers.set(key, now_ms.saturating_add(i64::from(rebalance_ms)), Alarm::SessionOver);
+    }
+}

@@ -1,0 +1,207 @@
+//! Groups that change their kind while their members are restarted with another protocol.
+
+use std::collections::BTreeMap;
+
+use crate::group::config::{ConsumerConfig, GroupConfig};
+use crate::group::consumer::tests::{Catalogue, beat, catalogue, enter, id_of};
+use crate::group::coordinator::ListFilter;
+use crate::group::embedded;
+use crate::group::error::GroupError;
+use crate::group::records::Partitions;
+use crate::group::request::{
+    ConsumerHeartbeatRequest, HeartbeatRequest, JoinOutcome, JoinRequest, SyncRequest,
+};
+use crate::group::tests::rig::{GROUP, Rig, config, heartbeat, leave, protocols, sync};
+
+fn rig() -> Rig {
+    let mut rig = Rig::new(config());
+    rig.step(catalogue(&[("t", 4)]));
+    rig
+}
+
+fn kind(rig: &Rig) -> &'static str {
+    rig.coordinator.list(&ListFilter::default()).unwrap()[0].group_type
+}
+
+fn parts(partitions: &[i32]) -> Partitions {
+    [(id_of("t"), partitions.iter().copied().collect())].into()
+}
+
+/// What a classic member is assigned.
+fn synced(rig: &mut Rig, member_id: &str, generation: i32) -> Result<usize, GroupError> {
+    let outcome = rig.ask(sync(member_id, generation, &[]));
+    let topics = Catalogue(BTreeMap::from([("t".to_owned(), 4)]));
+    let assigned = embedded::assigned(&outcome.assignment, &topics).unwrap();
+    outcome.error.map_or_else(|| Ok(assigned.values().map(|held| held.len()).sum()), Err)
+}
+
+/// A classic group of one member that has all four partitions.
+fn classic(rig: &mut Rig) -> (String, i32) {
+    let member_id = rig.member_id();
+    let ticket = rig.send(rig.join(&member_id));
+    let joined = rig.joined(ticket);
+    let topics = Catalogue(BTreeMap::from([("t".to_owned(), 4)]));
+    let all = embedded::assignment(&parts(&[0, 1, 2, 3]), &topics, &protocols(&["range"])[0].metadata);
+    let request = SyncRequest {
+        assignments: vec![(member_id.clone(), all)],
+        ..sync(&member_id, joined.generation, &[])
+    };
+    assert_eq!(rig.ask(request).error, None);
+    (member_id, joined.generation)
+}
+
+fn rejoin(rig: &mut Rig, member_id: &str) -> JoinOutcome {
+    let outcome = rig.ask(rig.join(member_id));
+    assert_eq!((outcome.error, outcome.members.len(), outcome.leader.as_str()), (None, 0, ""));
+    outcome
+}
+
+/// A classic member and one that speaks the consumer protocol, two partitions each.
+fn mixed(rig: &mut Rig) -> (String, i32) {
+    let (old, generation) = classic(rig);
+    let new = rig.ask(enter("new", &["t"])).unwrap();
+    assert_eq!((kind(rig), new.member_epoch), ("consumer", generation + 1));
+    assert_eq!(new.assigned, Some(Partitions::new()), "everything still belongs to the other");
+    assert_eq!(rig.heartbeat(&old, generation), Err(GroupError::RebalanceInProgress));
+    assert_eq!(synced(rig, &old, generation), Err(GroupError::RebalanceInProgress));
+    // Its protocol gives everything up before it joins again.
+    let joined = rejoin(rig, &old);
+    assert_eq!((joined.generation, joined.protocol_name.as_deref()), (generation + 1, Some("range")));
+    assert_eq!(synced(rig, &old, joined.generation), Ok(2));
+    let told = rig.ask(beat("new", joined.generation)).unwrap();
+    assert_eq!(told.assigned.unwrap()[&id_of("t")].len(), 2);
+    assert_eq!(rig.heartbeat(&old, joined.generation), Ok(()));
+    assert_eq!(rig.coordinator.describe_consumer(GROUP).unwrap().state, "Stable");
+    (old, joined.generation)
+}
+
+#[test]
+fn a_classic_group_becomes_a_consumer_group_and_both_kinds_share_the_work() {
+    let mut rig = rig();
+    let (old, generation) = mixed(&mut rig);
+    let before = rig.coordinator.describe_consumer(GROUP).unwrap();
+    assert_eq!(before.members.iter().filter(|member| member.is_classic).count(), 1);
+    rig.restart();
+    rig.step(catalogue(&[("t", 4)]));
+    assert_eq!(rig.coordinator.describe_consumer(GROUP).unwrap(), before);
+    assert_eq!(rig.heartbeat(&old, generation), Ok(()));
+    assert_eq!(rig.heartbeat(&old, generation - 1), Err(GroupError::IllegalGeneration));
+    assert_eq!(rig.heartbeat("new", generation), Err(GroupError::UnknownMemberId), "another protocol");
+    rig.pass(9_000);
+    rig.ask(beat("new", generation)).unwrap();
+    rig.pass(1_000);
+    let left = rig.coordinator.describe_consumer(GROUP).unwrap().members;
+    assert_eq!(left.len(), 1, "the session of a classic member is its own");
+}
+
+#[test]
+fn members_waiting_in_a_classic_rebalance_are_told_to_join_again() {
+    let mut rig = rig();
+    let (old, _) = classic(&mut rig);
+    rig.send(JoinRequest { api_version: 3, ..rig.join("") });
+    let waiting = rig.send(rig.join(&old));
+    let joined = rig.joined(waiting);
+    let second = rig.send(JoinRequest { api_version: 3, ..rig.join("") });
+    rig.ask(enter("new", &["t"])).unwrap();
+    let told = rig.answer::<JoinRequest>(second).unwrap();
+    assert_eq!(told.error, Some(GroupError::RebalanceInProgress));
+    assert_eq!(rig.heartbeat(&old, joined.generation), Err(GroupError::RebalanceInProgress));
+}
+
+#[test]
+fn other_kinds_of_groups_and_members_stay_apart() {
+    let mut rig = rig();
+    let connect = JoinRequest { protocol_type: "connect".into(), api_version: 3, ..rig.join("") };
+    rig.ask(connect.clone());
+    assert_eq!(rig.ask(enter("new", &["t"])), Err(GroupError::GroupIdNotFound));
+    let mut rig = self::rig();
+    mixed(&mut rig);
+    let inconsistent = Some(GroupError::InconsistentGroupProtocol);
+    assert_eq!(rig.ask(connect).error, inconsistent);
+    let other = JoinRequest { protocols: protocols(&["sticky"]), api_version: 3, ..rig.join("") };
+    assert_eq!(rig.ask(other).error, inconsistent);
+    let first = rig.ask(rig.join(""));
+    assert_eq!((first.error, first.member_id.is_empty()), (Some(GroupError::MemberIdRequired), false));
+    assert_eq!(rig.ask(rig.join(&first.member_id)).error, None);
+}
+
+#[test]
+fn a_consumer_group_becomes_a_classic_one_when_its_last_new_member_has_gone() {
+    for silent in [false, true] {
+        let mut rig = rig();
+        let (old, generation) = mixed(&mut rig);
+        if silent {
+            for _ in 0..5 {
+                rig.pass(9_000);
+                let _ = rig.heartbeat(&old, generation);
+            }
+        } else {
+            assert_eq!(rig.ask(beat("new", -1)).unwrap().member_epoch, -1);
+        }
+        assert_eq!((kind(&rig), rig.state()), ("classic", "PreparingRebalance"));
+        assert_eq!(rig.coordinator.describe_consumer(GROUP), Err(GroupError::GroupIdNotFound));
+        let ticket = rig.send(rig.join(&old));
+        let joined = rig.joined(ticket);
+        assert_eq!((joined.leader.as_str(), joined.members.len()), (old.as_str(), 1));
+        assert!(joined.generation > generation);
+        rig.send(sync(&old, joined.generation, std::slice::from_ref(&old)));
+        rig.restart();
+        assert_eq!((kind(&rig), rig.heartbeat(&old, joined.generation)), ("classic", Ok(())));
+    }
+}
+
+#[test]
+fn the_last_new_member_replaced_by_a_classic_one_of_the_same_name_makes_the_group_classic() {
+    let mut rig = rig();
+    let named = |request| ConsumerHeartbeatRequest { instance_id: Some("i".into()), ..request };
+    rig.ask(named(enter("new", &["t"]))).unwrap();
+    let joined = rig.ask(rig.join_static("i", ""));
+    assert_eq!((joined.error, kind(&rig), rig.state()), (None, "classic", "Stable"));
+    let own = |generation| HeartbeatRequest {
+        group_instance_id: Some("i".into()),
+        ..heartbeat(&joined.member_id, generation)
+    };
+    assert_eq!(rig.ask(own(joined.generation)), Ok(()));
+    let request = SyncRequest {
+        group_instance_id: Some("i".into()),
+        ..sync(&joined.member_id, joined.generation, &[])
+    };
+    let topics = Catalogue(BTreeMap::from([("t".to_owned(), 4)]));
+    let assignment = rig.ask(request).assignment;
+    assert_eq!(embedded::assigned(&assignment, &topics), Some(parts(&[0, 1, 2, 3])), "its predecessor's");
+}
+
+#[test]
+fn classic_members_leave_and_are_put_out_if_they_do_not_come_back() {
+    let mut rig = rig();
+    let (old, generation) = mixed(&mut rig);
+    let errors = rig.leave(&[("nobody", None), ("new", None), (&old, None)]);
+    assert_eq!(errors, [Some(GroupError::UnknownMemberId), Some(GroupError::UnknownMemberId), None]);
+    let all = rig.ask(beat("new", generation)).unwrap();
+    assert_eq!(all.assigned, Some(parts(&[0, 1, 2, 3])));
+    // One that is told to join again, and only sends heartbeats, loses its place.
+    let joined = rig.ask(JoinRequest { api_version: 3, rebalance_timeout_ms: 20_000, ..rig.join("") });
+    assert_eq!(rig.ask(leave(&[("x", None)])).unwrap().len(), 1);
+    let mut alive = Ok(());
+    for _ in 0..5 {
+        rig.pass(5_000);
+        rig.ask(beat("new", generation + 1)).unwrap();
+        alive = rig.heartbeat(&joined.member_id, joined.generation);
+    }
+    assert_eq!(alive, Err(GroupError::UnknownMemberId));
+}
+
+#[test]
+fn a_policy_can_forbid_either_way() {
+    let consumer = ConsumerConfig { upgrades: false, downgrades: false, ..ConsumerConfig::default() };
+    let mut rig = Rig::new(GroupConfig { consumer, ..config() });
+    rig.step(catalogue(&[("t", 4)]));
+    let (old, generation) = classic(&mut rig);
+    assert_eq!(rig.ask(enter("new", &["t"])), Err(GroupError::GroupIdNotFound));
+    assert_eq!(rig.heartbeat(&old, generation), Ok(()));
+    rig.leave(&[(&old, None)]);
+    rig.ask(enter("new", &["t"])).unwrap();
+    let joined = rig.ask(JoinRequest { api_version: 3, ..rig.join("") });
+    rig.ask(beat("new", -1)).unwrap();
+    assert_eq!((joined.error, kind(&rig)), (None, "consumer"), "it stays what it is");
+}

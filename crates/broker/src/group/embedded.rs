@@ -1,0 +1,81 @@
+//! What consumers put into the classic protocol's opaque fields: subscriptions and assignments.
+
+use bytes::{Bytes, BytesMut};
+use levada_wire::messages::{
+    ConsumerProtocolAssignment, consumer_protocol_assignment, decode_consumer_protocol_assignment,
+    decode_consumer_protocol_subscription, encode_consumer_protocol_assignment,
+};
+use levada_wire::primitives::{ApiVersion, DecodeLimits, StrBytes};
+
+use super::records::Partitions;
+use super::topics::Topics;
+
+/// The latest version of an assignment.
+const VERSION_MAX: i16 = 3;
+
+/// What a member subscribes to.
+#[derive(Debug)]
+pub(super) struct Subscription {
+    /// The topics.
+    pub(super) topics: Vec<String>,
+    /// What it has, if its assignor keeps partitions while it joins again.
+    owned: Vec<(String, Vec<i32>)>,
+    /// Its rack.
+    pub(super) rack_id: Option<String>,
+}
+
+impl Subscription {
+    /// What the member has, of topics that exist.
+    pub(super) fn owned_ids(&self, topics: &dyn Topics) -> Partitions {
+        by_id(self.owned.iter().map(|(topic, partitions)| (topic.as_str(), &partitions[..])), topics)
+    }
+}
+
+/// Reads a subscription; none if it is not one.
+pub(super) fn subscription(metadata: &Bytes) -> Option<Subscription> {
+    let decoded = decode_consumer_protocol_subscription(metadata.clone(), DecodeLimits::default());
+    let (_, read) = decoded.ok()?;
+    let owned = read.owned_partitions.into_iter();
+    Some(Subscription {
+        topics: read.topics.into_iter().map(StrBytes::into_string).collect(),
+        owned: owned.map(|topic| (topic.topic.into_string(), topic.partitions)).collect(),
+        rack_id: read.rack_id.map(StrBytes::into_string).filter(|rack| !rack.is_empty()),
+    })
+}
+
+/// Reads an assignment, of topics that exist; an empty field assigns nothing. None if it is not one.
+pub(super) fn assigned(assignment: &Bytes, topics: &dyn Topics) -> Option<Partitions> {
+    if assignment.is_empty() {
+        return Some(Partitions::new());
+    }
+    let decoded = decode_consumer_protocol_assignment(assignment.clone(), DecodeLimits::default());
+    let (_, read) = decoded.ok()?;
+    let assigned = read.assigned_partitions.iter();
+    Some(by_id(assigned.map(|topic| (topic.topic.as_str(), &topic.partitions[..])), topics))
+}
+
+/// Writes an assignment in the version of the member's subscription.
+pub(super) fn assignment(assigned: &Partitions, topics: &dyn Topics, metadata: &Bytes) -> Bytes {
+    let version = metadata.get(..2).map_or(0, |version| i16::from_be_bytes([version[0], version[1]]));
+    let mut message = ConsumerProtocolAssignment::default();
+    for (id, partitions) in assigned {
+        if let Some((name, _)) = topics.by_id(*id) {
+            let mut topic = consumer_protocol_assignment::TopicPartition::default();
+            topic.topic = StrBytes::from(name);
+            topic.partitions = partitions.iter().copied().collect();
+            message.assigned_partitions.push(topic);
+        }
+    }
+    let mut bytes = BytesMut::new();
+    let version = version.clamp(0, VERSION_MAX);
+    // Names and numbers of partitions that exist always fit.
+    match encode_consumer_protocol_assignment(&mut bytes, &message, ApiVersion::new(version)) {
+        Ok(_) => bytes.freeze(),
+        Err(_) => Bytes::new(),
+    }
+}
+
+fn by_id<'a>(named: impl Iterator<Item = (&'a str, &'a [i32])>, topics: &dyn Topics) -> Partitions {
+    let known = named.filter_map(|(name, partitions)| Some((topics.by_name(name)?.0, partitions)));
+    known.map(|(id, partitions)| (id, partitions.iter().copied().collect())).collect()
+}
