@@ -24,3 +24,13 @@ for number, line in enumerate(lines[::2]):
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, f"recorded-{number}"), "wb") as file:
             file.write(seed)
+# Two of the small files, and no edit at all of a real partition under every flag.
+golden = os.path.join(here, "../crates/log/testdata/kafka-4.3.1")
+texts = ["recovery-point-offset-checkpoint", "meta.properties", ".kafka_cleanshutdown", "golden-0/partition.metadata"]
+seeds = [("checkpoints", open(os.path.join(golden, name), "rb").read()) for name in texts]
+seeds += [("partition", bytes([flags, 96, 0])) for flags in range(32)]
+for number, (target, seed) in enumerate(seeds):
+    folder = os.path.join(here, "corpus", target)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, f"golden-{number}"), "wb") as file:
+        file.write(seed)

@@ -57,7 +57,7 @@ struct CutPoint {
 }
 
 impl Writer {
-    /// Cuts the log so that it ends at `offset`, or before the batch that reaches over it; returns the end. At or behind the end it
+    /// Cuts the log so that no batch in it reaches `offset`; returns the end, which lies at the offset or before. At or behind the end it
     /// does nothing. Epochs, producers, indexes and the recovery point follow. Blocks; copies the head of one segment.
     ///
     /// # Errors
@@ -149,10 +149,23 @@ impl Writer {
         let at = segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1);
         let (segment, interval) = (&segments[at], self.config.index_interval_bytes);
         let found = segment.find(&*self.disk, offset, segment.size(), interval)?;
-        Ok(match found {
-            Some(head) => CutPoint { at, position: head.position, end: offset.min(head.base_offset) },
-            None => CutPoint { at, position: segment.size(), end: offset },
-        })
+        let position = found.map_or(segment.size(), |head| head.position);
+        // Not the offset asked for where compaction left a gap: the next opening knows of none but the batches.
+        let end = self.end_at(segment, position)?;
+        Ok(CutPoint { at, position, end })
+    }
+
+    /// The offset behind the batch that ends at `position`.
+    fn end_at(&self, segment: &Segment, position: u64) -> Result<i64, LogError> {
+        let disk = &*self.disk;
+        let Some(before) = position.checked_sub(1) else { return Ok(segment.base()) };
+        let start = segment.offsets.boundary(disk, before)?;
+        let mut scan = segment.scan(disk, start..position, self.config.index_interval_bytes as usize)?;
+        let mut end = segment.base();
+        while let Some(head) = scan.next()? {
+            end = scan.last_offset(&head)?.saturating_add(1);
+        }
+        Ok(end)
     }
 
     /// Does it. In this order, so that a crash in between leaves a log that ends where it did, or earlier: lower marks, later segments from

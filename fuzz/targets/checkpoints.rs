@@ -1,0 +1,43 @@
+//! Any bytes as each of the small text files of a data directory. What is understood means the same after it was written again.
+
+#![no_main]
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata};
+use levada_log::disk::RealDisk;
+use libfuzzer_sys::fuzz_target;
+use tempfile::TempDir;
+
+fuzz_target!(|input: &[u8]| {
+    let dir = scratch().path();
+    let put = |name: &str| fs::write(dir.join(name), input).expect("a file of our own");
+    let checkpoint = OffsetCheckpoint::RecoveryPoint;
+    put(checkpoint.file_name());
+    if let Ok(offsets) = checkpoint.load(&RealDisk, dir) {
+        checkpoint.store(&RealDisk, dir, &offsets).expect("a file of our own");
+        assert_eq!(checkpoint.load(&RealDisk, dir).expect("written just now"), offsets);
+    }
+    put(PartitionMetadata::FILE_NAME);
+    if let Ok(Some(metadata)) = PartitionMetadata::load(&RealDisk, dir) {
+        metadata.store(&RealDisk, dir).expect("a file of our own");
+        assert_eq!(PartitionMetadata::load(&RealDisk, dir).expect("written just now"), Some(metadata));
+    }
+    put(MetaProperties::FILE_NAME);
+    if let Ok(Some(properties)) = MetaProperties::load(&RealDisk, dir) {
+        properties.store(&RealDisk, dir).expect("a file of our own");
+        assert_eq!(MetaProperties::load(&RealDisk, dir).expect("written just now"), Some(properties));
+    }
+    put(CleanShutdown::FILE_NAME);
+    let mark = CleanShutdown::take(&RealDisk, dir).expect("a file of our own").expect("it is there");
+    mark.store(&RealDisk, dir).expect("a file of our own");
+    assert_eq!(CleanShutdown::take(&RealDisk, dir).expect("written just now"), Some(mark));
+});
+
+fn scratch() -> &'static Path {
+    static SCRATCH: OnceLock<TempDir> = OnceLock::new();
+    let new = || tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
+    SCRATCH.get_or_init(new).path()
+}

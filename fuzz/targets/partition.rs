@@ -1,0 +1,196 @@
+//! A partition's directory that anything may have happened to: a real one with edits, or files of any bytes. Checksums may be made right
+//! again after the edits. It must open, with its marks in order; every question gets an answer or an error; what is appended can be
+//! read, before and after another opening.
+
+#![no_main]
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use levada_log::batch::{BatchView, Builder};
+use levada_log::{Append, LogConfig, OpenOptions, Partition, Writer};
+use libfuzzer_sys::fuzz_target;
+use tempfile::TempDir;
+
+const GOLDEN: [(&str, &[u8]); 10] = [
+    (
+        "00000000000000000000.log",
+        include_bytes!("../../crates/log/testdata/kafka-4.3.1/golden-0/00000000000000000000.log"),
+    ),
+    (
+        "00000000000000000000.index",
+        include_bytes!("../../crates/log/testdata/kafka-4.3.1/golden-0/00000000000000000000.index"),
+    ),
+    (
+        "00000000000000000000.timeindex",
+        include_bytes!("../../crates/log/testdata/kafka-4.3.1/golden-0/00000000000000000000.timeindex"),
+    ),
+    (
+        "00000000000000000096.log",
+        include_bytes!("../../crates/log/testdata/kafka-4.3.1/golden-0/00000000000000000096.log"),
+    ),
+    (
+        "00000000000000000096.index",
+        include_bytes!("../../crates/log/testdata/kafka-4.3.1/golden-0/00000000000000000096.index"),
+    ),
+    (
+        "00000000000000000096.timeindex",
+        include_bytes!("../../crates/log/testdata/kafka-4.3.1/golden-0/00000000000000000096.timeindex"),
+    ),
+    (
+        "00000000000000000096.txnindex",
+        include_bytes!("../../crates/log/testdata/kafka-4.3.1/golden-0/00000000000000000096.txnindex"),
+    ),
+    (
+        "00000000000000000096.snapshot",
+        include_bytes!("../../crates/log/testdata/kafka-4.3.1/golden-0/00000000000000000096.snapshot"),
+    ),
+    (
+        "00000000000000000121.snapshot",
+        include_bytes!("../../crates/log/testdata/kafka-4.3.1/golden-0/00000000000000000121.snapshot"),
+    ),
+    (
+        "leader-epoch-checkpoint",
+        include_bytes!("../../crates/log/testdata/kafka-4.3.1/golden-0/leader-epoch-checkpoint"),
+    ),
+];
+
+fuzz_target!(|input: &[u8]| {
+    let Some(([flags, recovery_point, log_start], rest)) = input.split_first_chunk() else { return };
+    let dir = scratch().path().join("t-0");
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir(&dir).expect("a directory of our own");
+    for (name, bytes) in contents(rest, *flags) {
+        fs::write(dir.join(name), bytes).expect("a file of our own");
+    }
+    let clean = flags & 1 != 0;
+    let mut writer = open(&dir, clean, (i64::from(*recovery_point), i64::from(*log_start)));
+    question(writer.partition());
+    if !append(&mut writer) {
+        return;
+    }
+    let end = writer.partition().log_end();
+    if flags & 16 != 0 {
+        let partition = writer.partition().clone();
+        let middle = partition.log_start().midpoint(end);
+        if writer.truncate(middle, 0).is_ok() {
+            assert!(partition.log_end() <= middle);
+            question(&partition);
+        }
+    }
+    let end = writer.partition().log_end();
+    let closed = writer.close().is_ok();
+    let writer = open(&dir, closed, (0, 0));
+    assert!(!closed || writer.partition().log_end() == end);
+    question(writer.partition());
+});
+
+fn scratch() -> &'static TempDir {
+    static SCRATCH: OnceLock<TempDir> = OnceLock::new();
+    SCRATCH.get_or_init(|| {
+        tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
+    })
+}
+
+fn open(dir: &Path, clean: bool, (recovery_point, log_start): (i64, i64)) -> Writer {
+    let config = LogConfig { index_interval_bytes: 300, segment_index_bytes: 4096, ..LogConfig::default() };
+    let options = OpenOptions { config, clean, recovery_point, log_start, ..OpenOptions::new(dir) };
+    Writer::open(options, 0).expect("damage is repaired or served around").0
+}
+
+/// Files as edits of the golden ones (four bytes each: file, place, value), or of the input's bytes.
+fn contents(input: &[u8], flags: u8) -> Vec<(&'static str, Vec<u8>)> {
+    let mut files: Vec<(&str, Vec<u8>)> =
+        GOLDEN.iter().map(|(name, bytes)| (*name, bytes.to_vec())).collect();
+    if flags & 2 != 0 {
+        let part = input.len() / files.len() + 1;
+        for (file, bytes) in files.iter_mut().zip(input.chunks(part)) {
+            file.1 = bytes.to_vec();
+        }
+        return files;
+    }
+    for edit in input.chunks_exact(4) {
+        let count = files.len();
+        let bytes = &mut files[usize::from(edit[0]) % count].1;
+        let at = usize::from(u16::from_be_bytes([edit[1], edit[2]]));
+        match edit[0] / 64 {
+            0 => bytes.truncate(at),
+            1 => bytes.extend(std::iter::repeat_n(edit[3], at % 300)),
+            _ if bytes.is_empty() => {}
+            _ => {
+                let len = bytes.len();
+                bytes[at % len] = edit[3];
+            }
+        }
+    }
+    if flags & 4 != 0 {
+        files
+            .iter_mut()
+            .filter(|(name, _)| name.ends_with(".log"))
+            .for_each(|(_, bytes)| seal_batches(bytes));
+    }
+    if flags & 8 != 0 {
+        let snapshots =
+            files.iter_mut().filter(|(name, bytes)| name.ends_with(".snapshot") && bytes.len() > 6);
+        snapshots.for_each(|(_, bytes)| {
+            let crc = crc_fast::crc32_iscsi(&bytes[6..]);
+            bytes[2..6].copy_from_slice(&crc.to_be_bytes());
+        });
+    }
+    files
+}
+
+fn seal_batches(bytes: &mut [u8]) {
+    let mut at = 0;
+    while let Ok((len, crc)) =
+        BatchView::parse(&bytes[at..]).map(|view| (view.size_bytes(), view.computed_crc()))
+    {
+        bytes[at + 17..at + 21].copy_from_slice(&crc.to_be_bytes());
+        at += len;
+    }
+}
+
+fn question(partition: &Partition) {
+    let (start, end) = (partition.log_start(), partition.log_end());
+    let stable = partition.last_stable();
+    assert!(start <= stable && stable <= partition.high_watermark() && partition.high_watermark() <= end);
+    assert!(partition.recovery_point() <= end);
+    let stride = 1 + (end - start) / 40;
+    let mut offset = start;
+    while offset <= end && offset >= start {
+        for max_bytes in [1, 500, 1 << 20] {
+            if let Ok(slice) = partition.read(offset, max_bytes, end, true) {
+                assert!(slice.len() <= partition.size_bytes());
+            }
+        }
+        let _ = partition.aborted(offset, stable);
+        offset += stride;
+    }
+    let _ = partition.read_batches(start, 1 << 20);
+    for timestamp in [i64::MIN, -1, 0, 1_700_000_010_000, i64::MAX] {
+        let _ = partition.offset_for_timestamp(timestamp);
+    }
+    let _ = partition.max_timestamp_offset();
+    for epoch in [-1, 0, 1, i32::MAX] {
+        let (_, epoch_end) = partition.epoch_end_offset(epoch);
+        assert!(epoch_end <= end);
+    }
+}
+
+/// Whether there was room for it.
+fn append(writer: &mut Writer) -> bool {
+    let end = writer.partition().log_end();
+    let mut builder = Builder::new();
+    builder.push(1, None, Some(b"new")).push(2, None, None);
+    let mut group = [Append::client(builder.build().expect("two records"))];
+    match writer.append(&mut group, 0).pop().expect("one batch, one outcome") {
+        Ok(appended) => {
+            assert_eq!(appended.base_offset, end);
+            let bytes = writer.partition().read_batches(end, 1).expect("it was written just now");
+            assert_eq!(bytes, group[0].records);
+            true
+        }
+        Err(_) => false,
+    }
+}
