@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 
 fuzz_target!(|input: &[u8]| {
-    let dir = scratch().path();
+    let dir = scratch();
     let put = |name: &str| fs::write(dir.join(name), input).expect("a file of our own");
     let checkpoint = OffsetCheckpoint::RecoveryPoint;
     put(checkpoint.file_name());

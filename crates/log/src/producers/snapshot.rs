@@ -36,7 +36,12 @@ impl Producers {
     pub(crate) fn load(disk: &dyn Disk, dir: &Path, offset: i64, now_ms: i64) -> Result<Producers, LogError> {
         let path = path(dir, offset);
         let bytes = disk.read_file(&path).at("read", &path)?;
-        Producers::decode(&bytes, now_ms).map_err(|detail| LogError::corrupt(&path, detail))
+        let damaged = |detail: String| LogError::corrupt(&path, detail);
+        let producers = Producers::decode(&bytes, now_ms).map_err(damaged)?;
+        if producers.reach() >= offset {
+            return Err(damaged(format!("it knows of offset {}", producers.reach())));
+        }
+        Ok(producers)
     }
 
     /// The bytes of a snapshot. Of each producer's batches only the last is kept.
@@ -83,9 +88,19 @@ impl Producers {
         let mut producers = Producers::default();
         for entry in entries.chunks_exact(ENTRY_LEN) {
             let (id, producer) = decode_entry(entry, now_ms);
+            if producer.transaction_start.is_some_and(|start| producers.open.contains_key(&start)) {
+                return Err("two transactions begin at the same offset".to_owned());
+            }
             producers.put(id, Some(producer));
         }
         Ok(producers)
+    }
+
+    /// The last offset that anything here speaks of, -1 for none.
+    fn reach(&self) -> i64 {
+        let last =
+            self.known.values().filter_map(|producer| producer.last()).map(|written| written.last_offset);
+        last.chain(self.open.keys().copied()).max().unwrap_or(-1)
     }
 }
 

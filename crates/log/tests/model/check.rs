@@ -101,6 +101,10 @@ fn ends_with_batch(wanted: &[&Stored], len: usize) -> bool {
 
 fn check_epochs(partition: &Partition, model: &Model) {
     assert_eq!(partition.latest_epoch(), model.epochs.last().map_or(-1, |(epoch, _)| *epoch));
+    for offset in [model.log_start, model.log_start.midpoint(model.end), model.end] {
+        let current = model.epochs.iter().rfind(|(_, first)| *first <= offset);
+        assert_eq!(partition.epoch_at(offset), current.map_or(-1, |(epoch, _)| *epoch), "at {offset}");
+    }
     for (at, (epoch, _)) in model.epochs.iter().enumerate() {
         let end = model.epochs.get(at + 1).map_or(model.end, |(_, first)| *first);
         assert_eq!(partition.epoch_end_offset(*epoch), (*epoch, end), "{:?}", model.epochs);
