@@ -15,7 +15,8 @@ const MAX_ARRAY_ELEMENTS: usize = 1 << 18;
 /// Most tagged fields of one struct that this build does not know.
 const MAX_UNKNOWN_TAGS: usize = 64;
 
-/// Decodes the body that follows the header. `body` must hold nothing else.
+/// Decodes the body that follows the header. Bytes behind it are ignored, as Kafka does: there are clients
+/// that send more than the version they name has fields for.
 ///
 /// Strings and byte fields of the result share `body`'s memory. Nothing is allocated from a claimed count or
 /// length; memory grows only with elements really present.
@@ -24,7 +25,8 @@ const MAX_UNKNOWN_TAGS: usize = 64;
 /// The peer sent a version or bytes that the schema does not allow.
 pub fn decode<R: KafkaMessage>(body: Bytes, version: i16) -> Result<R, DecodeError> {
     let limits = limits(body.len());
-    R::decode_from_bytes(body, ApiVersion::new(version), limits).map_err(DecodeError::Malformed)
+    let mut decoder = kafka_wire_core::Decoder::new(body, limits)?;
+    Ok(R::decode(&mut decoder, ApiVersion::new(version))?)
 }
 
 /// Encodes a whole response frame: size, header (of the version that `R` and `version` call for), body.

@@ -201,14 +201,6 @@ impl<B: Source> Cursor<B> {
     pub(crate) fn skip_tags(&mut self) -> Result<(), Malformed> {
         self.tags(|_, _| Ok(false))
     }
-
-    /// The end of the message: anything left is the peer's mistake.
-    pub(crate) fn finish(self) -> Result<(), Malformed> {
-        match self.rest().len() {
-            0 => Ok(()),
-            remaining => Err(Malformed::TrailingBytes { remaining }),
-        }
-    }
 }
 
 /// How a length is written.

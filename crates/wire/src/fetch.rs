@@ -125,7 +125,6 @@ impl FetchRequest {
         if flexible {
             cursor.tags(|tag, field| request.decode_tag(tag, field, version))?;
         }
-        cursor.finish()?;
         Ok(request)
     }
 

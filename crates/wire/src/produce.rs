@@ -65,7 +65,6 @@ impl ProduceRequest {
         if flexible {
             cursor.skip_tags()?;
         }
-        cursor.finish()?;
         Ok(ProduceRequest { transactional_id, acks, timeout_ms, topics })
     }
 }

@@ -112,6 +112,8 @@ fn requests_agree_with_the_codec() {
         for (message, bytes) in samples::<fetch_request::FetchRequest>(version, 40) {
             let found = FetchRequest::decode(bytes.clone(), version).unwrap();
             assert_eq!(found, request(message, version), "version {version}: {bytes:02x?}");
+            let longer = Bytes::from([&bytes, &b"more"[..]].concat());
+            assert_eq!(FetchRequest::decode(longer, version).unwrap(), found, "bytes behind the end");
         }
     }
 }

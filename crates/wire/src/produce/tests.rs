@@ -165,11 +165,18 @@ fn hostile_claims_are_refused() {
     check(9, &[b"\0\0\x01\0\0\0\x05\x02\x02a", many_compact]);
     check(9, &[b"\0\0\x01\0\0\0\x05\x02\x02a\x02\0\0\0\0", many_compact, b"abc"]);
     check(9, &[b"\0\0\x01\0\0\0\x05\x01", many_compact]);
-    // Null where a name or an array must be, and bytes behind the end.
+    // Null where a name or an array must be.
     check(9, &[b"\0\0\x01\0\0\0\x05\x02\0"]);
     check(9, &[b"\0\0\x01\0\0\0\x05\0\0"]);
-    check(9, &[TWO_TOPICS, b"\0"]);
     check(9, &[b""]);
+}
+
+#[test]
+fn bytes_behind_the_end_are_ignored() {
+    let longer = [TWO_TOPICS, b"more"].concat();
+    let plain = ProduceRequest::decode(BytesMut::from(TWO_TOPICS), 9).unwrap();
+    let found = ProduceRequest::decode(BytesMut::from(&longer[..]), 9).unwrap();
+    assert_eq!(found, plain);
 }
 
 proptest! {

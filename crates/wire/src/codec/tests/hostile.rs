@@ -37,6 +37,12 @@ fn unbacked_counts_are_refused() {
     check::<ListGroupsRequest>(3, &[1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f]);
 }
 
+#[test]
+fn bytes_behind_the_end_are_ignored() {
+    let found = decode::<HeartbeatRequest>(Bytes::from_static(b"\0\x01g\0\0\0\x07\0\x01mmore"), 0).unwrap();
+    assert_eq!((found.generation_id, found.member_id), (7, StrBytes::from("m")));
+}
+
 /// Bytes of memory that one byte of the densest honest array costs, at most.
 const AMPLIFICATION: usize = 40;
 
