@@ -6,15 +6,15 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use levada_log::batch::{self, BatchError, BatchView, Builder, EndMarker, Marker, NO_SEQUENCE};
-use levada_log::{Append, AppendError, ReadError};
+use levada_log::{Append, AppendError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
 use crate::broker::now_ms;
+use crate::coordination::{self, Due};
 use crate::group::coordinator::Replayed;
 use crate::group::request::EndTxnRequest;
 use crate::group::{
@@ -36,9 +36,7 @@ pub(crate) struct Groups {
 /// One coordinator and those who wait for it.
 struct Seat {
     state: Mutex<SeatState>,
-    /// The coordinator's deadline, for the clock to read without the lock; `i64::MAX` for none.
-    deadline_ms: AtomicI64,
-    alarm: Arc<Notify>,
+    due: Due,
 }
 
 struct SeatState {
@@ -132,22 +130,8 @@ impl Groups {
 
     /// The coordinators' clock: steps each when its deadline is due. Sleeps while there is none.
     pub(crate) async fn run_clock(&self) {
-        loop {
-            let next = self.seats.iter().map(|seat| seat.deadline_ms.load(Ordering::Acquire)).min();
-            let now = now_ms();
-            match next.filter(|next| *next < i64::MAX) {
-                None => self.alarm.notified().await,
-                Some(next) if next > now => {
-                    let pause = std::time::Duration::from_millis((next - now).unsigned_abs());
-                    // Woken early or not: look again.
-                    let _ = tokio::time::timeout(pause, self.alarm.notified()).await;
-                }
-                Some(_) => {
-                    let due = |seat: &&Arc<Seat>| seat.deadline_ms.load(Ordering::Acquire) <= now;
-                    self.seats.iter().filter(due).for_each(|seat| seat.step(Event::Tick));
-                }
-            }
-        }
+        coordination::run_clock(&self.seats, &self.alarm, |seat| &seat.due, |seat| seat.step(Event::Tick))
+            .await;
     }
 
     fn seat_of(&self, group_id: &str) -> Option<&Arc<Seat>> {
@@ -158,14 +142,15 @@ impl Groups {
 impl Seat {
     fn new(coordinator: Coordinator, alarm: Arc<Notify>) -> Self {
         let state = SeatState { coordinator, partition: None, waiting: HashMap::new(), next_ticket: 0 };
-        Self { state: Mutex::new(state), deadline_ms: AtomicI64::new(i64::MAX), alarm }
+        Self { state: Mutex::new(state), due: Due::never(alarm) }
     }
 
     /// Replays the partition's log and opens the coordinator for requests. Should the log not be
     /// readable, the coordinator stays closed: better no answer than a wrong position.
     fn load(self: &Arc<Self>, partition: &Arc<Partition>) {
         let mut state = self.state.lock();
-        match replay(&mut state.coordinator, partition.log()) {
+        let coordinator = &mut state.coordinator;
+        match coordination::replay(partition.log(), |batch| replay_batch(coordinator, batch)) {
             Ok(()) => {
                 state.partition = Some(partition.clone());
                 self.step_locked(&mut state, Event::Loaded);
@@ -208,10 +193,7 @@ impl Seat {
                 }
             }
         }
-        let deadline_ms = state.coordinator.deadline().unwrap_or(i64::MAX);
-        if deadline_ms < self.deadline_ms.swap(deadline_ms, Ordering::AcqRel) {
-            self.alarm.notify_one();
-        }
+        self.due.set(state.coordinator.deadline());
     }
 
     /// Appends a batch; the result at once, or none if it will be stepped when it is known.
@@ -287,36 +269,6 @@ impl Topics for Image {
 
 fn partition_count(topic: &Topic) -> i32 {
     i32::try_from(topic.partition_count()).expect("partitions are numbered with 32 bits")
-}
-
-/// Why a coordinator could not be loaded.
-#[derive(Debug, thiserror::Error)]
-enum ReplayError {
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    #[error(transparent)]
-    Batch(#[from] BatchError),
-}
-
-/// Read so much of the log at a time when replaying it.
-const REPLAY_BYTES: u32 = 1 << 20;
-
-fn replay(coordinator: &mut Coordinator, log: &levada_log::Partition) -> Result<(), ReplayError> {
-    let mut offset = log.log_start();
-    while offset < log.log_end() {
-        let bytes = log.read_batches(offset, REPLAY_BYTES)?;
-        let mut rest = &bytes[..];
-        if rest.is_empty() {
-            break;
-        }
-        while !rest.is_empty() {
-            let batch = batch::check_stored(rest)?;
-            replay_batch(coordinator, &batch)?;
-            offset = batch.last_offset() + 1;
-            rest = &rest[batch.size_bytes()..];
-        }
-    }
-    Ok(())
 }
 
 fn replay_batch(coordinator: &mut Coordinator, batch: &BatchView<'_>) -> Result<(), BatchError> {

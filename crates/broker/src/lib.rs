@@ -3,6 +3,7 @@
 mod api;
 mod broker;
 pub mod config;
+mod coordination;
 pub mod error_code;
 mod fetch_session;
 pub mod group;

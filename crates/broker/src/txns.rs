@@ -7,14 +7,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
+use levada_log::Append;
 use levada_log::batch::{self, BatchError, BatchView, Builder};
-use levada_log::{Append, ReadError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::broker::now_ms;
+use crate::coordination::{self, Due};
 use crate::lane::{AppendResult, Submitted};
 use crate::partition::Partition;
 use crate::txn::event::{MarkerResult, Markers, MarkersId};
@@ -48,9 +48,7 @@ pub(crate) struct Pending<T> {
 struct Seat {
     state: Mutex<SeatState>,
     config: TxnConfig,
-    /// The coordinator's deadline, for the clock to read without the lock; `i64::MAX` for none.
-    deadline_ms: AtomicI64,
-    alarm: Arc<Notify>,
+    due: Due,
     jobs: mpsc::UnboundedSender<Job>,
 }
 
@@ -114,22 +112,8 @@ impl Txns {
 
     /// The coordinators' clock: steps each when its deadline is due. Sleeps while there is none.
     pub(crate) async fn run_clock(&self) {
-        loop {
-            let next = self.seats.iter().map(|seat| seat.deadline_ms.load(Ordering::Acquire)).min();
-            let now = now_ms();
-            match next.filter(|next| *next < i64::MAX) {
-                None => self.alarm.notified().await,
-                Some(next) if next > now => {
-                    let pause = std::time::Duration::from_millis((next - now).unsigned_abs());
-                    // Woken early or not: look again.
-                    let _ = tokio::time::timeout(pause, self.alarm.notified()).await;
-                }
-                Some(_) => {
-                    let due = |seat: &&Arc<Seat>| seat.deadline_ms.load(Ordering::Acquire) <= now;
-                    self.seats.iter().filter(due).for_each(|seat| seat.step(Event::Tick));
-                }
-            }
-        }
+        coordination::run_clock(&self.seats, &self.alarm, |seat| &seat.due, |seat| seat.step(Event::Tick))
+            .await;
     }
 
     fn seat_of(&self, transactional_id: &str) -> Option<&Arc<Seat>> {
@@ -161,7 +145,7 @@ impl Seat {
     fn new(config: TxnConfig, alarm: Arc<Notify>, jobs: mpsc::UnboundedSender<Job>) -> Self {
         let coordinator = Coordinator::new(config.clone(), 0);
         let state = SeatState { coordinator, partition: None, waiting: HashMap::new(), next_ticket: 0 };
-        Self { state: Mutex::new(state), config, deadline_ms: AtomicI64::new(i64::MAX), alarm, jobs }
+        Self { state: Mutex::new(state), config, due: Due::never(alarm), jobs }
     }
 
     /// Replays the partition's log and opens the coordinator for requests. Should the log not be
@@ -169,7 +153,8 @@ impl Seat {
     fn load(self: &Arc<Self>, partition: &Arc<Partition>) {
         let mut state = self.state.lock();
         state.coordinator = Coordinator::new(self.config.clone(), partition.leader_epoch());
-        match replay(&mut state.coordinator, partition.log()) {
+        let coordinator = &mut state.coordinator;
+        match coordination::replay(partition.log(), |batch| replay_batch(coordinator, batch)) {
             Ok(()) => {
                 state.partition = Some(partition.clone());
                 self.step_locked(&mut state, Event::Loaded);
@@ -218,10 +203,7 @@ impl Seat {
                 }
             }
         }
-        let deadline_ms = state.coordinator.deadline().unwrap_or(i64::MAX);
-        if deadline_ms < self.deadline_ms.swap(deadline_ms, Ordering::AcqRel) {
-            self.alarm.notify_one();
-        }
+        self.due.set(state.coordinator.deadline());
     }
 
     /// Once the admin thread has ended nothing is done any more; the next start takes decisions up again.
@@ -255,36 +237,6 @@ impl Seat {
             }
         }
     }
-}
-
-/// Why a coordinator could not be loaded.
-#[derive(Debug, thiserror::Error)]
-enum ReplayError {
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    #[error(transparent)]
-    Batch(#[from] BatchError),
-}
-
-/// Read so much of the log at a time when replaying it.
-const REPLAY_BYTES: u32 = 1 << 20;
-
-fn replay(coordinator: &mut Coordinator, log: &levada_log::Partition) -> Result<(), ReplayError> {
-    let mut offset = log.log_start();
-    while offset < log.log_end() {
-        let bytes = log.read_batches(offset, REPLAY_BYTES)?;
-        let mut rest = &bytes[..];
-        if rest.is_empty() {
-            break;
-        }
-        while !rest.is_empty() {
-            let batch = batch::check_stored(rest)?;
-            replay_batch(coordinator, &batch)?;
-            offset = batch.last_offset() + 1;
-            rest = &rest[batch.size_bytes()..];
-        }
-    }
-    Ok(())
 }
 
 fn replay_batch(coordinator: &mut Coordinator, batch: &BatchView<'_>) -> Result<(), BatchError> {

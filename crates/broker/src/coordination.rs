@@ -1,0 +1,89 @@
+//! What the coordinators of groups and of transactions share: the clock that wakes them, and the replay of the
+//! logs that they keep their state in.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use levada_log::ReadError;
+use levada_log::batch::{self, BatchError, BatchView};
+use tokio::sync::Notify;
+
+use crate::broker::now_ms;
+
+/// When a coordinator wants to be stepped; read by the clock without the coordinator's lock.
+pub(crate) struct Due {
+    /// `i64::MAX` for never.
+    at_ms: AtomicI64,
+    alarm: Arc<Notify>,
+}
+
+impl Due {
+    /// Never; `alarm` wakes the clock when that changes.
+    pub(crate) fn never(alarm: Arc<Notify>) -> Self {
+        Self { at_ms: AtomicI64::new(i64::MAX), alarm }
+    }
+
+    /// Sets the time; the clock is woken if it would sleep for too long.
+    pub(crate) fn set(&self, at_ms: Option<i64>) {
+        let at_ms = at_ms.unwrap_or(i64::MAX);
+        if at_ms < self.at_ms.swap(at_ms, Ordering::AcqRel) {
+            self.alarm.notify_one();
+        }
+    }
+
+    fn at_ms(&self) -> i64 {
+        self.at_ms.load(Ordering::Acquire)
+    }
+}
+
+/// Calls `tick` for each of `seats` whenever it is due. Sleeps while none is; never returns.
+pub(crate) async fn run_clock<T>(seats: &[T], alarm: &Notify, due: impl Fn(&T) -> &Due, tick: impl Fn(&T)) {
+    loop {
+        let next_ms = seats.iter().map(|seat| due(seat).at_ms()).min();
+        let now = now_ms();
+        match next_ms.filter(|next_ms| *next_ms < i64::MAX) {
+            None => alarm.notified().await,
+            Some(next_ms) if next_ms > now => {
+                let pause = Duration::from_millis((next_ms - now).unsigned_abs());
+                // Woken early or not: look again.
+                let _ = tokio::time::timeout(pause, alarm.notified()).await;
+            }
+            Some(_) => seats.iter().filter(|seat| due(seat).at_ms() <= now).for_each(&tick),
+        }
+    }
+}
+
+/// Why a coordinator could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReplayError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+}
+
+/// Read so much of the log at a time when replaying it.
+const REPLAY_BYTES: u32 = 1 << 20;
+
+/// Shows every batch of `log` in order, each checked.
+pub(crate) fn replay(
+    log: &levada_log::Partition,
+    mut show: impl FnMut(&BatchView<'_>) -> Result<(), BatchError>,
+) -> Result<(), ReplayError> {
+    let mut offset = log.log_start();
+    while offset < log.log_end() {
+        let bytes = log.read_batches(offset, REPLAY_BYTES)?;
+        let mut rest = &bytes[..];
+        if rest.is_empty() {
+            break;
+        }
+        while !rest.is_empty() {
+            let batch = batch::check_stored(rest)?;
+            show(&batch)?;
+            offset = batch.last_offset() + 1;
+            rest = &rest[batch.size_bytes()..];
+        }
+    }
+    Ok(())
+}
