@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use levada_log::checkpoint::MetaProperties;
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 
@@ -12,13 +13,14 @@ use crate::broker::now_ms;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{Decision, Node, Refusal, start_node, stop_node};
 use crate::metadata::image::Image;
-use crate::metadata::store::{Identity, Store, StoreError};
+use crate::metadata::store::{Store, StoreError};
+use crate::metadata::uuid;
 
 /// The metadata log and the image it adds up to.
 pub(crate) struct Metadata {
     store: Mutex<Store>,
     published: ArcSwap<Image>,
-    identity: Identity,
+    identity: MetaProperties,
 }
 
 impl Metadata {
@@ -38,7 +40,7 @@ impl Metadata {
 
     /// The data directory's id.
     pub(crate) fn directory_id(&self) -> Uuid {
-        self.identity.directory_id
+        uuid::loaded(self.identity.directory_id)
     }
 
     /// Makes one change: `decide` says what to record, `serve` acts on the image that has it before

@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use levada_log::LogError;
+use levada_log::checkpoint::MetaProperties;
+use levada_log::disk::RealDisk;
 
 use self::journal::Journal;
 use self::snapshot::{control_batch, metadata_batch};
@@ -27,7 +30,6 @@ use super::image::{ApplyError, Image, Position, Replay};
 use super::records::control::{ControlRecord, LeaderChange, VoterEndpoint};
 use super::records::{AbortTransactionRecord, Record, RecordError};
 
-pub use self::files::Identity;
 pub use self::journal::TornTail;
 
 /// The metadata log's directory within the log directory.
@@ -51,7 +53,7 @@ pub struct StoreOptions {
 /// Everything the metadata log says, and the right to change it. One per process and directory.
 #[derive(Debug)]
 pub struct Store {
-    identity: Identity,
+    identity: MetaProperties,
     path: PathBuf,
     journal: Journal,
     epoch: i32,
@@ -96,7 +98,7 @@ impl Store {
         let dir = &options.dir;
         fs::create_dir_all(dir).map_err(|source| StoreError::io("create", dir, source))?;
         let mut report = OpenReport::default();
-        let identity = match Identity::read(dir)? {
+        let identity = match MetaProperties::load(&RealDisk, dir)? {
             Some(identity) => identity,
             // Without its identity a directory with metadata belongs to nobody: never format over it.
             None if format::has_log(dir) => {
@@ -144,7 +146,7 @@ impl Store {
     }
 
     /// Who the directory belongs to.
-    pub fn identity(&self) -> &Identity {
+    pub fn identity(&self) -> &MetaProperties {
         &self.identity
     }
 
@@ -241,7 +243,7 @@ impl Store {
     }
 }
 
-fn check_identity(options: &StoreOptions, identity: &Identity) -> Result<(), StoreError> {
+fn check_identity(options: &StoreOptions, identity: &MetaProperties) -> Result<(), StoreError> {
     let differs = |what: &'static str, found: &str, wanted: &str| {
         Err(StoreError::OtherOwner {
             dir: options.dir.clone(),
@@ -273,6 +275,9 @@ pub enum StoreError {
         /// Why not.
         source: io::Error,
     },
+    /// `meta.properties` cannot be read or written, or is not what it should be.
+    #[error(transparent)]
+    Identity(#[from] LogError),
     /// The file is not what it should be; nothing was changed.
     #[error("{} is damaged: {detail}", path.display())]
     Damaged {

@@ -1,9 +1,7 @@
-//! Kafka's text form of a 128-bit id (URL-safe base64 without padding) and fresh random ids.
+//! Ids of 128 bits: fresh random ones, and those of the protocol in the form that files have them in.
 
+use levada_log::checkpoint;
 use levada_wire::primitives::Uuid;
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const TEXT_LEN: usize = 22;
 
 /// The id of the metadata log itself, in its `partition.metadata`.
 pub const METADATA_TOPIC_ID: Uuid = Uuid::from_bytes([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
@@ -21,32 +19,22 @@ pub fn random() -> Uuid {
 
 /// The 22 characters that Kafka prints for `id`.
 pub fn text(id: Uuid) -> String {
-    let bits = u128::from_be_bytes(id.to_bytes());
-    (0..TEXT_LEN)
-        .map(|position| {
-            // 22 characters hold 132 bits: the last one holds 2 bits and 4 zeros.
-            let sextet =
-                if position == TEXT_LEN - 1 { bits << 4 } else { bits >> (122 - 6 * position) } & 0x3f;
-            char::from(ALPHABET[sextet as usize])
-        })
-        .collect()
+    stored(id).to_string()
 }
 
 /// The id that `text` stands for; `None` if it is not one.
 pub fn parse(text: &str) -> Option<Uuid> {
-    if text.len() != TEXT_LEN {
-        return None;
-    }
-    let mut bits = 0_u128;
-    for (position, character) in text.bytes().enumerate() {
-        let sextet = ALPHABET.iter().position(|known| *known == character)? as u128;
-        if position == TEXT_LEN - 1 {
-            bits = bits << 2 | sextet >> 4;
-        } else {
-            bits = bits << 6 | sextet;
-        }
-    }
-    Some(Uuid::from_bytes(bits.to_be_bytes()))
+    text.parse().ok().map(loaded)
+}
+
+/// The id in the form of the log's files.
+pub fn stored(id: Uuid) -> checkpoint::Uuid {
+    checkpoint::Uuid(u128::from_be_bytes(id.to_bytes()))
+}
+
+/// The id that was in one of the log's files.
+pub fn loaded(checkpoint::Uuid(bits): checkpoint::Uuid) -> Uuid {
+    Uuid::from_bytes(bits.to_be_bytes())
 }
 
 #[cfg(test)]

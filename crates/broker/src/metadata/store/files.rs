@@ -1,7 +1,6 @@
-//! The small text files beside the metadata log: `meta.properties`, `quorum-state`,
-//! `leader-epoch-checkpoint` and `partition.metadata`, each replaced as a whole.
+//! The small text files beside the metadata log: `quorum-state`, `leader-epoch-checkpoint` and
+//! `partition.metadata`, each replaced as a whole.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,61 +12,7 @@ use serde_json::{Value, json};
 use super::StoreError;
 use crate::metadata::uuid;
 
-/// Who a directory belongs to: the contents of `meta.properties`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Identity {
-    /// The cluster's id.
-    pub cluster_id: String,
-    /// The node's id.
-    pub node_id: i32,
-    /// This directory's own id.
-    pub directory_id: Uuid,
-}
-
-const META_PROPERTIES: &str = "meta.properties";
 const QUORUM_STATE: &str = "quorum-state";
-
-impl Identity {
-    /// Reads `meta.properties`; `None` if the directory was never formatted.
-    pub(super) fn read(dir: &Path) -> Result<Option<Self>, StoreError> {
-        let path = dir.join(META_PROPERTIES);
-        let Some(text) = read_text(&path)? else {
-            return Ok(None);
-        };
-        let values: BTreeMap<&str, &str> = text
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty() && !line.starts_with(['#', '!']))
-            .filter_map(|line| line.split_once('='))
-            .map(|(key, value)| (key.trim(), value.trim()))
-            .collect();
-        let value = |key: &str| values.get(key).copied();
-        let damaged = |detail: String| StoreError::Damaged { path: path.clone(), detail };
-        if value("version") != Some("1") {
-            return Err(damaged(format!("version is {:?}, not 1", value("version").unwrap_or("missing"))));
-        }
-        let field = |key: &str| value(key).ok_or_else(|| damaged(format!("{key} is missing")));
-        let node_id = field("node.id")?;
-        let directory_id = field("directory.id")?;
-        Ok(Some(Self {
-            cluster_id: field("cluster.id")?.to_owned(),
-            node_id: node_id.parse().map_err(|_| damaged(format!("node.id {node_id:?} is no number")))?,
-            directory_id: uuid::parse(directory_id)
-                .ok_or_else(|| damaged(format!("directory.id {directory_id:?} is no id")))?,
-        }))
-    }
-
-    /// Writes `meta.properties` so that it lasts.
-    pub(super) fn write(&self, dir: &Path) -> Result<(), StoreError> {
-        let Self { cluster_id, node_id, directory_id } = self;
-        let directory_id = uuid::text(*directory_id);
-        let text = format!(
-            "#\nversion=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
-        );
-        let path = dir.join(META_PROPERTIES);
-        write_file(&path, text.as_bytes(), Access::Writable, Lasting::Now)
-    }
-}
 
 /// The last epoch this node has led or seen. 0 if nothing is known: an empty file is what a crash of the machine
 /// leaves of one that was never synced, and the log knows the epochs as well.

@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use super::files::{Access, Identity, sync_together, write_partition_metadata};
+use levada_log::checkpoint::MetaProperties;
+use levada_log::disk::RealDisk;
+
+use super::files::{Access, sync_together, write_partition_metadata};
 use super::journal::Journal;
 use super::snapshot::{BOOTSTRAP, Snapshot, SnapshotId};
 use super::{METADATA_DIR, StoreError, StoreOptions};
@@ -19,12 +22,12 @@ use crate::metadata::uuid;
 const KRAFT_VERSION: i16 = 1;
 
 /// Writes identity, first levels and first voter. `meta.properties` comes last: a directory that has it is complete.
-pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<Identity, StoreError> {
+pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperties, StoreError> {
     let dir = &options.dir;
-    let identity = Identity {
+    let identity = MetaProperties {
         cluster_id: options.cluster_id.clone().unwrap_or_else(|| uuid::text(uuid::random())),
         node_id: options.node_id,
-        directory_id: uuid::random(),
+        directory_id: uuid::stored(uuid::random()),
     };
     let metadata_dir = dir.join(METADATA_DIR);
     fs::create_dir_all(&metadata_dir).map_err(|source| StoreError::io("create", &metadata_dir, source))?;
@@ -45,7 +48,7 @@ pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<Identity, St
     write_partition_metadata(&metadata_dir)?;
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     sync_together(&[&bootstrap_path, &first_path, &metadata_dir, dir, parent])?;
-    identity.write(dir)?;
+    identity.store(&RealDisk, dir)?;
     Ok(identity)
 }
 
@@ -62,10 +65,10 @@ fn first_levels() -> Vec<Record> {
         .collect()
 }
 
-fn voter(options: &StoreOptions, identity: &Identity) -> Voter {
+fn voter(options: &StoreOptions, identity: &MetaProperties) -> Voter {
     Voter {
         voter_id: identity.node_id,
-        directory_id: identity.directory_id,
+        directory_id: uuid::loaded(identity.directory_id),
         endpoints: vec![options.controller.clone()],
         min_kraft_version: 0,
         max_kraft_version: KRAFT_VERSION,

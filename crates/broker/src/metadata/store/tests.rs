@@ -138,7 +138,7 @@ fn a_new_directory_holds_what_kafka_would_have_put_there() {
     let first = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint";
     assert_eq!(kinds(ours(first)), kinds(real(first)));
     assert_eq!(kinds(ours(SEGMENT)), kinds(real(SEGMENT))[..2]);
-    assert_eq!(Identity::read(dir.path()).unwrap().unwrap(), identity);
+    assert_eq!(MetaProperties::load(&RealDisk, dir.path()).unwrap().unwrap(), identity);
     let text = |name: &str| fs::read_to_string(dir.path().join(METADATA_DIR).join(name)).unwrap();
     let real_text = |name: &str| fs::read_to_string(golden().join(METADATA_DIR).join(name)).unwrap();
     assert_eq!(
@@ -264,7 +264,7 @@ fn somebody_elses_directory_is_refused() {
     check(&|_, options| options.node_id = 2, "has node.id 1, but 2 is configured");
     check(&|_, options| options.cluster_id = Some("x".to_owned()), "but x is configured");
     check(&|dir, _| fs::remove_file(dir.join("meta.properties")).unwrap(), "no meta.properties");
-    check(&|dir, _| fs::write(dir.join("meta.properties"), "version=1\n").unwrap(), "node.id is missing");
+    check(&|dir, _| fs::write(dir.join("meta.properties"), "version=1\n").unwrap(), "there is no cluster.id");
     check(&|dir, _| fs::write(dir.join("meta.properties"), "version=2\n").unwrap(), "version is \"2\"");
 }
 
