@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     loop {
         match transfer.step(&mut engine, socket.as_fd(), TURN_BYTES)? {
             Turn::Done => break,
-            Turn::Yield => {}
+            Turn::Yield | Turn::Cold => {}
             Turn::Blocked => {
                 poll(&mut [PollFd::new(&socket, PollFlags::OUT)], None)?;
             }

@@ -13,6 +13,8 @@ pub struct Counters {
     stalls: [AtomicU64; Path::ALL.len()],
     fallbacks: [AtomicU64; Fallback::ALL.len()],
     copied: AtomicU64,
+    warmed: AtomicU64,
+    dropped_behind: AtomicU64,
 }
 
 /// A system call that took longer than this held its thread up.
@@ -69,6 +71,8 @@ impl Counters {
             stalls: self.stalls.each_ref().map(load),
             fallbacks: self.fallbacks.each_ref().map(load),
             copied: load(&self.copied),
+            warmed: load(&self.warmed),
+            dropped_behind: load(&self.dropped_behind),
         }
     }
 
@@ -93,6 +97,16 @@ impl Counters {
         self.copied.fetch_add(count, Ordering::Relaxed);
     }
 
+    /// A [`Warmer`](crate::residency::Warmer) brought `count` bytes into the page cache, or found them there.
+    pub(crate) fn warmed(&self, count: u64) {
+        self.warmed.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The kernel was asked to drop `count` bytes from the page cache.
+    pub(crate) fn dropped_behind(&self, count: u64) {
+        self.dropped_behind.fetch_add(count, Ordering::Relaxed);
+    }
+
     /// A planned path was not taken.
     pub(crate) fn fell_back(&self, cause: Fallback) {
         self.fallbacks[cause as usize].fetch_add(1, Ordering::Relaxed);
@@ -107,6 +121,8 @@ pub struct Snapshot {
     stalls: [u64; Path::ALL.len()],
     fallbacks: [u64; Fallback::ALL.len()],
     copied: u64,
+    warmed: u64,
+    dropped_behind: u64,
 }
 
 impl Snapshot {
@@ -136,6 +152,16 @@ impl Snapshot {
         self.copied
     }
 
+    /// Bytes that a [`Warmer`](crate::residency::Warmer) brought into the page cache, so that no other thread waited for them.
+    pub fn warmed(&self) -> u64 {
+        self.warmed
+    }
+
+    /// Bytes that were to leave the page cache because their only reader had read them.
+    pub fn dropped_behind(&self) -> u64 {
+        self.dropped_behind
+    }
+
     /// Every value with its names, families together: what a metrics page lists.
     pub fn samples(&self) -> impl Iterator<Item = Sample> {
         let by_path = |metric, values: [u64; Path::ALL.len()]| {
@@ -151,14 +177,18 @@ impl Snapshot {
             .chain(by_path("calls", self.calls))
             .chain(by_path("stalls", self.stalls))
             .chain(fallbacks)
-            .chain([Sample { metric: "copied_bytes", label: None, value: self.copied }])
+            .chain([
+                Sample { metric: "copied_bytes", label: None, value: self.copied },
+                Sample { metric: "warmed_bytes", label: None, value: self.warmed },
+                Sample { metric: "dropped_behind_bytes", label: None, value: self.dropped_behind },
+            ])
     }
 }
 
 /// One value of a [`Snapshot`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// The family: `bytes`, `calls`, `stalls`, `fallbacks` or `copied_bytes`.
+    /// The family: `bytes`, `calls`, `stalls`, `fallbacks`, `copied_bytes`, `warmed_bytes` or `dropped_behind_bytes`.
     pub metric: &'static str,
     /// Name and value of the label within the family, if it has any.
     pub label: Option<(&'static str, &'static str)>,

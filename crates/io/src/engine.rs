@@ -16,6 +16,7 @@ pub struct Engine {
     pub(crate) counters: Arc<Counters>,
     pub(crate) pipes: PipePool,
     pub(crate) page_bytes: u64,
+    pub(crate) reports_cold: bool,
     /// Whether writing to a closed socket would kill the process unless this thread holds the signal off.
     sigpipe_kills: bool,
     scratch: Vec<u8>,
@@ -37,9 +38,16 @@ impl Engine {
             counters,
             pipes: PipePool::new(&thresholds),
             page_bytes: rustix::param::page_size() as u64,
+            reports_cold: false,
             sigpipe_kills: !sigpipe::is_ignored(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Whether transfers end their turn with [`Turn::Cold`](crate::Turn::Cold) before pages that are not in the cache, instead of
+    /// waiting for the disk; see [`residency`](crate::residency). Off at first.
+    pub fn report_cold(&mut self, report: bool) {
+        self.reports_cold = report;
     }
 
     /// The counters that this engine counts in.

@@ -66,7 +66,8 @@
 //!
 //! - The peer receives exactly the bytes of the pieces, in order, once; or, after an error, a prefix of them.
 //! - A file that ends before its extent is an error that names the offset. There is no short response.
-//! - It does not wait for a non-blocking socket. It may wait for the disk: calls above [`counters::STALL`] are counted.
+//! - It does not wait for a non-blocking socket. It may wait for the disk, unless the engine [reports cold pages](residency) so
+//!   that somebody else waits; calls above [`counters::STALL`] are counted.
 //! - It never raises `SIGPIPE`.
 //! - A byte counted under [`Path::Splice`] or [`Path::Sendfile`] never was in this process's memory.
 //!
@@ -90,6 +91,7 @@ pub mod map;
 pub mod path;
 pub mod plan;
 pub mod probe;
+pub mod residency;
 
 mod engine;
 mod pipe;

@@ -114,6 +114,8 @@ pub(crate) enum Progress {
     Moved,
     /// The socket said that it would block.
     Blocked,
+    /// The next pages are not in the cache, and the engine reports that.
+    Cold,
     /// This path cannot carry the piece; nothing is lost, another path goes on from the same byte.
     Refused(Fallback),
 }

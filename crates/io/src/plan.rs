@@ -79,6 +79,8 @@ pub struct Means {
     pub sendfile: bool,
     /// Reads that refuse instead of waiting for the disk.
     pub nowait_reads: bool,
+    /// Counting the pages that are in the cache.
+    pub cachestat: bool,
 }
 
 impl Means {
@@ -88,6 +90,7 @@ impl Means {
             splice: Path::Splice.works(caps),
             sendfile: Path::Sendfile.works(caps),
             nowait_reads: caps.nowait_reads.works(),
+            cachestat: caps.cachestat.works(),
         }
     }
 
@@ -110,6 +113,8 @@ pub struct Thresholds {
     pub pipe_floor_bytes: usize,
     /// How many pipes one engine may have.
     pub pipes: usize,
+    /// How much of an extent is asked for at a time when cold pages are reported, rounded up to whole pages.
+    pub cold_window_bytes: u64,
 }
 
 impl Default for Thresholds {
@@ -120,6 +125,7 @@ impl Default for Thresholds {
             pipe_bytes: 1 << 20,
             pipe_floor_bytes: 128 << 10,
             pipes: 32,
+            cold_window_bytes: 1 << 20,
         }
     }
 }

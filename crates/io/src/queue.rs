@@ -1,6 +1,7 @@
 //! What a transfer still has to send: its pieces in order, and how far the first of them is.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::path::Path;
@@ -18,6 +19,8 @@ pub(crate) struct Queue {
     remaining: u64,
     /// The path of the first piece once another one refused it.
     detour: Option<Path>,
+    /// Bytes of the first piece that are known to be in the cache, or were reported as cold.
+    vouched: u64,
     /// Holds the next bytes of the first piece, if a short send left some in it.
     pipe: Option<Pipe>,
 }
@@ -61,6 +64,46 @@ impl Queue {
         self.detour = Some(path);
     }
 
+    /// How much of the first piece may be sent before its pages are asked for: none, if it begins with cold pages.
+    pub(crate) fn vouched(&self) -> u64 {
+        self.vouched.saturating_sub(self.done)
+    }
+
+    /// The pages of the first piece that are to be asked for next.
+    pub(crate) fn window(&self, engine: &Engine) -> Option<Extent> {
+        let (extent, done) = self.front_extent()?;
+        let offset = extent.offset.saturating_add(done);
+        let end = offset.saturating_add(engine.thresholds.cold_window_bytes.max(1));
+        let end = end.checked_next_multiple_of(engine.page_bytes).unwrap_or(u64::MAX);
+        Some(Extent { file: Arc::clone(&extent.file), offset, len: (end - offset).min(extent.len - done) })
+    }
+
+    /// Notes that the first piece need not be asked about before its next `len` bytes are sent.
+    pub(crate) fn vouch(&mut self, len: u64) {
+        self.vouched = self.done + len;
+    }
+
+    /// The file ranges behind the first `skip` bytes, `limit` bytes at most. They go on behind the end of the last one, as a
+    /// reader of a log will.
+    pub(crate) fn ahead(&self, skip: u64, limit: u64) -> Vec<Extent> {
+        let mut ahead: Vec<Extent> = Vec::new();
+        let (mut skip, mut left) = (self.done.saturating_add(skip), limit);
+        for piece in &self.pieces {
+            let passed = skip.min(piece.len());
+            skip -= passed;
+            let (Piece::Extent(extent) | Piece::Volatile(extent)) = piece else { continue };
+            let len = (extent.len - passed).min(left);
+            left -= len;
+            let offset = extent.offset.saturating_add(passed);
+            ahead.push(Extent { file: Arc::clone(&extent.file), offset, len });
+        }
+        if let Some(last) = ahead.last_mut() {
+            last.len = last.len.saturating_add(left);
+        }
+        ahead.retain(|extent| extent.len > 0);
+        ahead
+    }
+
     /// Removes `count` bytes from the front: the socket took them.
     pub(crate) fn sent(&mut self, count: u64) {
         self.remaining -= count;
@@ -71,6 +114,7 @@ impl Queue {
             }
             self.done -= front.len();
             self.detour = None;
+            self.vouched = 0;
             self.pieces.pop_front();
         }
     }

@@ -6,4 +6,5 @@
 
 pub(crate) mod calls;
 pub(crate) mod mapping;
+pub(crate) mod mincore;
 pub(crate) mod sigpipe;

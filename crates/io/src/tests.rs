@@ -10,9 +10,12 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::Advice;
 use rustix::net::sockopt;
 
+use crate::plan::Means;
 use crate::probe::Support;
+use crate::sys::calls;
 use crate::{Caps, Counters, Engine, Extent, Piece, Thresholds, Transfer, TransferError, Turn};
 
 /// Bytes that differ from their neighbours and from those a page or a pipe away.
@@ -48,6 +51,17 @@ pub(crate) fn caps(splice: bool, sendfile: bool) -> Caps {
         caps.sendfile = off();
     }
     caps
+}
+
+/// Everything that there is.
+pub(crate) const ALL_MEANS: Means =
+    Means { splice: true, sendfile: true, nowait_reads: true, cachestat: true };
+
+/// Writes a file to its device and evicts its pages; whether the file system could do that.
+pub(crate) fn chilled(file: &File) -> bool {
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(file, 0, None, Advice::DontNeed).unwrap();
+    calls::cached_pages(file.as_fd(), 0, 0).is_ok_and(|pages| pages == 0)
 }
 
 /// An engine with counters of its own.
@@ -109,7 +123,7 @@ pub(crate) fn deliver(
     let outcome = loop {
         match transfer.step(engine, sender.as_fd(), 1 << 20) {
             Ok(Turn::Done) => break Ok(()),
-            Ok(Turn::Yield) => {}
+            Ok(Turn::Yield | Turn::Cold) => {}
             Ok(Turn::Blocked) => {
                 wait(sender.as_fd(), receiver.as_fd());
                 read_some(&mut receiver, 1 << 20, &mut arrived);

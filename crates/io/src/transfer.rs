@@ -2,11 +2,12 @@
 
 use std::os::fd::BorrowedFd;
 
-use crate::Piece;
 use crate::engine::Engine;
 use crate::error::TransferError;
 use crate::path::{Job, Path, Progress, read_write, sendfile, splice};
 use crate::queue::Queue;
+use crate::residency::{self, Residency, Warm};
+use crate::{Extent, Piece};
 
 /// Pieces on their way to one socket.
 ///
@@ -17,6 +18,8 @@ use crate::queue::Queue;
 #[derive(Debug)]
 pub struct Transfer {
     queue: Queue,
+    /// What the last turn reported.
+    cold: Option<Extent>,
 }
 
 /// Why a step ended.
@@ -28,12 +31,15 @@ pub enum Turn {
     Blocked,
     /// The budget is spent and the socket takes more: let others go first, then step again without waiting.
     Yield,
+    /// The next pages of a file are not in the cache: have them brought in ([`Transfer::cold`]), then step again. Only on an engine
+    /// that [reports cold pages](Engine::report_cold), and once for a range: another step goes on in any case.
+    Cold,
 }
 
 impl Transfer {
     /// A transfer of `pieces`, in this order. Empty pieces are left out.
     pub fn new(pieces: impl IntoIterator<Item = Piece>) -> Transfer {
-        Transfer { queue: Queue::new(pieces) }
+        Transfer { queue: Queue::new(pieces), cold: None }
     }
 
     /// How many bytes the kernel has not taken.
@@ -57,6 +63,7 @@ impl Transfer {
     ) -> Result<Turn, TransferError> {
         let _signal = engine.hold_sigpipe();
         let mut job = Job { engine, socket, budget };
+        self.cold = None;
         while let Some(path) = self.queue.front_path(job.engine) {
             if job.budget == 0 {
                 return Ok(Turn::Yield);
@@ -65,14 +72,14 @@ impl Transfer {
                 // Only after a step on another engine: this one reads again what the pipe holds.
                 drop(self.queue.take_pipe());
             }
-            let progress = match path {
-                Path::Send | Path::ReadWrite => read_write::advance(&mut job, &mut self.queue)?,
-                Path::Sendfile => sendfile::advance(&mut job, &mut self.queue)?,
-                Path::Splice => splice::advance(&mut job, &mut self.queue)?,
-            };
-            match progress {
+            match self.advance(path, &mut job)? {
                 Progress::Moved => {}
                 Progress::Blocked => return Ok(Turn::Blocked),
+                Progress::Cold => {
+                    self.cold = self.queue.window(job.engine);
+                    self.queue.vouch(self.cold.as_ref().map_or(0, |extent| extent.len));
+                    return Ok(Turn::Cold);
+                }
                 Progress::Refused(cause) => {
                     job.engine.counters.fell_back(cause);
                     self.queue.detour(job.engine.means.after(path));
@@ -80,6 +87,38 @@ impl Transfer {
             }
         }
         Ok(Turn::Done)
+    }
+
+    /// After [`Turn::Cold`]: the range to bring into the cache before the next step, and up to `ahead_bytes` of what will be read after it.
+    pub fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
+        let extent = self.cold.clone()?;
+        let ahead = self.queue.ahead(extent.len, ahead_bytes);
+        Some(Warm { extent, ahead, behind: Vec::new() })
+    }
+
+    /// Sends from the front of the queue by `path`; by reference only pages that are there, if the engine cares.
+    fn advance(&mut self, path: Path, job: &mut Job<'_>) -> Result<Progress, TransferError> {
+        let by_reference = match path {
+            Path::Send | Path::ReadWrite => return read_write::advance(job, &mut self.queue),
+            Path::Sendfile => sendfile::advance,
+            Path::Splice => splice::advance,
+        };
+        if !job.engine.reports_cold {
+            return by_reference(job, &mut self.queue);
+        }
+        if self.queue.vouched() == 0 {
+            let Some(window) = self.queue.window(job.engine) else { return Ok(Progress::Moved) };
+            match residency::of(&window, job.engine.means) {
+                Residency::Partly | Residency::Cold => return Ok(Progress::Cold),
+                Residency::Resident | Residency::Unknown => self.queue.vouch(window.len),
+            }
+        }
+        // The path must not run on into pages that nobody has asked for.
+        let beyond = job.budget.saturating_sub(self.queue.vouched());
+        job.budget -= beyond;
+        let progress = by_reference(job, &mut self.queue);
+        job.budget += beyond;
+        progress
     }
 }
 

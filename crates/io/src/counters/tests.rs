@@ -17,6 +17,8 @@ fn every_count_lands_under_its_own_name() {
         }
     }
     counters.copied(77);
+    counters.warmed(78);
+    counters.dropped_behind(79);
     let snapshot = counters.snapshot();
     for (weight, path) in (1..).zip(Path::ALL) {
         assert_eq!((snapshot.bytes(path), snapshot.calls(path)), (weight * 100, weight), "{path}");
@@ -25,10 +27,12 @@ fn every_count_lands_under_its_own_name() {
         assert_eq!(snapshot.fallbacks(cause), weight, "{}", cause.label());
     }
     let samples: Vec<Sample> = snapshot.samples().collect();
-    assert_eq!(samples.len(), 3 * Path::ALL.len() + Fallback::ALL.len() + 1);
+    assert_eq!(samples.len(), 3 * Path::ALL.len() + Fallback::ALL.len() + 3);
     assert!(samples.contains(&Sample { metric: "bytes", label: Some(("path", "splice")), value: 400 }));
     assert!(samples.contains(&Sample { metric: "fallbacks", label: Some(("cause", "no_pipe")), value: 2 }));
-    assert_eq!(samples.last(), Some(&Sample { metric: "copied_bytes", label: None, value: 77 }));
+    for (metric, value) in [("copied_bytes", 77), ("warmed_bytes", 78), ("dropped_behind_bytes", 79)] {
+        assert!(samples.contains(&Sample { metric, label: None, value }), "{metric}");
+    }
 }
 
 #[test]

@@ -32,6 +32,7 @@ pub(crate) fn needs(_caps: &Caps) -> bool {
 pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, TransferError> {
     let mut scratch = job.engine.take_scratch();
     let (sent, outcome) = match gather(job, queue, &mut scratch) {
+        Ok(batch) if batch.cold && batch.count == 0 => (0, Ok(Progress::Cold)),
         Ok(batch) => send(job, queue, batch),
         Err(error) => (0, Err(error)),
     };
@@ -46,6 +47,8 @@ struct Batch<'a> {
     read: [bool; SLICES],
     count: usize,
     len: u64,
+    /// Whether it ends before pages that are not in the cache.
+    cold: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -76,8 +79,11 @@ impl<'a> Batch<'a> {
 
 /// Borrows bytes and reads small extents, until a large extent, the budget, the buffer or the slices end the batch.
 fn gather<'a>(job: &Job<'_>, queue: &'a Queue, scratch: &'a mut [u8]) -> Result<Batch<'a>, TransferError> {
-    let mut batch = Batch { slices: [IoSlice::new(&[]); SLICES], read: [false; SLICES], count: 0, len: 0 };
+    let mut batch =
+        Batch { slices: [IoSlice::new(&[]); SLICES], read: [false; SLICES], count: 0, len: 0, cold: false };
     let mut free = scratch;
+    // What may be waited for: all, or what was reported as cold before.
+    let mut patience = if job.engine.reports_cold { queue.vouched() } else { u64::MAX };
     for (piece, path, done) in queue.unsent(job.engine) {
         let left = job.budget - batch.len;
         if batch.count == SLICES || left == 0 {
@@ -90,17 +96,25 @@ fn gather<'a>(job: &Job<'_>, queue: &'a Queue, scratch: &'a mut [u8]) -> Result<
                 batch.push(&bytes[start..start + want], false);
             }
             (Piece::Extent(extent) | Piece::Volatile(extent), Path::ReadWrite) => {
-                let now = want.min(free.len());
+                let mut now = want.min(free.len());
+                let wait = patience > 0;
+                if wait {
+                    now = now.min(usize::try_from(patience).unwrap_or(usize::MAX));
+                }
                 if now == 0 {
                     break;
                 }
                 let (into, rest) = free.split_at_mut(now);
                 free = rest;
-                read(job.engine, extent, done, into)?;
-                batch.push(into, true);
-                if now < want {
+                let got = read(job.engine, Span { extent, done, wait }, into)?;
+                if got > 0 {
+                    batch.push(&into[..got], true);
+                }
+                batch.cold = got < now;
+                if got < want {
                     break;
                 }
+                patience = if job.engine.reports_cold { 0 } else { u64::MAX };
             }
             _ => break,
         }
@@ -108,8 +122,16 @@ fn gather<'a>(job: &Job<'_>, queue: &'a Queue, scratch: &'a mut [u8]) -> Result<
     Ok(batch)
 }
 
-/// Fills `into` from `done` bytes after the extent's start: from the page cache if it is there, else by waiting for the disk.
-fn read(engine: &Engine, extent: &Extent, done: u64, into: &mut [u8]) -> Result<(), TransferError> {
+/// What is to be read: from `done` bytes after the extent's start, and whether the disk may be waited for.
+struct Span<'a> {
+    extent: &'a Extent,
+    done: u64,
+    wait: bool,
+}
+
+/// Fills `into` from the page cache, then by waiting for the disk if that is allowed; how much of it is filled.
+fn read(engine: &Engine, span: Span<'_>, into: &mut [u8]) -> Result<usize, TransferError> {
+    let Span { extent, done, wait } = span;
     let counters = &engine.counters;
     let mut nowait = engine.means.nowait_reads;
     let mut filled = 0;
@@ -127,6 +149,7 @@ fn read(engine: &Engine, extent: &Extent, done: u64, into: &mut [u8]) -> Result<
                 filled += count;
             }
             Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if nowait && !wait => break,
             Err(Errno::AGAIN) if nowait => {
                 counters.fell_back(Fallback::ColdRead);
                 nowait = false;
@@ -137,7 +160,7 @@ fn read(engine: &Engine, extent: &Extent, done: u64, into: &mut [u8]) -> Result<
             }
         }
     }
-    Ok(())
+    Ok(filled)
 }
 
 /// Sends the batch until all of it is taken or the socket says that it would block; says how much was taken either way.

@@ -38,7 +38,7 @@ pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, 
         Ok(Progress::Moved | Progress::Blocked) if pipe.is_empty() => job.engine.pipes.put_back(pipe),
         Ok(Progress::Moved | Progress::Blocked) => queue.keep_pipe(pipe),
         // Whatever the pipe holds was not sent: closing it loses nothing that the queue does not still have.
-        Ok(Progress::Refused(_)) | Err(_) => drop(pipe),
+        Ok(Progress::Refused(_) | Progress::Cold) | Err(_) => drop(pipe),
     }
     outcome
 }

@@ -2,10 +2,10 @@
 
 use super::*;
 
-const ALL: Means = Means { splice: true, sendfile: true, nowait_reads: true };
+const ALL: Means = crate::tests::ALL_MEANS;
 const NO_SPLICE: Means = Means { splice: false, ..ALL };
 const NO_SENDFILE: Means = Means { sendfile: false, ..ALL };
-const NOTHING: Means = Means { splice: false, sendfile: false, nowait_reads: false };
+const NOTHING: Means = Means { splice: false, sendfile: false, nowait_reads: false, cachestat: false };
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 

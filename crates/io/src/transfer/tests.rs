@@ -6,12 +6,11 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use rustix::fs::Advice;
 
 use super::*;
 use crate::counters::Fallback;
 use crate::error::SourceFault;
-use crate::sys::calls;
+use crate::residency::{Residency, Warmer, WarmerLimits};
 use crate::tests::*;
 use crate::{Counters, Extent, Thresholds};
 
@@ -26,6 +25,7 @@ struct Case {
     means: [(bool, bool); 2],
     tcp: bool,
     thresholds: Thresholds,
+    reports_cold: bool,
     budgets: Vec<u64>,
     reads: Vec<usize>,
     /// The peer goes away after so many bytes.
@@ -57,8 +57,14 @@ impl Case {
         let (pieces, expected) = self.pieces(file, content);
         let counters = Arc::new(Counters::default());
         let mut engines = self.means.map(|(splice, sendfile)| {
-            Engine::with_thresholds(&caps(splice, sendfile), Arc::clone(&counters), self.thresholds)
+            let caps = caps(splice, sendfile);
+            let mut engine = Engine::with_thresholds(&caps, Arc::clone(&counters), self.thresholds);
+            engine.report_cold(self.reports_cold);
+            engine
         });
+        if self.reports_cold {
+            chilled(file);
+        }
         let (sender, receiver) = sockets(self.tcp, true);
         let mut transfer = Transfer::new(pieces);
         assert_eq!(transfer.remaining(), expected.len() as u64);
@@ -93,6 +99,7 @@ impl Case {
             assert!(before - transfer.remaining() < budget + engine.page_bytes, "the budget was overdrawn");
             match turn {
                 Ok(Turn::Done) => break,
+                Ok(Turn::Cold) => assert!(self.reports_cold && transfer.cold(0).is_some()),
                 Ok(Turn::Yield) => assert!(before - transfer.remaining() >= budget, "it gave up early"),
                 Ok(Turn::Blocked) => {
                     let receiver = receiver.as_mut().expect("a closed socket does not block");
@@ -133,24 +140,27 @@ fn cases() -> impl Strategy<Value = Case> {
         pipe_bytes,
         pipe_floor_bytes: 0,
         pipes,
+        cold_window_bytes: copy_bytes as u64,
     });
     let budget = prop_oneof![1_u64..300, 1_000_u64..100_000, Just(1 << 20)];
     let read = prop_oneof![1_usize..3_000, 3_000_usize..200_000];
     (
         prop::collection::vec(piece, 0..12),
         any::<[(bool, bool); 2]>(),
-        any::<bool>(),
+        any::<(bool, bool)>(),
         thresholds,
         prop::collection::vec(budget, 1..6),
         prop::collection::vec(read, 1..6),
         prop::option::weighted(0.3, 0_usize..600_000),
     )
-        .prop_map(|(pieces, means, tcp, thresholds, mut budgets, mut reads, lost_after)| {
-            // Something in each round must be large enough to end within the test's patience.
-            budgets.push(200_000);
-            reads.push(100_000);
-            Case { pieces, means, tcp, thresholds, budgets, reads, lost_after }
-        })
+        .prop_map(
+            |(pieces, means, (tcp, reports_cold), thresholds, mut budgets, mut reads, lost_after)| {
+                // Something in each round must be large enough to end within the test's patience.
+                budgets.push(200_000);
+                reads.push(100_000);
+                Case { pieces, means, tcp, thresholds, reports_cold, budgets, reads, lost_after }
+            },
+        )
 }
 
 proptest! {
@@ -353,10 +363,113 @@ fn what_cannot_be_spliced_is_copied() {
 fn cold_pages_are_counted_and_waited_for() {
     let content = content(10_000);
     let file = file_of(&content);
-    file.sync_all().unwrap();
-    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
-    let cold = calls::cached_pages(file.as_fd(), 0, 0).is_ok_and(|pages| pages == 0);
+    let cold = chilled(&file);
     let (arrived, counted) = sent((true, true), vec![extent(&file, 0, 10_000)]);
     assert!(arrived == content);
     assert_eq!(counted.fallbacks(Fallback::ColdRead), u64::from(cold));
+}
+
+/// Steps to the end and has cold ranges brought in; which they were, what arrived, and the counters.
+fn warmed(pieces: Vec<Piece>) -> (Vec<Extent>, Vec<u8>, crate::Snapshot) {
+    let mut engine = engine(&caps(true, true), Thresholds::default());
+    engine.report_cold(true);
+    let warmer = Warmer::new(WarmerLimits::default(), Arc::clone(engine.counters()));
+    let (sender, mut receiver) = sockets(true, false);
+    let mut transfer = Transfer::new(pieces);
+    let (mut reported, mut arrived) = (Vec::new(), Vec::new());
+    loop {
+        match transfer.step(&mut engine, sender.as_fd(), 1 << 20).unwrap() {
+            Turn::Done => break,
+            Turn::Yield => {}
+            Turn::Blocked => {
+                wait(sender.as_fd(), receiver.as_fd());
+                read_some(&mut receiver, 1 << 20, &mut arrived);
+            }
+            Turn::Cold => {
+                let warm = transfer.cold(0).unwrap();
+                reported.push(warm.extent.clone());
+                let (there, wait) = std::sync::mpsc::channel();
+                warmer.submit(warm, move |_| there.send(()).unwrap()).unwrap();
+                wait.recv().unwrap();
+            }
+        }
+    }
+    drop(sender);
+    read_to_end(&mut receiver, &mut arrived);
+    (reported, arrived, engine.counters().snapshot())
+}
+
+#[test]
+fn cold_pages_are_reported_and_not_waited_for() {
+    let content = content(FILE_LEN);
+    let file = file_of(&content);
+    if !chilled(&file) {
+        return;
+    }
+    let head = || Piece::Bytes(Bytes::from_static(b"header"));
+    let (reported, arrived, counted) = warmed(vec![head(), extent(&file, 0, FILE_LEN as u64)]);
+    assert!(arrived[6..] == content);
+    assert!(!reported.is_empty());
+    assert!(reported.iter().all(|extent| extent.len <= 1 << 20), "{reported:?}");
+    assert_eq!((counted.bytes(Path::Splice), counted.fallbacks(Fallback::ColdRead)), (2 << 20, 0));
+    assert!(counted.warmed() > 0);
+
+    // Small ranges as well, and nothing once they are there.
+    chilled(&file);
+    let small = || vec![head(), extent(&file, 5, 9_000), head(), extent(&file, 1 << 20, 9_000)];
+    let (reported, _, counted) = warmed(small());
+    assert!(!reported.is_empty());
+    assert_eq!((counted.bytes(Path::ReadWrite), counted.fallbacks(Fallback::ColdRead)), (18_000, 0));
+    let (reported, ..) = warmed(small());
+    assert!(reported.is_empty(), "{reported:?}");
+}
+
+#[test]
+fn a_range_is_reported_cold_once() {
+    let content = content(FILE_LEN);
+    let file = file_of(&content);
+    for len in [10_000, 1 << 20] {
+        if !chilled(&file) {
+            return;
+        }
+        let mut engine = engine(&caps(true, true), Thresholds::default());
+        engine.report_cold(true);
+        let (sender, mut receiver) = sockets(true, false);
+        let mut transfer = Transfer::new([extent(&file, 0, len)]);
+        assert_eq!(transfer.step(&mut engine, sender.as_fd(), 1 << 20).unwrap(), Turn::Cold);
+        assert_eq!(transfer.cold(0).unwrap().extent.len, len);
+        // Nobody has brought it in, and the next step does not insist.
+        assert_ne!(transfer.step(&mut engine, sender.as_fd(), 1 << 20).unwrap(), Turn::Cold);
+        assert!(transfer.remaining() < len);
+        read_some(&mut receiver, 1 << 20, &mut Vec::new());
+    }
+}
+
+#[test]
+fn what_lies_ahead_of_cold_pages_is_known() {
+    let content = content(FILE_LEN);
+    let (file, other) = (file_of(&content), file_of(&content));
+    if !chilled(&file) {
+        return;
+    }
+    let mut engine = engine(&caps(true, true), Thresholds::default());
+    engine.report_cold(true);
+    let (sender, _receiver) = sockets(true, false);
+    let head = Piece::Bytes(Bytes::from_static(b"header"));
+    let pieces = [extent(&file, 5, (1 << 20) + 100_000), head, extent(&other, 7, 1_000)];
+    let mut transfer = Transfer::new(pieces);
+    assert_eq!(transfer.step(&mut engine, sender.as_fd(), 1 << 20).unwrap(), Turn::Cold);
+    let ahead = |bytes| -> Vec<(u64, u64)> {
+        let warm = transfer.cold(bytes).unwrap();
+        assert_eq!((warm.extent.offset, warm.extent.offset + warm.extent.len), (5, (1 << 20) + 4096));
+        warm.ahead.iter().map(|extent| (extent.offset, extent.len)).collect()
+    };
+    let next = (1 << 20) + 4096;
+    assert_eq!(ahead(0), []);
+    assert_eq!(ahead(10), [(next, 10)]);
+    assert_eq!(ahead(200_000), [(next, 95_909), (7, 104_091)]);
+    assert_eq!(
+        crate::residency::of(&transfer.cold(0).unwrap().extent, crate::tests::ALL_MEANS),
+        Residency::Cold
+    );
 }

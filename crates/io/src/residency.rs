@@ -1,0 +1,156 @@
+//! Whether a range of a file is in the page cache, and how it gets there without a shard waiting for it.
+//!
+//! `sendfile` and `splice` wait for the disk even if the socket does not, and with them every connection of the thread. So a thread
+//! that may not wait asks first ([`of`]), has missing pages brought in by somebody else ([`Warmer`]), and goes on when
+//! they are there. A reader of old data would push the pages that others read out of the cache; what it brought in is
+//! dropped again behind it ([`Trail`]).
+//!
+//! # In a transfer
+//!
+//! An [`Engine`](crate::Engine) that was told to [report cold pages](crate::Engine::report_cold) asks before each window of an extent, and
+//! [`Transfer::step`](crate::Transfer::step) ends with [`Turn::Cold`](crate::Turn::Cold) instead of waiting:
+//!
+//! ```
+//! # use std::{fs::File, os::fd::AsFd, os::unix::net::UnixStream, sync::{Arc, mpsc}};
+//! # use levada_io::{Caps, Counters, Engine, Extent, Piece, Transfer, Turn};
+//! # use levada_io::residency::{Trail, Warmer, WarmerLimits};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let file = Arc::new(File::open("Cargo.toml")?);
+//! # let len = file.metadata()?.len();
+//! # let counters = Arc::new(Counters::default());
+//! # let mut engine = Engine::new(&Caps::probe(), Arc::clone(&counters));
+//! # let (socket, _peer) = UnixStream::pair()?;
+//! # let mut transfer = Transfer::new([Piece::Extent(Extent { file, offset: 0, len })]);
+//! let warmer = Warmer::new(WarmerLimits::default(), counters); // one for the process
+//! let mut trail = Trail::default();                            // one for each reader that reads once
+//! engine.report_cold(true);
+//! loop {
+//!     match transfer.step(&mut engine, socket.as_fd(), 1 << 20)? {
+//!         Turn::Done => break,
+//!         Turn::Cold => {
+//!             let Some(warm) = transfer.cold(1 << 20) else { continue };
+//!             let (there, wait) = mpsc::channel(); // a runtime would take its own oneshot channel
+//!             warmer.submit(warm.once(&mut trail), move |_| drop(there.send(())))?;
+//!             wait.recv()?; // and would let others go first
+//!         }
+//!         Turn::Yield | Turn::Blocked => { /* let others go first; wait for the socket */ }
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A range is reported cold once. If the pages are gone again, or the file system cannot say, the next step waits for
+//! the disk and counts that, so that a transfer always gets on.
+
+use rustix::io::{Errno, ReadWriteFlags};
+
+use std::io::IoSliceMut;
+use std::os::fd::AsFd;
+
+use crate::Extent;
+use crate::plan::Means;
+use crate::sys::{calls, mincore};
+
+mod trail;
+mod warm;
+
+pub use trail::Trail;
+pub use warm::{QueueFull, Warm, Warmer, WarmerLimits};
+
+/// How much of a range is in the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Residency {
+    /// All of it: reading does not wait for the disk.
+    Resident,
+    /// Some of it, or all of it but some pages are still being read in.
+    Partly,
+    /// None of it.
+    Cold,
+    /// This kernel and this file cannot say.
+    Unknown,
+}
+
+/// How much of `extent` is in the page cache, as of now: pages may come and go before the next call. Never waits for the disk.
+///
+/// - `cachestat` (Linux 6.5) counts pages, those still being read in included; so if it counts all, the first and the last byte are
+///   read without waiting. Together some microseconds for any length.
+/// - Without it, at most [`SAMPLES`] single bytes are read without waiting (`RWF_NOWAIT`), evenly spread. A missing page starts the
+///   kernel's read-ahead.
+/// - Without that, `mincore` on a mapping made for it. It answers only for files that the caller owns or may write; for
+///   others it says that all is there.
+pub fn of(extent: &Extent, means: Means) -> Residency {
+    if extent.len == 0 {
+        return Residency::Resident;
+    }
+    let counted = if means.cachestat { by_cachestat(extent, means) } else { None };
+    let answer = counted.or_else(|| if means.nowait_reads { by_reading(extent) } else { None });
+    answer.or_else(|| by_mincore(extent)).unwrap_or(Residency::Unknown)
+}
+
+/// The most bytes that one question reads where `cachestat` is missing.
+pub const SAMPLES: u64 = 64;
+
+/// The distance of those bytes in ranges that are short enough for it: no more than common read-ahead.
+const SAMPLE_BYTES: u64 = 64 << 10;
+
+fn by_cachestat(extent: &Extent, means: Means) -> Option<Residency> {
+    let cached = calls::cached_pages(extent.file.as_fd(), extent.offset, extent.len).ok()?;
+    let expected = pages(extent);
+    if cached == 0 {
+        return Some(Residency::Cold);
+    }
+    if cached < expected {
+        return Some(Residency::Partly);
+    }
+    let ready = |at| !means.nowait_reads || is_ready(extent, at) != Some(false);
+    let both = ready(0) && ready(extent.len - 1);
+    Some(if both { Residency::Resident } else { Residency::Partly })
+}
+
+fn by_reading(extent: &Extent) -> Option<Residency> {
+    let step = SAMPLE_BYTES.max(extent.len / SAMPLES + 1);
+    let mut at = 0;
+    while at < extent.len {
+        if !is_ready(extent, at)? {
+            return Some(if at == 0 { Residency::Cold } else { Residency::Partly });
+        }
+        at += step;
+    }
+    let last = is_ready(extent, extent.len - 1)?;
+    Some(if last { Residency::Resident } else { Residency::Partly })
+}
+
+fn by_mincore(extent: &Extent) -> Option<Residency> {
+    let resident = mincore::resident_pages(&extent.file, extent.offset, extent.len).ok()?;
+    Some(match resident {
+        0 => Residency::Cold,
+        count if count < pages(extent) => Residency::Partly,
+        _ => Residency::Resident,
+    })
+}
+
+/// Whether the byte at `at` of the extent can be read now. `None`: the file does not say.
+fn is_ready(extent: &Extent, at: u64) -> Option<bool> {
+    let mut byte = [0];
+    loop {
+        let mut slices = [IoSliceMut::new(&mut byte)];
+        let offset = extent.offset.saturating_add(at);
+        match rustix::io::preadv2(&extent.file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
+            Ok(count) => return Some(count > 0),
+            Err(Errno::AGAIN) => return Some(false),
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// How many pages the extent touches.
+fn pages(extent: &Extent) -> u64 {
+    let page_bytes = rustix::param::page_size() as u64;
+    let last = extent.offset.saturating_add(extent.len - 1);
+    last / page_bytes - extent.offset / page_bytes + 1
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! Tests of the questions about residency, on files that are evicted from the cache.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::tests::{ALL_MEANS, chilled, content, file_of};
+
+const PAGE: usize = 4096;
+const LEN: usize = 300 * PAGE;
+
+/// Every way to ask.
+fn ways() -> [Means; 3] {
+    let no_cachestat = Means { cachestat: false, ..ALL_MEANS };
+    [ALL_MEANS, no_cachestat, Means { nowait_reads: false, ..no_cachestat }]
+}
+
+fn ask(extent: &Extent) -> [Residency; 3] {
+    ways().map(|means| of(extent, means))
+}
+
+#[test]
+fn what_was_just_written_is_resident() {
+    let file = file_of(&content(LEN));
+    for (offset, len) in [(0, 1), (0, LEN), (1, LEN - 2), (PAGE - 1, 2), (LEN - 1, 1), (7 * PAGE, 0)] {
+        let extent = Extent { file: Arc::clone(&file), offset: offset as u64, len: len as u64 };
+        assert_eq!(ask(&extent), [Residency::Resident; 3], "{offset} {len}");
+    }
+}
+
+#[test]
+fn what_was_evicted_is_cold() {
+    let file = file_of(&content(LEN));
+    let whole = Extent { file: Arc::clone(&file), offset: 0, len: LEN as u64 };
+    // Each question in turn, because reading without waiting starts read-ahead.
+    for means in ways() {
+        let cold = chilled(&file);
+        assert_eq!(of(&whole, means) == Residency::Cold, cold, "{means:?}");
+    }
+}
+
+#[test]
+fn a_hole_in_the_middle_shows() {
+    let file = file_of(&content(LEN));
+    let whole = Extent { file: Arc::clone(&file), offset: 0, len: LEN as u64 };
+    file.sync_all().unwrap();
+    let middle = std::num::NonZeroU64::new(64 * PAGE as u64);
+    for means in ways() {
+        rustix::fs::fadvise(&file, 128 * PAGE as u64, middle, rustix::fs::Advice::DontNeed).unwrap();
+        let cold = calls::cached_pages(file.as_fd(), 0, 0).is_ok_and(|pages| pages < 300);
+        assert_eq!(of(&whole, means) == Residency::Partly, cold, "{means:?}");
+    }
+}
+
+#[test]
+fn what_the_file_does_not_have_is_not_resident() {
+    let file = file_of(&content(PAGE));
+    let beyond = Extent { file: Arc::clone(&file), offset: 0, len: 2 * PAGE as u64 };
+    assert!(ask(&beyond).iter().all(|answer| *answer != Residency::Resident), "{:?}", ask(&beyond));
+    let far = Extent { file, offset: u64::MAX - 5, len: 100 };
+    assert!(ask(&far).iter().all(|answer| *answer != Residency::Resident), "{:?}", ask(&far));
+}
+
+#[test]
+fn a_file_without_pages_is_unknown_or_ready() {
+    let file = Arc::new(std::fs::File::open("/proc/self/maps").unwrap());
+    let extent = Extent { file, offset: 0, len: 10 };
+    let nothing = Means { cachestat: false, nowait_reads: false, ..ALL_MEANS };
+    assert_eq!(of(&extent, nothing), Residency::Unknown);
+}

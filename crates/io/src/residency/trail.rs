@@ -1,0 +1,99 @@
+//! What a reader that reads once has brought into the page cache, so that it can be dropped behind it.
+
+use std::collections::VecDeque;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+use crate::Extent;
+
+/// The ranges that one reader of old data has brought in and not yet dropped.
+///
+/// The kernel cannot drop a page that a socket still refers to, so the last [`Trail::LAG_BYTES`] stay; they are tried when
+/// the reader has moved on. Pages that were in the cache before are others' and are left alone, but for
+/// those within [`Trail::REACH_BYTES`] behind a range that was brought in: they came with it, by read-ahead.
+///
+/// Knows no time and makes no calls: a [`Warmer`](super::Warmer) drops what is [`ripe`](Trail::ripe).
+#[derive(Debug, Default)]
+pub struct Trail {
+    /// In the order in which they were read; neighbours are one range, so that no page between two is left.
+    ranges: VecDeque<Extent>,
+}
+
+impl Trail {
+    /// How much stays behind the reader: more than its socket refers to.
+    pub const LAG_BYTES: u64 = 4 << 20;
+
+    /// How far read-ahead goes.
+    pub const REACH_BYTES: u64 = 8 << 20;
+
+    /// Notes a range that was cold.
+    pub fn brought_in(&mut self, extent: &Extent) {
+        let end = extent.offset.saturating_add(extent.len);
+        match self.ranges.back_mut() {
+            Some(last) if is_within_reach(last, extent) => {
+                last.len = last.len.max(end - last.offset);
+            }
+            _ => self.ranges.push_back(extent.clone()),
+        }
+    }
+
+    /// What can be dropped now: all but the last [`LAG_BYTES`](Trail::LAG_BYTES), cut where no large page straddles the cut.
+    pub fn ripe(&mut self) -> Vec<Extent> {
+        let mut excess = self.len().saturating_sub(Trail::LAG_BYTES);
+        let mut ripe = Vec::new();
+        while let Some(first) = self.ranges.front_mut() {
+            let end = first.offset.saturating_add(first.len.min(excess));
+            if end - first.offset == first.len {
+                excess -= first.len;
+                ripe.extend(self.ranges.pop_front());
+                continue;
+            }
+            let cut = end - end % LARGE_PAGE_BYTES;
+            if cut > first.offset {
+                let len = cut - first.offset;
+                ripe.push(Extent { file: Arc::clone(&first.file), offset: first.offset, len });
+                first.offset = cut;
+                first.len -= len;
+            }
+            break;
+        }
+        ripe
+    }
+
+    /// All that is left: for a reader that has ended.
+    pub fn finish(&mut self) -> Vec<Extent> {
+        std::mem::take(&mut self.ranges).into()
+    }
+
+    /// How many bytes have been brought in and not been dropped.
+    pub fn len(&self) -> u64 {
+        self.ranges.iter().map(|range| range.len).sum()
+    }
+
+    /// Whether there is nothing to drop.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+}
+
+/// The largest page that the page cache uses; such a page starts at a multiple of its size and is dropped whole or not at all.
+const LARGE_PAGE_BYTES: u64 = 2 << 20;
+
+/// Whether `next` begins in `last` or so shortly behind it that the bytes between came with `last`.
+fn is_within_reach(last: &Extent, next: &Extent) -> bool {
+    let end = last.offset.saturating_add(last.len);
+    let near = next.offset >= last.offset && next.offset <= end.saturating_add(Trail::REACH_BYTES);
+    near && is_same_file(last, next)
+}
+
+/// Partitions hand out one `File` for all extents of a segment; asking the kernel is for those who open one each.
+fn is_same_file(one: &Extent, other: &Extent) -> bool {
+    if Arc::ptr_eq(&one.file, &other.file) {
+        return true;
+    }
+    let identity = |extent: &Extent| extent.file.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
+    identity(one).is_some_and(|one| identity(other) == Some(one))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! Tests of the trail.
+
+use super::*;
+use crate::tests::file_of;
+
+const MIB: u64 = 1 << 20;
+
+/// Ranges in MiB: offset and length.
+fn check(brought_in: &[(u64, u64)], ripe: &[(u64, u64)], left: &[(u64, u64)]) {
+    let file = file_of(b"");
+    let mut trail = Trail::default();
+    for (offset, len) in brought_in {
+        let (offset, len) = (offset * MIB, len * MIB);
+        trail.brought_in(&Extent { file: Arc::clone(&file), offset, len });
+    }
+    let in_mib = |ranges: Vec<Extent>| -> Vec<(u64, u64)> {
+        ranges.iter().map(|range| (range.offset / MIB, range.len / MIB)).collect()
+    };
+    assert_eq!(in_mib(trail.ripe()), ripe, "{brought_in:?}");
+    assert!(trail.ripe().is_empty(), "{brought_in:?}: dropped twice");
+    assert_eq!(in_mib(trail.finish()), left, "{brought_in:?}");
+    assert!(trail.is_empty());
+}
+
+#[test]
+fn the_last_bytes_stay() {
+    check(&[], &[], &[]);
+    check(&[(0, 1)], &[], &[(0, 1)]);
+    check(&[(0, 4)], &[], &[(0, 4)]);
+    check(&[(0, 4), (4, 4)], &[(0, 4)], &[(4, 4)]);
+}
+
+#[test]
+fn a_cut_falls_between_large_pages() {
+    check(&[(0, 5)], &[], &[(0, 5)]);
+    check(&[(0, 7)], &[(0, 2)], &[(2, 5)]);
+    check(&[(1, 6)], &[(1, 1)], &[(2, 5)]);
+}
+
+#[test]
+fn what_came_by_read_ahead_goes_too() {
+    check(&[(0, 1), (8, 4)], &[(0, 8)], &[(8, 4)]);
+    // Further away it is somebody else's.
+    check(&[(0, 1), (10, 4)], &[(0, 1)], &[(10, 4)]);
+    // A range read again, or one before: never a part of others' pages.
+    check(&[(0, 4), (2, 1), (1, 1)], &[], &[(0, 4)]);
+    check(&[(20, 4), (0, 4)], &[(20, 4)], &[(0, 4)]);
+}
+
+#[test]
+fn files_are_kept_apart() {
+    let (one, other) = (file_of(b"one"), file_of(b"other"));
+    let again = Arc::new(one.try_clone().unwrap());
+    let mut trail = Trail::default();
+    for (file, offset) in [(&one, 0), (&again, 3), (&other, 6)] {
+        trail.brought_in(&Extent { file: Arc::clone(file), offset, len: 3 });
+    }
+    assert_eq!(trail.len(), 9);
+    let left: Vec<(u64, u64)> = trail.finish().iter().map(|range| (range.offset, range.len)).collect();
+    assert_eq!(left, [(0, 6), (6, 3)]);
+}

@@ -1,0 +1,269 @@
+//! A few threads that wait for the disk so that others need not: they bring ranges into the page cache, and drop what is read.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::Advice;
+use rustix::io::Errno;
+
+use crate::Extent;
+use crate::counters::Counters;
+use crate::residency::Trail;
+
+/// A range to bring into the page cache, and ranges to drop.
+#[derive(Debug)]
+pub struct Warm {
+    /// What is waited for.
+    pub extent: Extent,
+    /// What the disk is asked for without waiting, so that it works while the range is sent.
+    pub ahead: Vec<Extent>,
+    /// What is dropped: read, and needed by nobody.
+    pub behind: Vec<Extent>,
+}
+
+impl Warm {
+    /// The request of a reader that reads once: leaves no more in the cache than its trail allows.
+    #[must_use]
+    pub fn once(mut self, trail: &mut Trail) -> Warm {
+        for extent in std::iter::once(&self.extent).chain(&self.ahead) {
+            trail.brought_in(extent);
+        }
+        self.behind.extend(trail.ripe());
+        self
+    }
+}
+
+/// What a [`Warmer`] may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WarmerLimits {
+    /// Threads at most, at least one; each starts when the others are busy.
+    pub threads: usize,
+    /// Requests at most that wait for a thread.
+    pub queued: usize,
+}
+
+impl Default for WarmerLimits {
+    /// Four threads keep a disk's queue busy; a request is small.
+    fn default() -> WarmerLimits {
+        WarmerLimits { threads: 4, queued: 1024 }
+    }
+}
+
+/// The queue of a [`Warmer`] is full, or no thread could be started; the request is given back.
+#[derive(Debug, thiserror::Error)]
+#[error("as many cold reads wait as may")]
+pub struct QueueFull(pub Warm);
+
+/// Threads that bring file ranges into the page cache.
+///
+/// One for the process; any thread may submit. Requests are served in order, so a reader that has only one at a time is
+/// served as often as any other. A request moves no data into the process: pages go to `/dev/null` by reference, and
+/// are read into a buffer only where that is not possible.
+///
+/// Dropping it forgets requests that no thread has begun, without calling back, and does not wait for the others.
+pub struct Warmer {
+    shared: Arc<Shared>,
+}
+
+impl Warmer {
+    /// A warmer without threads yet.
+    pub fn new(limits: WarmerLimits, counters: Arc<Counters>) -> Warmer {
+        let queue = Queue { jobs: VecDeque::new(), threads: 0, idle: 0, closed: false };
+        Warmer {
+            shared: Arc::new(Shared { limits, counters, queue: Mutex::new(queue), wake: Condvar::new() }),
+        }
+    }
+
+    /// Queues a request and returns at once.
+    ///
+    /// `done` is called once, on a thread of the warmer, with how many bytes of the range are there now: fewer than it has if the
+    /// file ends before. It should hand the news on and return; while it runs it keeps the thread. It must not panic.
+    ///
+    /// # Errors
+    /// [`QueueFull`] with the request; `done` is dropped.
+    pub fn submit(
+        &self,
+        warm: Warm,
+        done: impl FnOnce(io::Result<u64>) + Send + 'static,
+    ) -> Result<(), QueueFull> {
+        let mut queue = self.shared.lock();
+        if queue.jobs.len() >= self.shared.limits.queued.max(1) {
+            return Err(QueueFull(warm));
+        }
+        if queue.idle <= queue.jobs.len() && queue.threads < self.shared.limits.threads.max(1) {
+            match self.shared.start() {
+                Ok(()) => queue.threads += 1,
+                Err(_) if queue.threads > 0 => {}
+                Err(_) => return Err(QueueFull(warm)),
+            }
+        }
+        queue.jobs.push_back(Job { warm, done: Box::new(done) });
+        self.shared.wake.notify_one();
+        Ok(())
+    }
+}
+
+impl Drop for Warmer {
+    fn drop(&mut self) {
+        let mut queue = self.shared.lock();
+        queue.closed = true;
+        queue.jobs.clear();
+        self.shared.wake.notify_all();
+    }
+}
+
+impl fmt::Debug for Warmer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queue = self.shared.lock();
+        let mut text = f.debug_struct("Warmer");
+        text.field("limits", &self.shared.limits).field("threads", &queue.threads);
+        text.field("queued", &queue.jobs.len()).finish()
+    }
+}
+
+struct Shared {
+    limits: WarmerLimits,
+    counters: Arc<Counters>,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+struct Queue {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    /// Threads that wait for a job.
+    idle: usize,
+    closed: bool,
+}
+
+struct Job {
+    warm: Warm,
+    done: Box<dyn FnOnce(io::Result<u64>) + Send>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Nothing can panic while it holds this lock.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(self: &Arc<Shared>) -> io::Result<()> {
+        let shared = Arc::clone(self);
+        std::thread::Builder::new().name("warmer".to_owned()).spawn(move || shared.serve())?;
+        Ok(())
+    }
+
+    /// Serves requests until the warmer is dropped.
+    fn serve(&self) {
+        let sink = File::options().write(true).open("/dev/null").ok();
+        while let Some(Job { warm, done }) = self.next() {
+            for extent in &warm.behind {
+                drop_from_cache(extent);
+                self.counters.dropped_behind(extent.len);
+            }
+            // All of it is asked for first, so that the device sees the whole range at once; what then waits only collects.
+            for extent in std::iter::once(&warm.extent).chain(&warm.ahead) {
+                ask_for(extent);
+            }
+            let outcome = bring_in(&warm.extent, sink.as_ref());
+            if let Ok(count) = outcome {
+                self.counters.warmed(count);
+            }
+            done(outcome);
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.lock();
+        loop {
+            if queue.closed {
+                return None;
+            }
+            if let Some(job) = queue.jobs.pop_front() {
+                return Some(job);
+            }
+            queue.idle += 1;
+            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
+        }
+    }
+}
+
+/// The kernel caps one request for read-ahead at what the device likes, often this much.
+const ADVICE_BYTES: u64 = 128 << 10;
+
+/// Starts read-ahead.
+fn ask_for(extent: &Extent) {
+    let mut asked = 0;
+    while asked < extent.len {
+        let count = NonZeroU64::new(ADVICE_BYTES.min(extent.len - asked));
+        let offset = extent.offset.saturating_add(asked);
+        if rustix::fs::fadvise(&extent.file, offset, count, Advice::WillNeed).is_err() {
+            break;
+        }
+        asked += ADVICE_BYTES;
+    }
+}
+
+/// Waits until the range is there; how much of it is.
+fn bring_in(extent: &Extent, sink: Option<&File>) -> io::Result<u64> {
+    let Extent { file, offset, len } = extent;
+    let mut there = 0;
+    while there < *len {
+        let at = offset.saturating_add(there);
+        let count = match sink {
+            Some(sink) => {
+                by_reference(file, at, len - there, sink).or_else(|_| by_copy(file, at, len - there))
+            }
+            None => by_copy(file, at, len - there),
+        }?;
+        if count == 0 {
+            break;
+        }
+        there += count;
+    }
+    Ok(there)
+}
+
+/// Hands pages to `/dev/null`: waits for each, copies none.
+fn by_reference(file: &File, offset: u64, len: u64, sink: &File) -> io::Result<u64> {
+    let mut at = offset;
+    let count = usize::try_from(len.min(STEP_BYTES)).unwrap_or(usize::MAX);
+    loop {
+        match rustix::fs::sendfile(sink, file, Some(&mut at), count) {
+            Ok(count) => return Ok(count as u64),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// One call moves no more than this: the kernel would cap it somewhere above.
+const STEP_BYTES: u64 = 64 << 20;
+
+/// Reads into a buffer that nobody looks at.
+fn by_copy(file: &File, offset: u64, len: u64) -> io::Result<u64> {
+    let mut buffer = vec![0; usize::try_from(len.min(ADVICE_BYTES)).unwrap_or(0)];
+    loop {
+        match file.read_at(&mut buffer, offset) {
+            Ok(count) => return Ok(count as u64),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Drops the pages of a range that nobody refers to. Dirty ones stay.
+fn drop_from_cache(extent: &Extent) {
+    let Some(len) = NonZeroU64::new(extent.len) else { return };
+    // Advice: a file system that ignores it is within its rights.
+    let _ = rustix::fs::fadvise(&extent.file, extent.offset, Some(len), Advice::DontNeed);
+}
+
+#[cfg(test)]
+mod tests;
