@@ -13,7 +13,7 @@ pub use requests::{
     ApiKey, api_versions, create_topic, delete_topic, fetch, future_api_versions, list_end_offset, metadata,
     produce, samples, waiting_fetch,
 };
-pub use responses::{fetch_error, produce_error, topic_error};
+pub use responses::{fetch_error, listed_offset, produce_error, topic_error};
 
 const LIMIT: Duration = Duration::from_secs(20);
 

@@ -7,13 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
 use levada_io::{Caps, Counters};
+use levada_wire::Uuid;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::{BrokerConfig, HostPort};
+use crate::error_code::ErrorCode;
 use crate::fetch_session::Sessions;
 use crate::groups::Groups;
 use crate::metadata::records::control::VoterEndpoint;
-use crate::partition::Partitions;
+use crate::partition::{Partition, Partitions};
 use crate::txns::Txns;
 use crate::web::{Source, Stats};
 
@@ -30,7 +32,7 @@ mod topics;
 mod transactions;
 
 pub(crate) use self::configs::ConfigChanges;
-use self::data_dir::DataDir;
+use self::data_dir::{DataDir, Unopened};
 use self::metadata::Metadata;
 pub use self::opening::OpenError;
 use self::producer_ids::ProducerIds;
@@ -48,6 +50,7 @@ pub(crate) struct Broker {
     metadata: Metadata,
     producer_ids: ProducerIds,
     partitions: Partitions,
+    unopened: Mutex<Unopened>,
     groups: Groups,
     txns: Txns,
     fetch_sessions: Mutex<Sessions>,
@@ -81,6 +84,33 @@ impl Broker {
 
     pub(crate) fn partitions(&self) -> &Partitions {
         &self.partitions
+    }
+
+    /// A partition that is served.
+    ///
+    /// # Errors
+    /// There is no such partition, or its log cannot be opened.
+    pub(crate) fn partition(&self, topic: &str, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+        let absent = || match self.has_partition(topic, index) {
+            true => ErrorCode::KafkaStorageError,
+            false => ErrorCode::UnknownTopicOrPartition,
+        };
+        self.partitions.by_name(topic, index).ok_or_else(absent)
+    }
+
+    /// Like [`Broker::partition`], by the topic's id.
+    pub(crate) fn partition_by_id(&self, topic_id: Uuid, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+        let absent = || match self.metadata.image().topic_by_id(topic_id) {
+            Some(topic) if topic.partition(index).is_some() => ErrorCode::KafkaStorageError,
+            Some(_) => ErrorCode::UnknownTopicOrPartition,
+            None => ErrorCode::UnknownTopicId,
+        };
+        self.partitions.by_id(topic_id, index).ok_or_else(absent)
+    }
+
+    /// Whether the metadata has such a partition, be it served or offline.
+    pub(crate) fn has_partition(&self, topic: &str, index: i32) -> bool {
+        self.metadata.image().topic(topic).is_some_and(|topic| topic.partition(index).is_some())
     }
 
     pub(crate) fn groups(&self) -> &Groups {
@@ -138,7 +168,10 @@ impl Source for Broker {
     }
 
     fn unhealthy(&self) -> Option<String> {
-        None
+        let offline = self.unopened.lock().len() + self.partitions.offline();
+        (offline > 0).then(|| {
+            format!("{offline} partitions are offline after a failure of their storage; see the log")
+        })
     }
 }
 

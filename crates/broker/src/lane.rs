@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use levada_log::{Append, AppendError, Appended, LogError, Writer};
 use parking_lot::Mutex;
@@ -25,7 +26,12 @@ pub(crate) struct Lane {
     /// None once the log is closed or deleted.
     writer: Mutex<Option<Writer>>,
     dir: PathBuf,
+    /// When the operator was last told of a storage error here.
+    told_ms: AtomicI64,
 }
+
+/// A disk that stays full would otherwise fill the operator's log as well.
+const TELL_AGAIN_MS: i64 = 30_000;
 
 #[derive(Default)]
 struct Queue {
@@ -83,7 +89,7 @@ const GROUP_BATCHES_MAX: usize = 512;
 impl Lane {
     pub(crate) fn new(writer: Writer) -> Self {
         let dir = writer.partition().dir().to_owned();
-        Self { queue: Mutex::default(), writer: Mutex::new(Some(writer)), dir }
+        Self { queue: Mutex::default(), writer: Mutex::new(Some(writer)), dir, told_ms: AtomicI64::new(0) }
     }
 
     /// Appends a checked batch, or queues it behind the write that is running.
@@ -136,9 +142,25 @@ impl Lane {
     }
 
     fn write(&self, group: &mut [Append], now_ms: i64) -> Vec<AppendResult> {
-        match &mut *self.writer.lock() {
+        let results = match &mut *self.writer.lock() {
             Some(writer) => writer.append(group, now_ms),
-            None => group.iter().map(|_| Err(LogError::Offline { dir: self.dir.clone() }.into())).collect(),
+            None => {
+                let offline = |_: &Append| Err(LogError::Offline { dir: self.dir.clone() }.into());
+                return group.iter().map(offline).collect();
+            }
+        };
+        if let Some(Err(error)) = results.iter().find(|result| matches!(result, Err(AppendError::Storage(_))))
+        {
+            self.tell(error, now_ms);
+        }
+        results
+    }
+
+    /// The client only hears that storage failed; why is for the operator.
+    fn tell(&self, error: &AppendError, now_ms: i64) {
+        if now_ms.saturating_sub(self.told_ms.load(Ordering::Relaxed)) >= TELL_AGAIN_MS {
+            self.told_ms.store(now_ms, Ordering::Relaxed);
+            tracing::error!(%error, "batches are refused; with a full disk, make room and they are taken again");
         }
     }
 

@@ -170,13 +170,23 @@ impl Partitions {
         pick(self.tables.load().by_id.get(&topic_id)?, index)
     }
 
-    pub(crate) fn knows_id(&self, topic_id: Uuid) -> bool {
-        self.tables.load().by_id.contains_key(&topic_id)
-    }
-
     /// Every partition, in no order.
     pub(crate) fn all(&self) -> Vec<Arc<Partition>> {
         self.tables.load().by_id.values().flat_map(|topic| topic.iter().cloned()).collect()
+    }
+
+    /// The partitions of a topic that are served and whose storage works.
+    pub(crate) fn online(&self, topic_id: Uuid) -> impl Fn(i32) -> bool {
+        let topic = self.tables.load().by_id.get(&topic_id).cloned();
+        move |index| {
+            let partition = topic.as_ref().and_then(|topic| pick(topic, index));
+            partition.is_some_and(|partition| !partition.log().is_offline())
+        }
+    }
+
+    /// Number of partitions that were taken out of use by a failure of their storage.
+    pub(crate) fn offline(&self) -> usize {
+        self.all().iter().filter(|partition| partition.log().is_offline()).count()
     }
 
     /// Number of partitions served.
@@ -184,7 +194,7 @@ impl Partitions {
         self.tables.load().by_id.values().map(|topic| topic.len()).sum()
     }
 
-    /// Adds partitions; those of one topic must come with consecutive indexes.
+    /// Adds partitions.
     pub(crate) fn add(&self, new: Vec<Partition>) {
         let new: Vec<_> = new.into_iter().map(Arc::new).collect();
         self.tables.rcu(|tables| {
@@ -222,5 +232,8 @@ impl Partitions {
 }
 
 fn pick(topic: &Topic, index: i32) -> Option<Arc<Partition>> {
-    topic.get(usize::try_from(index).ok()?).cloned()
+    let is_it = |partition: &&Arc<Partition>| partition.index == index;
+    // Where it is unless one before it is offline.
+    let likely = usize::try_from(index).ok().and_then(|at| topic.get(at)).filter(is_it);
+    likely.or_else(|| topic.iter().find(is_it)).cloned()
 }

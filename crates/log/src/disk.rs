@@ -188,6 +188,12 @@ fn allocate_by_writing(file: &File, position: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether there is no room: that is the operator's to make, and the next attempt may succeed. Any other failed write leaves doubt.
+pub fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 /// Adds to an input/output error what was tried, and on which path.
 pub(crate) trait At<T> {
     fn at(self, operation: &'static str, path: &Path) -> Result<T, LogError>;

@@ -36,3 +36,13 @@ pub fn topic_error(response: &[u8]) -> i16 {
     response.string();
     response.i16()
 }
+
+/// The offset in a ListOffsets 1 response about one partition, without an error.
+pub fn listed_offset(response: &[u8]) -> i64 {
+    let mut response = Decoder::new(response);
+    assert_eq!((response.i32(), response.i32()), (7, 1), "correlation id and topics");
+    response.string();
+    assert_eq!((response.i32(), response.i32(), response.i16()), (1, 0, 0), "partition without error");
+    response.i64();
+    response.i64()
+}

@@ -28,12 +28,8 @@ pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> Li
     let committed_only = request.isolation_level == READ_COMMITTED;
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|asked| {
-            let found = context
-                .broker()
-                .partitions()
-                .by_name(topic.name.as_str(), asked.partition_index)
-                .ok_or(ErrorCode::UnknownTopicOrPartition)
-                .and_then(|partition| look_up(context, &partition, asked, committed_only));
+            let partition = context.broker().partition(topic.name.as_str(), asked.partition_index);
+            let found = partition.and_then(|partition| look_up(context, &partition, asked, committed_only));
             show(context, asked.partition_index, found)
         });
         message!(ListOffsetsTopicResponse { name: topic.name.clone(), partitions: partitions.collect() })

@@ -20,6 +20,7 @@ use crate::api::{Context, authorized};
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::check_topic_name;
 use crate::metadata::image::{Image, Topic};
+use crate::metadata::records::NO_LEADER;
 use crate::partition::is_internal;
 
 /// Names may be null and ids are honoured from this version on; 10 and 11 carry ids but may not use them.
@@ -118,22 +119,24 @@ fn refuse(context: &Context, asked: &MetadataRequestTopic, error: ErrorCode) -> 
 
 fn show(context: &Context, topic: &Arc<Topic>) -> MetadataResponseTopic {
     let version = context.version();
+    let (own, is_online) = (context.broker().node_id(), context.broker().partitions().online(topic.id()));
     let partitions = topic.partitions().map(|(index, partition)| {
+        let online = is_online(index);
         let mut shown = message!(MetadataResponsePartition {
             partition_index: index,
-            leader_id: partition.leader,
+            leader_id: if partition.leader == own && !online { NO_LEADER } else { partition.leader },
             replica_nodes: partition.replicas.clone(),
             isr_nodes: partition.isr.clone(),
         });
-        if partition.leader < 0 {
+        if shown.leader_id < 0 {
             shown.error_code = ErrorCode::LeaderNotAvailable.code();
         }
         if version >= EPOCH_VERSION_MIN {
             shown.leader_epoch = partition.leader_epoch;
         }
         if version >= OFFLINE_VERSION_MIN {
-            let online = context.broker().node_id();
-            shown.offline_replicas = partition.replicas.iter().copied().filter(|replica| *replica != online).collect();
+            let replicas = partition.replicas.iter().copied();
+            shown.offline_replicas = replicas.filter(|replica| *replica != own || !online).collect();
         }
         shown
     });

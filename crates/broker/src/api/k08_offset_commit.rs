@@ -66,7 +66,7 @@ fn sort_out(context: &Context, topic: OffsetCommitRequestTopic) -> (OffsetCommit
     let mut commit = CommitTopic { name: name.clone().unwrap_or_default(), topic_id: from_wire_id(topic_id), partitions: Vec::new() };
     for partition in topic.partitions {
         let index = partition.partition_index;
-        let known = name.as_deref().is_some_and(|name| context.broker().partitions().by_name(name, index).is_some());
+        let known = name.as_deref().is_some_and(|name| context.broker().has_partition(name, index));
         if known {
             commit.partitions.push(CommitPartition {
                 index,

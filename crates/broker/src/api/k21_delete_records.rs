@@ -31,11 +31,10 @@ pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> 
 }
 
 fn delete(broker: &Arc<Broker>, topic: &str, asked: &DeleteRecordsPartition) -> DeleteRecordsPartitionResult {
-    let partition = broker.partitions().by_name(topic, asked.partition_index);
-    let deleted = match partition {
-        Some(_) if is_internal(topic) => Err(ErrorCode::InvalidTopic),
-        Some(partition) => delete_before(&partition, asked.offset),
-        None => Err(ErrorCode::UnknownTopicOrPartition),
+    let deleted = match broker.partition(topic, asked.partition_index) {
+        Ok(_) if is_internal(topic) => Err(ErrorCode::InvalidTopic),
+        Ok(partition) => delete_before(&partition, asked.offset),
+        Err(error) => Err(error),
     };
     message!(DeleteRecordsPartitionResult {
         partition_index: asked.partition_index,

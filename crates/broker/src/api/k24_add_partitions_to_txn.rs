@@ -43,7 +43,7 @@ async fn add(context: &Context, transaction: AddPartitionsToTxnTransaction) -> A
     let AddPartitionsToTxnTransaction { transactional_id, producer_id, producer_epoch, topics, .. } = &transaction;
     let partitions = named(topics);
     let known = |one: &TopicPartition| {
-        context.broker().partitions().by_name(&one.topic, one.partition).is_some()
+        context.broker().has_partition(&one.topic, one.partition)
     };
     let codes = if !partitions.iter().all(known) {
         let code = |one: &TopicPartition| match known(one) {

@@ -42,9 +42,9 @@ async fn write(
     let version = u8::try_from(marker.transaction_version).unwrap_or(0);
     let mut results = message!(WritableTxnMarkerTopicResult { name: topic.name.clone() });
     for index in &topic.partition_indexes {
-        let code = match context.broker().partitions().by_name(topic.name.as_str(), *index) {
-            None => ErrorCode::UnknownTopicOrPartition,
-            Some(partition) => {
+        let code = match context.broker().partition(topic.name.as_str(), *index) {
+            Err(error) => error,
+            Ok(partition) => {
                 let written = context.broker().write_marker(&partition, &end, version).await;
                 written.err().unwrap_or(ErrorCode::None)
             }

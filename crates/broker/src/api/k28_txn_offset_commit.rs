@@ -137,7 +137,7 @@ fn sort_out(
     let mut partitions = Vec::new();
     for partition in topic.partitions {
         let index = partition.partition_index;
-        let known = context.broker().partitions().by_name(&name, index).is_some();
+        let known = context.broker().has_partition(&name, index);
         let error = if known { ErrorCode::None } else { ErrorCode::UnknownTopicOrPartition };
         answered.partitions.push(message!(TxnOffsetCommitResponsePartition {
             partition_index: index,

@@ -14,11 +14,11 @@ pub(crate) async fn answer(context: &Context, request: DescribeProducersRequest)
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partition_indexes.iter().map(|index| {
             let mut answer = message!(PartitionResponse { partition_index: *index });
-            let partition = context.broker().partitions().by_name(topic.name.as_str(), *index);
+            let partition = context.broker().partition(topic.name.as_str(), *index);
             match partition.map(|partition| partition.lane().with_writer(|writer| writer.producer_states())) {
-                None => answer.error_code = ErrorCode::UnknownTopicOrPartition.code(),
-                Some(None) => answer.error_code = ErrorCode::KafkaStorageError.code(),
-                Some(Some(producers)) => answer.active_producers = producers.iter().map(show).collect(),
+                Err(error) => answer.error_code = error.code(),
+                Ok(None) => answer.error_code = ErrorCode::KafkaStorageError.code(),
+                Ok(Some(producers)) => answer.active_producers = producers.iter().map(show).collect(),
             }
             answer
         });

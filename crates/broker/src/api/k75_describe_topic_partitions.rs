@@ -14,6 +14,7 @@ use crate::api::{Context, authorized, text};
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::{check_topic_name, is_internal};
 use crate::metadata::image::{Image, Topic};
+use crate::metadata::records::NO_LEADER;
 
 /// `max.request.partition.size.limit` of a Kafka that is not told otherwise.
 const PARTITIONS_MAX: i32 = 2000;
@@ -42,7 +43,7 @@ pub(crate) async fn answer(
     };
     for name in names {
         let first = cursor.filter(|(topic, _)| *topic == name).map_or(0, |(_, index)| index);
-        if !page.add(&image, name, first) {
+        if !page.add(context, &image, (name, first)) {
             break;
         }
     }
@@ -68,7 +69,7 @@ struct Page {
 
 impl Page {
     /// Adds a topic's partitions from `first` on, as many as there is room for; false when the answer ends here.
-    fn add(&mut self, image: &Image, name: &str, first: i32) -> bool {
+    fn add(&mut self, context: &Context, image: &Image, (name, first): (&str, i32)) -> bool {
         if self.left == 0 {
             self.end(name, 0);
             return false;
@@ -87,7 +88,7 @@ impl Page {
             Some(topic) => {
                 shown.topic_id = topic.id();
                 shown.is_internal = is_internal(name);
-                shown.partitions = partitions(topic, first).take(self.left).collect();
+                shown.partitions = partitions(context, topic, first).take(self.left).collect();
                 self.left -= shown.partitions.len();
                 next = shown.partitions.last().map(|last| last.partition_index + 1);
                 next = next.filter(|next| topic.partition(*next).is_some());
@@ -106,15 +107,21 @@ impl Page {
 }
 
 fn partitions(
+    context: &Context,
     topic: &Topic,
     first: i32,
 ) -> impl Iterator<Item = DescribeTopicPartitionsResponsePartition> {
-    topic.partitions().filter(move |(index, _)| *index >= first).map(|(index, partition)| {
-        let error = if partition.has_leader() { ErrorCode::None } else { ErrorCode::LeaderNotAvailable };
+    let (own, is_online) = (context.broker().node_id(), context.broker().partitions().online(topic.id()));
+    topic.partitions().filter(move |(index, _)| *index >= first).map(move |(index, partition)| {
+        let online = is_online(index);
+        let leader_id = if partition.leader == own && !online { NO_LEADER } else { partition.leader };
+        let error = if leader_id >= 0 { ErrorCode::None } else { ErrorCode::LeaderNotAvailable };
+        let replicas = partition.replicas.iter().copied();
         message!(DescribeTopicPartitionsResponsePartition {
             error_code: error.code(),
             partition_index: index,
-            leader_id: partition.leader,
+            leader_id: leader_id,
+            offline_replicas: replicas.filter(|replica| *replica != own || !online).collect(),
             leader_epoch: partition.leader_epoch,
             replica_nodes: partition.replicas.clone(),
             isr_nodes: partition.isr.clone(),

@@ -166,14 +166,11 @@ impl Context {
         (name, topic_id): (&StrBytes, Uuid),
         index: i32,
     ) -> Result<Arc<Partition>, ErrorCode> {
-        let partitions = self.broker().partitions();
         if self.version() < TOPIC_ID_VERSION_MIN {
-            return partitions.by_name(name.as_str(), index).ok_or(ErrorCode::UnknownTopicOrPartition);
+            self.broker().partition(name.as_str(), index)
+        } else {
+            self.broker().partition_by_id(topic_id, index)
         }
-        partitions.by_id(topic_id, index).ok_or_else(|| match partitions.knows_id(topic_id) {
-            true => ErrorCode::UnknownTopicOrPartition,
-            false => ErrorCode::UnknownTopicId,
-        })
     }
 }
 

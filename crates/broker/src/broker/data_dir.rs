@@ -25,8 +25,11 @@ const STRAY: &str = "-stray";
 /// Longest name that Linux's file systems take, bytes.
 const NAME_MAX: usize = 255;
 
-/// Offsets by topic and partition, as checkpoints have them.
-pub(super) type Offsets = BTreeMap<(String, i32), i64>;
+/// Topic and index of a partition.
+pub(super) type Key = (String, i32);
+
+/// Offsets by partition, as checkpoints have them.
+pub(super) type Offsets = BTreeMap<Key, i64>;
 
 /// An open data directory.
 pub(super) struct DataDir {
@@ -43,10 +46,59 @@ pub(super) struct LeftBehind {
     pub(super) log_starts: Offsets,
 }
 
+/// How one partition was left; the default is that of one that is new.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Left {
+    pub(super) clean: bool,
+    pub(super) recovery_point: i64,
+    pub(super) log_start: i64,
+}
+
 impl LeftBehind {
-    /// What is behind a partition that is new.
-    pub(super) fn nothing() -> Self {
-        Self { clean: false, recovery_points: Offsets::new(), log_starts: Offsets::new() }
+    /// How one partition was left.
+    pub(super) fn of(&self, key: &Key) -> Left {
+        let offset = |offsets: &Offsets| offsets.get(key).copied().unwrap_or(0);
+        Left {
+            clean: self.clean,
+            recovery_point: offset(&self.recovery_points),
+            log_start: offset(&self.log_starts),
+        }
+    }
+}
+
+/// What is known of the partitions that could not be opened. Their checkpoints stay as they were found.
+#[derive(Clone, Default)]
+pub(super) struct Unopened(BTreeMap<Key, Left>);
+
+impl Unopened {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn of(&self, key: &Key) -> Left {
+        self.0.get(key).copied().unwrap_or_default()
+    }
+
+    /// Whether this is news.
+    pub(super) fn note(&mut self, key: &Key, left: Left) -> bool {
+        self.0.insert(key.clone(), left).is_none()
+    }
+
+    pub(super) fn forget(&mut self, key: &Key) {
+        self.0.remove(key);
+    }
+
+    /// Forgets those that are not `wanted` any more.
+    pub(super) fn keep(&mut self, wanted: impl Fn(&Key) -> bool) {
+        self.0.retain(|key, _| wanted(key));
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, Left)> {
+        self.0.iter().map(|(key, left)| (key, *left))
     }
 }
 
@@ -58,8 +110,8 @@ impl DataDir {
         std::fs::create_dir_all(path).map_err(failed)?;
         let lock = lock(path)?;
         let left = LeftBehind {
-            recovery_points: OffsetCheckpoint::RecoveryPoint.load(&RealDisk, path)?,
-            log_starts: OffsetCheckpoint::LogStart.load(&RealDisk, path)?,
+            recovery_points: checkpoint(OffsetCheckpoint::RecoveryPoint, path),
+            log_starts: checkpoint(OffsetCheckpoint::LogStart, path),
             clean: CleanShutdown::take(&RealDisk, path)?.is_some(),
         };
         Ok((Self { path: std::path::absolute(path).map_err(failed)?, _lock: lock }, left))
@@ -141,6 +193,15 @@ impl DataDir {
     pub(super) fn mark_clean(&self, broker_epoch: i64) -> Result<(), LogError> {
         CleanShutdown { broker_epoch }.store(&RealDisk, &self.path)
     }
+}
+
+/// A checkpoint that cannot be read says nothing, as in Kafka: without a recovery point everything is verified, without a
+/// start the log begins with its first segment.
+fn checkpoint(which: OffsetCheckpoint, dir: &Path) -> Offsets {
+    which.load(&RealDisk, dir).unwrap_or_else(|error| {
+        tracing::warn!(%error, "a checkpoint is passed over; every log is verified or begins with its first segment");
+        Offsets::new()
+    })
 }
 
 /// `name` of topic `t` and partition 3 is `t-3`; none for what is no partition's name, or the metadata log's.

@@ -1,11 +1,11 @@
 //! What keeps a data directory in order while the broker runs, and closes it when it stops: rolling by
-//! age, flushing sealed segments, checkpoints.
+//! age, flushing sealed segments, opening what could not be opened, checkpoints.
 
 use std::sync::Arc;
 
 use levada_log::checkpoint::OffsetCheckpoint;
 
-use crate::broker::data_dir::Offsets;
+use crate::broker::data_dir::{Left, Offsets};
 use crate::broker::{Broker, now_ms};
 use crate::partition::Partition;
 
@@ -16,6 +16,7 @@ impl Broker {
             for partition in broker.partitions.all() {
                 broker.keep_partition(&partition);
             }
+            broker.open_unopened();
             broker.store_checkpoints();
         })
         .await;
@@ -31,13 +32,19 @@ impl Broker {
 
     fn store_checkpoints(&self) {
         let all = self.partitions.all();
-        let offsets = |of: fn(&levada_log::Partition) -> i64| -> Offsets {
-            all.iter().map(|one| ((one.topic().to_owned(), one.index()), of(one.log()))).collect()
+        let unopened = self.unopened.lock().clone();
+        let offsets = |of: fn(&levada_log::Partition) -> i64, left: fn(Left) -> i64| -> Offsets {
+            let open = all.iter().map(|one| ((one.topic().to_owned(), one.index()), of(one.log())));
+            unopened.iter().map(|(key, one)| (key.clone(), left(one))).chain(open).collect()
         };
         let stored = [
-            (OffsetCheckpoint::RecoveryPoint, offsets(levada_log::Partition::recovery_point)),
-            (OffsetCheckpoint::LogStart, offsets(levada_log::Partition::log_start)),
-            (OffsetCheckpoint::Replication, offsets(levada_log::Partition::high_watermark)),
+            (
+                OffsetCheckpoint::RecoveryPoint,
+                offsets(levada_log::Partition::recovery_point, |left| left.recovery_point),
+            ),
+            (OffsetCheckpoint::LogStart, offsets(levada_log::Partition::log_start, |left| left.log_start)),
+            // Nothing is read from it here; a Kafka that takes the directory over finds its own way without.
+            (OffsetCheckpoint::Replication, offsets(levada_log::Partition::high_watermark, |_| 0)),
         ];
         for (checkpoint, offsets) in stored {
             if let Err(error) = self.data_dir.store(checkpoint, &offsets) {
@@ -54,7 +61,7 @@ impl Broker {
         if let Err(error) = self.metadata.node_stopped(self.node_id()) {
             tracing::error!(%error, "the metadata log does not know of this stop");
         }
-        let mut clean = true;
+        let mut clean = self.unopened.lock().is_empty();
         for partition in self.partitions.all() {
             let Some(writer) = partition.lane().take_writer() else { continue };
             if let Err(error) = writer.close() {

@@ -59,6 +59,11 @@ impl Metadata {
         served.map(|()| outcome)
     }
 
+    /// Acts on the image while nobody can change it.
+    pub(super) fn hold<T>(&self, act: impl FnOnce(&Image) -> T) -> T {
+        act(self.store.lock().image())
+    }
+
     /// Like [`Metadata::change`], for a decision that may be refused as a whole and that nothing waits for.
     pub(super) fn decide<T>(
         &self,

@@ -12,7 +12,7 @@ use levada_log::{LogConfig, LogError, OpenOptions, Writer};
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 
-use crate::broker::data_dir::{DataDir, LeftBehind};
+use crate::broker::data_dir::{DataDir, Key, Left, LeftBehind};
 use crate::broker::metadata::Metadata;
 use crate::broker::producer_ids::ProducerIds;
 use crate::broker::quotas::QuotaBook;
@@ -69,6 +69,12 @@ pub(super) struct Missing {
     config: Arc<TopicConfig>,
 }
 
+impl Missing {
+    fn is(&self, (topic, index): &Key) -> bool {
+        *self.identity.topic == **topic && self.identity.index == *index
+    }
+}
+
 impl Broker {
     /// Opens everything; when this returns the broker can serve requests. `bound` are the listeners'
     /// addresses, in the order of the configuration.
@@ -100,6 +106,7 @@ impl Broker {
                 config.transactions.topic_partitions.unsigned_abs() as usize,
             ),
             quota_book: QuotaBook::default(),
+            unopened: Mutex::default(),
             fetch_sessions: Mutex::new(Sessions::new(config.fetch_session_slots as usize)),
             advertised: advertised(&config, bound),
             node_id: config.node_id,
@@ -125,8 +132,8 @@ impl Broker {
         let known =
             |topic: &str, index| image.topic(topic).is_some_and(|topic| topic.partition(index).is_some());
         self.data_dir.set_strays_aside(known)?;
-        let opened = self.open_partitions(missing, left)?;
-        self.serve(opened);
+        // What cannot be opened is offline; the rest serves.
+        let _ = self.open_and_serve(missing, |key| left.of(key));
         Ok(())
     }
 
@@ -168,12 +175,14 @@ impl Broker {
         })
     }
 
-    /// Opens partitions, on all cores when there are many.
-    pub(super) fn open_partitions(
+    /// Opens partitions, on all cores when there are many, and puts them into service. Those that cannot be opened are
+    /// noted and tried again by the housekeeping; the first failure is returned.
+    pub(super) fn open_and_serve(
         &self,
         missing: Vec<Missing>,
-        left: &LeftBehind,
-    ) -> Result<Vec<Partition>, LogError> {
+        left: impl Fn(&Key) -> Left + Sync,
+    ) -> Result<(), LogError> {
+        let left = &left;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut shares: Vec<Vec<Missing>> = Vec::new();
         shares.resize_with(cores.min(missing.len().max(1)), Vec::new);
@@ -181,44 +190,84 @@ impl Broker {
         for (at, one) in missing.into_iter().enumerate() {
             shares[at % workers].push(one);
         }
-        let open_share = |share: Vec<Missing>| -> Result<Vec<Partition>, LogError> {
+        let open_share = |share: Vec<Missing>| -> Vec<Result<Partition, LogError>> {
             share.into_iter().map(|one| self.open_partition(one, left)).collect()
         };
-        std::thread::scope(|scope| {
+        let results = std::thread::scope(|scope| {
             let own = shares.pop().unwrap_or_default();
             let others: Vec<_> = shares.into_iter().map(|share| scope.spawn(|| open_share(share))).collect();
-            let mut opened = open_share(own)?;
+            let mut results = open_share(own);
             for other in others {
-                opened.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+                results.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
-            Ok(opened)
-        })
+            results
+        });
+        let mut failure = None;
+        let opened = results.into_iter().filter_map(|result| match result {
+            Ok(partition) => Some(partition),
+            Err(error) => {
+                failure.get_or_insert(error);
+                None
+            }
+        });
+        self.serve(opened.collect());
+        failure.map_or(Ok(()), Err)
     }
 
-    fn open_partition(&self, one: Missing, left: &LeftBehind) -> Result<Partition, LogError> {
+    fn open_partition(&self, one: Missing, left: impl Fn(&Key) -> Left) -> Result<Partition, LogError> {
+        let key = (one.identity.topic.to_string(), one.identity.index);
+        let left = left(&key);
+        let opened = self.try_open(one, left);
+        match &opened {
+            Ok(_) => self.unopened.lock().forget(&key),
+            Err(error) => {
+                if self.unopened.lock().note(&key, left) {
+                    tracing::error!(topic = key.0, partition = key.1, %error, "offline: the log cannot be opened; this is tried again every few seconds");
+                }
+            }
+        }
+        opened
+    }
+
+    fn try_open(&self, one: Missing, left: Left) -> Result<Partition, LogError> {
         let Missing { identity, config } = one;
-        let key = (identity.topic.to_string(), identity.index);
-        let dir = self.data_dir.partition(&identity.topic, identity.index);
+        let (topic, index) = (identity.topic.clone(), identity.index);
         let options = OpenOptions {
             config: log_config(&self.config(), &config),
             leader_epoch: identity.leader_epoch,
-            recovery_point: left.recovery_points.get(&key).copied().unwrap_or(0),
-            log_start: left.log_starts.get(&key).copied().unwrap_or(0),
+            recovery_point: left.recovery_point,
+            log_start: left.log_start,
             clean: left.clean,
-            ..OpenOptions::new(dir)
+            ..OpenOptions::new(self.data_dir.partition(&topic, index))
         };
-        self.data_dir.make_way(&identity.topic, identity.index, identity.topic_id)?;
+        self.data_dir.make_way(&topic, index, identity.topic_id)?;
         let (writer, report) = Writer::open(options, now_ms())?;
-        self.data_dir.identify(&identity.topic, identity.index, identity.topic_id)?;
+        self.data_dir.identify(&topic, index, identity.topic_id)?;
         if let Some(cut) = &report.cut {
-            tracing::warn!(partition = %format_args!("{}-{}", key.0, key.1), ?cut, "the log ended in a torn batch, which was cut off");
+            tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "the log ended in a torn batch, which was cut off");
         }
         Ok(Partition::new(identity, writer, config))
     }
 
+    /// Tries to open what could not be opened before.
+    pub(super) fn open_unopened(&self) {
+        let left = self.unopened.lock().clone();
+        if left.is_empty() {
+            return;
+        }
+        let changed = self.metadata.hold(|image| {
+            let missing = self.missing_partitions(image, image.topics().iter().map(|topic| topic.id()));
+            self.unopened.lock().keep(|key| missing.iter().any(|one| one.is(key)));
+            self.open_and_serve(missing, |key| left.of(key))
+        });
+        if changed.is_ok() {
+            tracing::info!("all partitions are open now");
+        }
+    }
+
     /// Puts opened partitions into service; those of `__consumer_offsets` and `__transaction_state` get their
     /// coordinators.
-    pub(super) fn serve(&self, opened: Vec<Partition>) {
+    fn serve(&self, opened: Vec<Partition>) {
         let indexes = |topic: &str| -> Vec<i32> {
             opened.iter().filter(|one| one.topic() == topic).map(|one| one.index()).collect()
         };

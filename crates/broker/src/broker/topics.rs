@@ -7,7 +7,7 @@ use std::sync::Arc;
 use levada_wire::Uuid;
 
 use crate::broker::Broker;
-use crate::broker::data_dir::LeftBehind;
+use crate::broker::data_dir::Left;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{
     CreatedTopic, DeletedTopic, MorePartitions, NewTopic, Refusal, TopicKey, TopicRules, create_partitions,
@@ -201,12 +201,8 @@ impl Broker {
     /// Opens those partitions of the topics that are not served yet.
     fn serve_missing(&self, image: &Image, topics: impl Iterator<Item = Uuid>) -> Result<(), Failure> {
         let missing = self.missing_partitions(image, topics);
-        let opened = self.open_partitions(missing, &LeftBehind::nothing()).map_err(|error| {
-            tracing::error!(%error, "new partitions cannot be opened");
-            Failure::new(ErrorCode::KafkaStorageError, error.to_string())
-        })?;
-        self.serve(opened);
-        Ok(())
+        self.open_and_serve(missing, |_| Left::default())
+            .map_err(|error| Failure::new(ErrorCode::KafkaStorageError, error.to_string()))
     }
 }
 

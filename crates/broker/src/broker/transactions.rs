@@ -141,8 +141,11 @@ impl Broker {
         for partition in &markers.partitions {
             let (broker, target, end) = (self.clone(), partition.clone(), written.clone());
             under_way.push(tokio::task::spawn_local(async move {
-                let Some(partition) = broker.partitions.by_name(&target.topic, target.partition) else {
-                    return (target, MarkerResult::Gone);
+                let partition = match broker.partition(&target.topic, target.partition) {
+                    Ok(partition) => partition,
+                    Err(ErrorCode::UnknownTopicOrPartition) => return (target, MarkerResult::Gone),
+                    // Offline: the transaction ends there once it is back.
+                    Err(_) => return (target, MarkerResult::Failed),
                 };
                 let result = match broker.write_marker(&partition, &end, version).await {
                     Ok(()) => MarkerResult::Written,

@@ -60,7 +60,6 @@ pub struct Store {
     kraft_version: i16,
     replay: Replay,
     published: Images,
-    broken: bool,
 }
 
 /// What opening a store found.
@@ -128,18 +127,17 @@ impl Store {
             kraft_version: loaded.quorum.kraft_version,
             replay: loaded.replay,
             published: Images::fixed(Image::empty()),
-            broken: false,
         };
         store.begin_epoch(&loaded.quorum, loaded.epochs, now_ms)?;
         if is_new {
             store.push(format::first_change(options)?, now_ms)?;
         }
-        store.flush()?;
+        store.journal.flush()?;
         if store.replay.in_transaction() {
             // A crash left half of a change: it never happened.
             let reason = Some("failover".to_owned());
             store.push(vec![AbortTransactionRecord { reason }.into()], now_ms)?;
-            store.flush()?;
+            store.journal.flush()?;
         }
         store.publish();
         Ok((store, report))
@@ -166,26 +164,30 @@ impl Store {
     }
 
     /// Makes one change: `decide` sees the current image and the offset that its first record will have. When this
-    /// returns, the change is on the disk and published. After a storage error nobody knows what the disk holds, and the
-    /// store refuses further changes.
+    /// returns, the change is on the disk and published. With a full disk it has not happened; after any other storage
+    /// error nobody knows what the disk holds, and the store refuses further changes.
     pub fn update<T>(
         &mut self,
         now_ms: i64,
         decide: impl FnOnce(&Image, i64) -> Decision<T>,
     ) -> Result<T, StoreError> {
-        if self.broken {
+        if self.journal.is_in_doubt() {
             return Err(StoreError::Broken { path: self.path.clone() });
         }
         let Decision { records, outcome } = decide(self.replay.image(), self.journal.end_offset());
         if !records.is_empty() {
+            let before = self.replay.clone();
             self.push(records, now_ms)?;
-            self.flush()?;
+            if let Err(error) = self.journal.flush() {
+                self.replay = before;
+                return Err(error);
+            }
             self.publish();
         }
         Ok(outcome)
     }
 
-    /// Takes records as one batch, to be written by the next [`Store::flush`].
+    /// Takes records as one batch, to be written by the next [`Journal::flush`].
     fn push(&mut self, records: Vec<Record>, now_ms: i64) -> Result<(), StoreError> {
         let base = self.journal.end_offset();
         // First on a copy: a batch that contradicts the image must not reach the log.
@@ -206,12 +208,6 @@ impl Store {
         let offset = self.journal.end_offset() - 1;
         self.replay.skip(Position { offset, epoch: self.epoch, timestamp_ms: now_ms });
         Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), StoreError> {
-        let flushed = self.journal.flush();
-        self.broken = flushed.is_err();
-        flushed
     }
 
     fn publish(&self) {

@@ -1,13 +1,14 @@
 //! Appending a group of batches: each is judged and gets its offsets, then all are written with one vectored write per segment, then
 //! published. Nothing of a batch that failed stays behind, neither in the file nor in the producers' state.
 
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 
 use bytes::BytesMut;
 
 use super::Writer;
 use super::active::Progress;
 use crate::batch::{self, BatchView, NO_TIMESTAMP};
+use crate::disk::is_full;
 use crate::index::{Aborted, TimeEntry};
 use crate::producers::{Source, Verdict};
 use crate::{AppendError, LogError, TimestampType};
@@ -269,12 +270,6 @@ impl Writer {
         }
         created.map(|_| ())
     }
-}
-
-/// A full disk is the operator's to make room on, and the next append may succeed. Any other failure leaves doubt.
-fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 fn whole(records: &[u8]) -> Result<BatchView<'_>, AppendError> {

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use levada_log::batch::{BatchView, HEADER_LEN, PREFIX_LEN, check_stored};
+use levada_log::disk::is_full;
 use levada_wire::primitives::Bytes;
 
 use super::StoreError;
@@ -28,6 +29,8 @@ pub(super) struct Journal {
     /// The end offset as of the last flush.
     flushed_offset: i64,
     pending: Vec<u8>,
+    /// A failure of the disk left nobody knows what.
+    in_doubt: bool,
 }
 
 /// Bytes at the log's end that were being written when the process or machine stopped.
@@ -99,8 +102,16 @@ impl Journal {
             cut.map_err(|source| StoreError::io("cut the torn tail of", &path, source))?;
         }
         let dir = dir.to_owned();
-        let journal =
-            Self { dir, path, file, size_bytes, end_offset, flushed_offset: end_offset, pending: Vec::new() };
+        let journal = Self {
+            dir,
+            path,
+            file,
+            size_bytes,
+            end_offset,
+            flushed_offset: end_offset,
+            pending: Vec::new(),
+            in_doubt: false,
+        };
         Ok((journal, torn))
     }
 
@@ -115,22 +126,47 @@ impl Journal {
         self.end_offset += i64::try_from(records).unwrap_or(i64::MAX);
     }
 
-    /// Writes what was pushed and waits until it is on the disk. After an error nobody knows what the disk holds: the
-    /// journal must not be used again.
+    /// Writes what was pushed and waits until it is on the disk. What was pushed is given up if that fails. When the disk
+    /// is full that is all; after any other error nobody knows what the disk holds, see [`Journal::is_in_doubt`].
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
         let len_bytes = self.pending.len() as u64;
         if self.size_bytes > 0 && self.size_bytes + len_bytes > SEGMENT_MAX_BYTES {
-            self.path = segment_path(&self.dir, self.flushed_offset);
-            self.file = create(&self.path)?;
-            sync(&self.dir).map_err(|source| StoreError::io("sync", &self.dir, source))?;
-            self.size_bytes = 0;
+            self.roll()?;
         }
-        let written = self.file.write_all_at(&self.pending, self.size_bytes);
-        let written = written.and_then(|()| self.file.sync_data());
-        written.map_err(|source| StoreError::io("append to", &self.path, source))?;
+        if let Err(source) = self.file.write_all_at(&self.pending, self.size_bytes) {
+            let cut = self.file.set_len(self.size_bytes);
+            return Err(self.give_up(is_full(&source) && cut.is_ok(), source));
+        }
+        if let Err(source) = self.file.sync_data() {
+            return Err(self.give_up(false, source));
+        }
         self.pending.clear();
         self.size_bytes += len_bytes;
         self.flushed_offset = self.end_offset;
+        Ok(())
+    }
+
+    /// Whether an error came between the journal and its file: it must not be used again.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
+    fn give_up(&mut self, undone: bool, source: io::Error) -> StoreError {
+        self.in_doubt |= !undone;
+        self.pending.clear();
+        self.end_offset = self.flushed_offset;
+        StoreError::io("append to", &self.path, source)
+    }
+
+    fn roll(&mut self) -> Result<(), StoreError> {
+        let path = segment_path(&self.dir, self.flushed_offset);
+        let file = create(&path).and_then(|file| {
+            sync(&self.dir).map_err(|source| StoreError::io("sync", &self.dir, source)).map(|()| file)
+        });
+        self.in_doubt |= file.is_err();
+        self.file = file?;
+        self.path = path;
+        self.size_bytes = 0;
         Ok(())
     }
 }
