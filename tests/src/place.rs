@@ -23,6 +23,13 @@ pub fn class_path() -> String {
     format!("{}/*", installed("kafka/libs").display())
 }
 
+/// A class path with the tests' own Java programs as well.
+pub fn own_class_path() -> String {
+    let own = target().join("test-java");
+    assert!(own.exists(), "{} is missing: cargo xtask deps", own.display());
+    format!("{}:{}", own.display(), class_path())
+}
+
 /// The Python that has the clients.
 pub fn python() -> PathBuf {
     installed("python").join("bin/python")

@@ -32,9 +32,18 @@ pub struct Said {
 impl Tool {
     /// The main class of one of the Java tools.
     pub fn java(class: &str) -> Tool {
+        Tool::jvm(&place::class_path(), &[], class)
+    }
+
+    /// A program of `tests/java`. It logs nothing.
+    pub fn own_java(class: &str) -> Tool {
+        Tool::jvm(&place::own_class_path(), &["-Dlog4j2.level=OFF"], class)
+    }
+
+    fn jvm(class_path: &str, flags: &[&str], class: &str) -> Tool {
         let mut command = Command::new("java");
-        command.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]);
-        command.arg(place::class_path()).arg(class);
+        command.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
+        command.args(flags).arg("-cp").arg(class_path).arg(class);
         Tool::new(command, class.rsplit('.').next().unwrap_or(class))
     }
 

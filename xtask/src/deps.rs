@@ -1,7 +1,9 @@
-//! Installs what the black-box tests run: Debian packages, a Python virtual environment and Java jars.
+//! Installs what the black-box tests run: Debian packages, a Python virtual environment, Java jars, and the
+//! tests' own Java programs.
 //!
-//! Everything lands in one cache directory outside the repository and is stamped with a hash of the
-//! file that lists it, so a second run neither installs anything nor needs a network.
+//! What is downloaded lands in one cache directory outside the repository and is stamped with a hash of the
+//! file that lists it, so a second run neither installs anything nor needs a network. What is compiled lands
+//! in the target directory, stamped in the same way.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -16,7 +18,7 @@ struct Tool {
 }
 
 const TOOLS: [Tool; 5] = [
-    Tool { probe: &["java", "-version"], package: "default-jre-headless" },
+    Tool { probe: &["javac", "-version"], package: "default-jdk-headless" },
     Tool { probe: &["kcat", "-V"], package: "kcat" },
     Tool { probe: &["mvn", "--version"], package: "maven" },
     Tool { probe: &["python3", "-c", "import ensurepip, venv"], package: "python3-venv" },
@@ -28,8 +30,29 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     let cache = cache()?;
     fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
     packages()?;
-    stamped(&root.join("tests/requirements.txt"), &cache.join("python"), python)?;
-    stamped(&root.join("tests/pom.xml"), &cache.join("kafka/libs"), jars)
+    stamped(&[root.join("tests/requirements.txt")], &cache.join("python"), |lists, target| {
+        python(&lists[0], target)
+    })?;
+    let libs = cache.join("kafka/libs");
+    stamped(&[root.join("tests/pom.xml")], &libs, |lists, target| jars(&lists[0], target))?;
+    stamped(&sources(&root.join("tests/java"))?, &target(root).join("test-java"), |sources, target| {
+        compile(sources, &libs, target)
+    })
+}
+
+/// Where Cargo puts what it builds.
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+/// The Java files of a folder, in order.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let failed = |error| format!("{}: {error}", folder.display());
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(failed)?;
+    let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "java"));
+    paths.sort();
+    Ok(paths)
 }
 
 /// Where the clients are kept: `$LEVADA_TEST_CACHE`, or `~/.cache/levada-test`.
@@ -72,21 +95,23 @@ fn works(probe: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Runs `install` unless the stamp beside `target` says that it has run for the present content of `list`.
+/// Runs `install` unless the stamp beside `target` says that it has run for the present content of `lists`.
 fn stamped(
-    list: &Path,
+    lists: &[PathBuf],
     target: &Path,
-    install: fn(&Path, &Path) -> Result<(), String>,
+    install: impl FnOnce(&[PathBuf], &Path) -> Result<(), String>,
 ) -> Result<(), String> {
-    let content = fs::read(list).map_err(|error| format!("{}: {error}", list.display()))?;
     let mut hasher = DefaultHasher::new();
-    content.hash(&mut hasher);
+    for list in lists {
+        let content = fs::read(list).map_err(|error| format!("{}: {error}", list.display()))?;
+        content.hash(&mut hasher);
+    }
     let hash = format!("{:016x}\n", hasher.finish());
     let stamp = target.with_extension("stamp");
     if target.exists() && fs::read_to_string(&stamp).is_ok_and(|old| old == hash) {
         return Ok(());
     }
-    install(list, target)?;
+    install(lists, target)?;
     fs::write(&stamp, hash).map_err(|error| format!("{}: {error}", stamp.display()))
 }
 
@@ -108,6 +133,14 @@ fn jars(pom: &Path, target: &Path) -> Result<(), String> {
     run(maven.arg(format!("-DoutputDirectory={}", fresh.display())))?;
     remove(target)?;
     fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
+}
+
+/// Compiles the tests' Java programs.
+fn compile(sources: &[PathBuf], libs: &Path, target: &Path) -> Result<(), String> {
+    remove(target)?;
+    let mut javac = Command::new("javac");
+    javac.args(["-Xlint:all", "-Werror", "-proc:none", "-cp"]).arg(libs.join("*"));
+    run(javac.arg("-d").arg(target).args(sources))
 }
 
 fn remove(directory: &Path) -> Result<(), String> {
