@@ -1,0 +1,139 @@
+//! A Kafka Streams application counts words exactly once, while it and the broker are killed.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use levada_tests::tool::Conversation;
+use levada_tests::{Node, Tool, await_some, seed};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+const LIMIT: Duration = Duration::from_secs(120);
+const WORDS: [&str; 12] =
+    ["the", "water", "runs", "by", "gravity", "alone", "nothing", "is", "lifted", "across", "a", "mountain"];
+
+/// A broker, an application that counts, and somebody who says what it counts.
+struct Scene {
+    node: Node,
+    random: StdRng,
+    /// None between its death and its successor's start.
+    application: Option<Conversation>,
+    speaker: Conversation,
+    /// How often each word has been said.
+    said: HashMap<&'static str, usize>,
+}
+
+impl Scene {
+    fn set(random: StdRng) -> Scene {
+        let mut node = Node::new()
+            .option("group.initial.rebalance.delay.ms", "0")
+            .option("group.min.session.timeout.ms", "1000")
+            .option("transaction.abort.timed.out.transaction.cleanup.interval.ms", "500");
+        node.start();
+        for topic in ["lines", "counts"] {
+            Tool::python("topics.py").args([&node.bootstrap(), topic, "3"]).run();
+        }
+        let application = start(&node);
+        let speaker = Tool::python("say.py").args([&node.bootstrap(), "lines"]).spawn();
+        let mut scene = Scene { node, random, application: Some(application), speaker, said: HashMap::new() };
+        scene.say(400);
+        scene
+    }
+
+    fn say(&mut self, lines: usize) {
+        for _ in 0..lines {
+            let line: Vec<&str> = (0..4).map(|_| WORDS[self.random.random_range(0..WORDS.len())]).collect();
+            self.speaker.say(&line.join(" "));
+            for word in line {
+                *self.said.entry(word).or_default() += 1;
+            }
+        }
+    }
+
+    /// Waits until the application has counted on for a while, and gives it as many words again.
+    fn go_on(&mut self) {
+        let mut application = self.application.take().expect("it runs");
+        while application.line_now().is_some() {}
+        for _ in 0..self.random.random_range(2..8) {
+            while !application.line(LIMIT).starts_with("counted") {}
+            self.say(10);
+        }
+        self.application = Some(application);
+        std::thread::sleep(Duration::from_micros(self.random.random_range(0..60_000)));
+    }
+
+    fn crash(&mut self) {
+        let (broker, application) =
+            [(true, false), (false, true), (true, true)][self.random.random_range(0..3)];
+        println!("kill broker: {broker}, application: {application}");
+        if broker {
+            self.node.kill();
+        }
+        if application {
+            self.application.take().expect("it runs").kill();
+            // Its machine may be lost with it: then no successor has the names of its producers, and only
+            // time ends its transactions.
+            if self.random.random_bool(0.3) {
+                println!("state lost");
+                std::fs::remove_dir_all(self.node.scratch().join("state")).expect("a state directory");
+            }
+        }
+        if broker {
+            self.node.start();
+        }
+        if application {
+            self.application = Some(start(&self.node));
+        }
+    }
+}
+
+fn start(node: &Node) -> Conversation {
+    let mut tool = Tool::own_java("WordCount");
+    tool.args([&node.bootstrap(), &node.scratch().join("state").display().to_string()]);
+    tool.args(["num.stream.threads=2", "main.consumer.session.timeout.ms=2000"]);
+    tool.args(["main.consumer.heartbeat.interval.ms=300", "producer.transaction.timeout.ms=4000"]);
+    tool.spawn()
+}
+
+/// The counts as a reader of committed records sees them, in order.
+fn counts(node: &Node) -> Vec<(String, usize)> {
+    let mut kcat = Tool::kcat();
+    kcat.args(["-C", "-b", &node.bootstrap(), "-t", "counts", "-e", "-q"]);
+    kcat.args(["-X", "isolation.level=read_committed", "-s", "value=>q", "-f", "%k %s\n"]);
+    let said = kcat.run().stdout;
+    let count = |line: &str| {
+        let (word, count) = line.split_once(' ')?;
+        Some((word.to_string(), count.parse().ok()?))
+    };
+    said.lines().map(|line| count(line).unwrap_or_else(|| panic!("a word and a number: {line}"))).collect()
+}
+
+/// `LEVADA_TEST_ROUNDS` crashes, or a few.
+fn rounds() -> usize {
+    let given = std::env::var("LEVADA_TEST_ROUNDS").ok();
+    given.map_or(5, |rounds| rounds.parse().expect("LEVADA_TEST_ROUNDS is a number"))
+}
+
+#[test]
+fn words_are_counted_once_through_crashes_of_broker_and_application() {
+    let mut scene = Scene::set(StdRng::seed_from_u64(seed()));
+    for _ in 0..rounds() {
+        scene.go_on();
+        scene.crash();
+    }
+    let all: usize = scene.said.values().sum();
+    let (speaker, application) = (scene.speaker, scene.application.expect("it runs"));
+    speaker.finish(LIMIT);
+    await_some("every word counted", LIMIT, || (counts(&scene.node).len() >= all).then_some(()));
+    application.finish(LIMIT);
+    let counts = counts(&scene.node);
+    println!("{all} words said, {} counts committed", counts.len());
+    let mut reached: HashMap<&str, usize> = HashMap::new();
+    for (word, count) in &counts {
+        let last = reached.entry(word).or_default();
+        assert_eq!(*count, *last + 1, "{word} after {last}");
+        *last = *count;
+    }
+    assert_eq!(reached, scene.said);
+    scene.node.stop();
+}
