@@ -10,6 +10,7 @@ pub mod node;
 pub mod place;
 pub mod process;
 pub mod raw;
+pub mod rest;
 pub mod tool;
 pub mod trace;
 

@@ -3,8 +3,8 @@
 mod kafka;
 mod levada;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::{await_some, process};
+use crate::{await_some, process, rest};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -208,15 +208,7 @@ impl Node {
 
     /// GET over HTTP: status and body.
     pub fn http(&self, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.plan.http).expect("the HTTP address accepts");
-        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: levada\r\nConnection: close\r\n\r\n")
-            .expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-        (status, body.to_string())
+        rest::call(self.plan.http, "GET", path, "").expect("the HTTP address answers")
     }
 
     /// Every sample of `/metrics`: name with labels, and value.
@@ -302,7 +294,7 @@ impl Drop for Running {
 
 /// A port of the loopback address that nobody listens on. It lies below the range from which the kernel takes
 /// the ports of clients: while a broker is down between two starts, no client must happen to get its port.
-fn free_port() -> SocketAddr {
+pub fn free_port() -> SocketAddr {
     let free = |address: &SocketAddr| std::net::TcpListener::bind(address).is_ok();
     let mut random = std::iter::repeat_with(|| rand::random_range(20_000..32_000));
     let mut addresses = random.by_ref().map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port)));
