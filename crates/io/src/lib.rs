@@ -85,6 +85,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub mod buf;
 pub mod counters;
 pub mod error;
 pub mod map;
@@ -92,6 +93,7 @@ pub mod path;
 pub mod plan;
 pub mod probe;
 pub mod residency;
+pub mod ring;
 
 mod engine;
 mod pipe;

@@ -5,12 +5,15 @@ use std::io::{self, IoSliceMut, Read};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, Mode, OFlags};
+use rustix::fs::{MemfdFlags, Mode as Permissions, OFlags};
 use rustix::io::ReadWriteFlags;
 use rustix::net::{SendFlags, sockopt};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
+use crate::ring::{Event, Memory, Mode, Operation, Ring, RingOptions};
 use crate::sys::calls;
 
 /// The capabilities of this machine: plain data, so that a caller may switch one off.
@@ -28,6 +31,10 @@ pub struct Caps {
     pub cachestat: Support,
     /// `io_uring`: reads and zero-copy sends that complete later.
     pub io_uring: Support,
+    /// Sends from memory by reference through a ring (`SEND_ZC`); whether a route then copies after all shows in use.
+    pub ring_zero_copy: Support,
+    /// Reads that leave no pages in the cache (`RWF_DONTCACHE`), on the file system of the probe.
+    pub uncached_reads: Support,
     /// TLS in the kernel, which keeps `splice` and `sendfile` under encryption.
     pub kernel_tls: Support,
     /// `SO_ZEROCOPY` with `MSG_ZEROCOPY`: memory sent by reference.
@@ -52,6 +59,9 @@ pub enum Support {
 
 /// The size that [`Caps::large_pipes`] tries.
 const LARGE_PIPE_BYTES: usize = 1 << 20;
+
+/// How long one attempt may take.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Enough to fill several pages, so that more than one page reference travels.
 static SAMPLE: [u8; 16_384] = [0x4c; 16_384];
@@ -93,6 +103,11 @@ impl Caps {
                 Bench::io_uring,
                 "set kernel.io_uring_disabled to 0 and allow io_uring in the seccomp profile",
             ),
+            ring_zero_copy: check(Bench::ring_zero_copy, "use Linux 6.1 or later, and allow io_uring"),
+            uncached_reads: check(
+                Bench::uncached_read,
+                "use Linux 6.14 or later with XFS, or 6.16 with ext4; pages are dropped behind instead",
+            ),
             kernel_tls: check(
                 Bench::kernel_tls,
                 "load the tls module on the host (modprobe tls); TLS runs in user space",
@@ -122,6 +137,8 @@ impl Caps {
             ("RWF_NOWAIT reads", &self.nowait_reads),
             ("cachestat", &self.cachestat),
             ("io_uring", &self.io_uring),
+            ("SEND_ZC", &self.ring_zero_copy),
+            ("RWF_DONTCACHE reads", &self.uncached_reads),
             ("kernel TLS", &self.kernel_tls),
             ("MSG_ZEROCOPY", &self.msg_zerocopy),
             ("copy_file_range", &self.copy_file_range),
@@ -152,7 +169,7 @@ struct Bench {
 impl Bench {
     fn new(dir: &std::path::Path) -> io::Result<Bench> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
+        let file = rustix::fs::open(dir, flags, Permissions::RUSR | Permissions::WUSR)
             .or_else(|_| rustix::fs::memfd_create("levada-probe", MemfdFlags::CLOEXEC))?;
         let file = File::from(file);
         std::os::unix::fs::FileExt::write_all_at(&file, &SAMPLE, 0)?;
@@ -199,7 +216,33 @@ impl Bench {
     }
 
     fn io_uring(&self) -> io::Result<()> {
-        calls::ring_allowed()
+        let mut ring = Ring::new(&RingOptions { entries: 4, in_flight: 4, mode: Mode::Deferred })?;
+        ring.push(Operation::nothing()).map_err(|full| io::Error::other(full.to_string()))?;
+        ring.submit_and_wait(1, Some(PATIENCE))?;
+        ensure(!ring.reap().is_empty(), || "set up, but completes nothing".to_owned())
+    }
+
+    fn ring_zero_copy(&self) -> io::Result<()> {
+        let (sender, receiver) = connection()?;
+        let mut ring = Ring::new(&RingOptions { entries: 4, in_flight: 4, mode: Mode::Deferred })?;
+        let memory = Memory::Bytes(bytes::Bytes::from_static(&SAMPLE));
+        let send = Operation::send(Arc::new(sender), memory).zero_copy();
+        ring.push(send).map_err(|full| io::Error::other(full.to_string()))?;
+        ring.submit_and_wait(1, Some(PATIENCE))?;
+        let completion = ring.reap().into_iter().next().ok_or(io::ErrorKind::TimedOut)?;
+        match completion.event {
+            Event::Sent { result } => received(receiver, result?),
+            Event::Done { result: Err(error), .. } => Err(error),
+            other => Err(io::Error::other(format!("completed otherwise: {other:?}"))),
+        }
+    }
+
+    fn uncached_read(&self) -> io::Result<()> {
+        // rustix has no name for it.
+        let uncached = ReadWriteFlags::from_bits_retain(0x80);
+        let mut bytes = [0; 512];
+        let count = rustix::io::preadv2(&self.file, &mut [IoSliceMut::new(&mut bytes)], 0, uncached)?;
+        ensure(count > 0 && bytes[..count] == SAMPLE[..count], || "read other bytes".to_owned())
     }
 
     fn kernel_tls(&self) -> io::Result<()> {

@@ -6,5 +6,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod mapping;
+pub(crate) mod memory;
 pub(crate) mod mincore;
 pub(crate) mod sigpipe;
+pub(crate) mod uring;

@@ -1,7 +1,7 @@
 //! System calls that `rustix` does not wrap, used to find out what the kernel allows.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// `cachestat(2)` (6.5): how many pages of the range are in the page cache, those still being read in included.
 ///
@@ -31,19 +31,6 @@ pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::R
     // SAFETY: `range` and `stat` have the kernel's layout and outlive the call; the number is the same on all architectures.
     let result = unsafe { libc::syscall(CACHESTAT, fd, &raw const range, &raw mut stat, flags) };
     if result == 0 { Ok(stat.cached) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Whether `io_uring_setup(2)` is allowed, by setting up a ring of two entries and closing it.
-pub(crate) fn ring_allowed() -> io::Result<()> {
-    /// The size of `struct io_uring_params`, which the kernel fills in.
-    const PARAMS_WORDS: usize = 30;
-    let mut params = [0_u32; PARAMS_WORDS];
-    // SAFETY: `params` is zeroed, has the size and alignment of `struct io_uring_params`, and outlives the call.
-    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 2, params.as_mut_ptr()) };
-    let fd = libc::c_int::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: the kernel has just returned this descriptor, so nobody else owns it.
-    drop(unsafe { OwnedFd::from_raw_fd(fd) });
-    Ok(())
 }
 
 /// Asks for kernel TLS on a connected TCP socket (`TCP_ULP`).

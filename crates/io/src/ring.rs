@@ -1,0 +1,347 @@
+//! A safe `io_uring`: operations go in by value, completions come out in batches, and memory belongs to the kernel in between.
+//!
+//! *Saves* system calls (many operations leave by one call, many completions arrive by none) and does what readiness cannot: reads that
+//! wait for the disk, sends from memory without a copy. *Needs* a kernel and a container that allow it; [`Ring::new`] says
+//! otherwise, and nothing in this crate depends on it. *Loses* to a plain call for a single operation that would not have waited.
+//!
+//! # Who owns a buffer
+//!
+//! An [`Operation`] owns its memory and its descriptor. Pushing it gives both to the ring; the memory comes back in the last
+//! [`Completion`]. There is no way to reach it in between, so it can be neither freed, nor changed, nor sent twice, also when the
+//! connection that wanted it is long gone:
+//!
+//! ```text
+//!   push(Operation) ──► submit ──► Event::Done(result, memory)
+//!                            └───► Event::Sent(result) ─── go on sending ───► Event::Released(memory)
+//! ```
+//!
+//! A zero-copy send completes twice. After [`Event::Sent`] the next send may go; waiting for [`Event::Released`], which takes until the peer
+//! has acknowledged everything, would leave the connection idle for a round trip each time.
+//!
+//! # When it is full, and when it goes
+//!
+//! No more operations are accepted than have room for two completions each, so none is ever lost; a push beyond that gives the
+//! operations back. A ring that is dropped cancels what it can and leaks the memory that the kernel still refers to.
+//!
+//! ```
+//! # use std::{fs::File, sync::Arc};
+//! use levada_io::buf::BufferPool;
+//! use levada_io::ring::{Event, Operation, Ring, RingOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let Ok(mut ring) = Ring::new(&RingOptions::default()) else { return Ok(()) }; // not allowed here
+//! let file = Arc::new(File::open("Cargo.toml")?);
+//! let buffer = BufferPool::new(4096, 1)?.take().ok_or("in use")?;
+//! let key = ring.push(Operation::read(file, 0, 9, buffer))?;
+//! ring.submit_and_wait(1, None)?;
+//! for completion in ring.reap() {
+//!     assert_eq!(completion.key, key);
+//!     if let Event::Done { result: Ok(9), memory: levada_io::ring::Memory::Buffer(buffer) } = completion.event {
+//!         assert_eq!(buffer.filled(), b"[package]");
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::buf::BufferPool;
+use crate::sys::uring::Core;
+
+mod operation;
+pub(crate) mod slots;
+
+pub(crate) use operation::Verb;
+pub use operation::{Caching, Handle, Memory, Operation, Target};
+pub use slots::Key;
+
+/// How a ring is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingOptions {
+    /// How many operations one submission takes; a longer chain cannot be linked.
+    pub entries: u32,
+    /// How many operations may be under way, rounded up to a power of two.
+    pub in_flight: u32,
+    /// Who does the work.
+    pub mode: Mode,
+}
+
+impl Default for RingOptions {
+    fn default() -> RingOptions {
+        RingOptions { entries: 128, in_flight: 1024, mode: Mode::Deferred }
+    }
+}
+
+/// Who takes operations up and posts completions. The first two exclude each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The ring's own thread, in its own calls (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1): nothing interrupts it.
+    Deferred,
+    /// A kernel thread (`SQPOLL`) that takes operations up without any call of ours, and sleeps after `idle_ms` without one. It
+    /// takes a whole processor while it is awake.
+    Polled {
+        /// Milliseconds.
+        idle_ms: u32,
+    },
+    /// Whoever the kernel interrupts: what Linux before 6.1 has.
+    Plain,
+}
+
+/// There is no room for so many operations now: they are given back. Take completions, then try again.
+#[derive(Debug, thiserror::Error)]
+#[error("the ring has no room for {} more operations", .0.len())]
+pub struct RingFull(pub Vec<Operation>);
+
+/// What became of an operation.
+#[derive(Debug)]
+pub struct Completion {
+    /// What [`Ring::push`] returned.
+    pub key: Key,
+    /// What happened.
+    pub event: Event,
+}
+
+/// One step towards an operation's end.
+#[derive(Debug)]
+pub enum Event {
+    /// It is over.
+    Done {
+        /// Bytes, or why not.
+        result: io::Result<usize>,
+        /// Yours again.
+        memory: Memory,
+    },
+    /// A zero-copy send has its result, failed ones included. [`Event::Released`] follows.
+    Sent {
+        /// Bytes, or why not.
+        result: io::Result<usize>,
+    },
+    /// Nobody refers to the memory of a zero-copy send any more.
+    Released {
+        /// Yours again.
+        memory: Memory,
+        /// Whether the kernel copied after all; so it does on loopback and on virtual devices.
+        copied: bool,
+    },
+}
+
+/// Set in a notification's result if the kernel copied (`IORING_NOTIF_USAGE_ZC_COPIED`).
+const USAGE_COPIED: i32 = i32::MIN;
+
+/// An `io_uring` of one thread. See the [module](self).
+pub struct Ring {
+    core: Core,
+    /// Places in the table of files: those that are free, and those given up that the kernel has not been told of.
+    files: Rc<RefCell<FileTable>>,
+    calls: u64,
+}
+
+impl Ring {
+    /// Sets a ring up. [`Mode::Deferred`] becomes [`Mode::Plain`] on a kernel that does not know it.
+    ///
+    /// # Errors
+    /// `PermissionDenied` where a seccomp profile or `kernel.io_uring_disabled` forbids it, `Unsupported` before Linux 5.5.
+    pub fn new(options: &RingOptions) -> io::Result<Ring> {
+        let core = match Core::new(options) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && options.mode == Mode::Deferred => {
+                Core::new(&RingOptions { mode: Mode::Plain, ..*options })
+            }
+            made => made,
+        }?;
+        Ok(Ring { core, files: Rc::default(), calls: 0 })
+    }
+
+    /// Queues an operation. It starts with the next [`submit`](Ring::submit), or before if the queue is full.
+    ///
+    /// # Errors
+    /// [`RingFull`] with the operation.
+    pub fn push(&mut self, operation: Operation) -> Result<Key, RingFull> {
+        let keys = self.push_linked(vec![operation])?;
+        Ok(keys.into_iter().next().expect("one operation has one key"))
+    }
+
+    /// Queues operations that start one after the other, each when the one before it has succeeded in full. After one that has not, the
+    /// rest complete with `ECANCELED`.
+    ///
+    /// # Errors
+    /// [`RingFull`] with all of them.
+    pub fn push_linked(&mut self, operations: Vec<Operation>) -> Result<Vec<Key>, RingFull> {
+        self.core.push(operations).map_err(RingFull)
+    }
+
+    /// Starts what is queued. Does not wait.
+    ///
+    /// # Errors
+    /// The kernel is out of memory; what is queued stays so.
+    pub fn submit(&mut self) -> io::Result<()> {
+        self.submit_and_wait(0, None)
+    }
+
+    /// Starts what is queued and waits until `want` completions are there, or `timeout` is over, or a signal came.
+    ///
+    /// # Errors
+    /// As for [`submit`](Ring::submit).
+    pub fn submit_and_wait(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<()> {
+        self.calls += 1;
+        self.core.enter(want, timeout)?;
+        self.retire_files();
+        Ok(())
+    }
+
+    /// Takes the completions that are there. Makes a call only if the kernel says that it has some to hand over.
+    pub fn reap(&mut self) -> Vec<Completion> {
+        if self.core.has_work() {
+            self.calls += 1;
+            // What cannot be handed over now stays where it is.
+            let _ = self.core.enter(0, None);
+        }
+        let mut completions = Vec::new();
+        self.core.reap(|step| completions.extend(Completion::of(step)));
+        completions
+    }
+
+    /// Asks the kernel to give up an operation; it then completes with `ECANCELED`, or as it would have. Has a completion
+    /// of its own, as every operation.
+    ///
+    /// # Errors
+    /// [`RingFull`].
+    pub fn cancel(&mut self, key: Key) -> Result<Key, RingFull> {
+        let verb = Verb::Cancel { user_data: key.user_data() };
+        self.push(Operation { target: None, memory: Memory::Nothing, verb })
+    }
+
+    /// Registers the buffers of one pool, once for the ring's life.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if that is more than may be locked (`ulimit -l`); the buffers can be used without.
+    pub fn register_buffers(&mut self, pool: &BufferPool) -> io::Result<()> {
+        self.core.register_buffers(pool.region())
+    }
+
+    /// Makes a table for `count` files, once for the ring's life.
+    ///
+    /// # Errors
+    /// More than the limit of open files allows.
+    pub fn register_files(&mut self, count: u32) -> io::Result<()> {
+        self.core.register_files(count)?;
+        self.files.borrow_mut().free = (0..count).rev().collect();
+        Ok(())
+    }
+
+    /// Puts a file or socket into the table. It is open there until the last clone of the slot is dropped and something was submitted
+    /// after that, whatever happens to the descriptor.
+    ///
+    /// # Errors
+    /// `StorageFull` if the table is.
+    pub fn attach(&mut self, file: impl AsFd) -> io::Result<FileSlot> {
+        self.retire_files();
+        let index = self.files.borrow_mut().free.pop().ok_or(io::ErrorKind::StorageFull)?;
+        let slot = FileSlot(Rc::new(Place { index, table: Rc::clone(&self.files) }));
+        self.core.update_file(index, Some(file.as_fd()))?;
+        Ok(slot)
+    }
+
+    /// How many operations more are accepted now.
+    pub fn room(&self) -> usize {
+        self.core.room()
+    }
+
+    /// How many operations are under way; those whose memory is still referred to count.
+    pub fn in_flight(&self) -> usize {
+        self.core.live()
+    }
+
+    /// System calls made so far to submit and to take completions.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Takes files out of the table that nobody can name any more. Queued operations keep their slots, so there is none among them.
+    fn retire_files(&mut self) {
+        let retired = std::mem::take(&mut self.files.borrow_mut().retired);
+        for index in retired {
+            match self.core.update_file(index, None) {
+                Ok(()) => self.files.borrow_mut().free.push(index),
+                Err(_) => self.files.borrow_mut().retired.push(index),
+            }
+        }
+    }
+}
+
+impl AsFd for Ring {
+    /// For an event loop: readable when there are completions to [`reap`](Ring::reap).
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.core.as_fd()
+    }
+}
+
+impl fmt::Debug for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Ring");
+        text.field("fd", &self.as_fd()).field("in_flight", &self.in_flight()).finish_non_exhaustive()
+    }
+}
+
+/// A place in a ring's table of files. Clones name the same place.
+#[derive(Debug, Clone)]
+pub struct FileSlot(pub(crate) Rc<Place>);
+
+impl FileSlot {
+    /// The index in the form of a descriptor.
+    pub(crate) fn number(&self) -> i32 {
+        i32::try_from(self.0.index).expect("the kernel's limit is far below")
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Place {
+    index: u32,
+    table: Rc<RefCell<FileTable>>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.table.borrow_mut().retired.push(self.index);
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct FileTable {
+    free: Vec<u32>,
+    retired: Vec<u32>,
+}
+
+impl Completion {
+    fn of(step: slots::Step<crate::sys::uring::Held>) -> Option<Completion> {
+        use slots::Step;
+        let outcome = |result: i32| {
+            usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(result.saturating_neg()))
+        };
+        Some(match step {
+            Step::Done { key, result, payload } => {
+                let mut memory = payload.memory;
+                if let (Verb::Read { .. }, Memory::Buffer(buffer)) = (payload.verb, &mut memory) {
+                    buffer.set_len(usize::try_from(result).unwrap_or(0).min(buffer.capacity()));
+                }
+                Completion { key, event: Event::Done { result: outcome(result), memory } }
+            }
+            Step::Parked { key, result } => {
+                Completion { key, event: Event::Sent { result: outcome(result) } }
+            }
+            Step::Released { key, usage, payload } => {
+                let copied = usage & USAGE_COPIED != 0;
+                Completion { key, event: Event::Released { memory: payload.memory, copied } }
+            }
+            Step::Stray => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

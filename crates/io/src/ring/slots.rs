@@ -1,0 +1,171 @@
+//! Who owns what was given to the kernel, and until when: a state machine that makes no calls.
+//!
+//! Each operation has a slot, and the operation's *key* is the slot's index with the generation of its use, so that a completion can
+//! never be taken for that of a later operation in the same slot. What the operation refers to stays in the slot until
+//! the kernel has said its last word about it:
+//!
+//! ```text
+//!            insert                result without F_MORE
+//!  (free) ───────────► Submitted ──────────────────────────────────────────────► Done
+//!                        │   │      result with F_MORE               notification
+//!                        │   └──────────────────────────► Parked ──────────────► Released
+//!                        │ notification                                   result
+//!                        └──────────────────────────► Notified ───────► Parked, Released
+//! ```
+//!
+//! A zero-copy send completes twice: with its result and, if that had `F_MORE`, with a notification when nobody refers to the memory any
+//! more. Errors are no exception: a failed send with `F_MORE` is followed by its notification. Notifications of different sends come in any
+//! order.
+
+/// The slots of one ring.
+#[derive(Debug)]
+pub(crate) struct Slots<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+/// An operation's name: unique among all that the ring has and has had, up to 2³² uses of one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(u64);
+
+impl Key {
+    /// What travels through the kernel.
+    pub(crate) fn user_data(self) -> u64 {
+        self.0
+    }
+
+    fn new(index: u32, generation: u32) -> Key {
+        Key(u64::from(generation) << 32 | u64::from(index))
+    }
+
+    fn parts(user_data: u64) -> (usize, u32) {
+        let low = user_data & u64::from(u32::MAX);
+        let index = usize::try_from(low).unwrap_or(usize::MAX);
+        (index, u32::try_from(user_data >> 32).unwrap_or(u32::MAX))
+    }
+}
+
+/// What a completion queue entry says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) user_data: u64,
+    pub(crate) result: i32,
+    /// `F_MORE`: a notification follows.
+    pub(crate) more: bool,
+    /// `F_NOTIF`: this is the notification.
+    pub(crate) notification: bool,
+}
+
+/// What an entry means for the operation.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step<T> {
+    /// It is over.
+    Done { key: Key, result: i32, payload: T },
+    /// It has its result; the kernel still refers to the payload.
+    Parked { key: Key, result: i32 },
+    /// The kernel refers to it no more. `usage` is the notification's result.
+    Released { key: Key, usage: i32, payload: T },
+    /// No operation of this ring is waiting for it.
+    Stray,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    generation: u32,
+    state: State<T>,
+}
+
+#[derive(Debug)]
+enum State<T> {
+    Free,
+    Submitted(T),
+    Parked(T),
+    Notified(T, i32),
+}
+
+impl<T> Slots<T> {
+    /// Room for `capacity` operations at a time.
+    pub(crate) fn new(capacity: u32) -> Slots<T> {
+        let slots = (0..capacity).map(|_| Slot { generation: 0, state: State::Free }).collect();
+        Slots { slots, free: (0..capacity).rev().collect() }
+    }
+
+    /// How many operations more there is room for.
+    pub(crate) fn room(&self) -> usize {
+        self.free.len()
+    }
+
+    /// How many operations the kernel has not said its last word about.
+    pub(crate) fn live(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Takes what an operation refers to; gives it back if there is no room.
+    pub(crate) fn insert(&mut self, payload: T) -> Result<Key, T> {
+        let Some(index) = self.free.pop() else { return Err(payload) };
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::Submitted(payload);
+        Ok(Key::new(index, slot.generation))
+    }
+
+    /// What an operation refers to, until the kernel's last word about it.
+    pub(crate) fn held(&mut self, key: Key) -> Option<&mut T> {
+        let (index, generation) = Key::parts(key.0);
+        let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation)?;
+        match &mut slot.state {
+            State::Submitted(payload) | State::Parked(payload) | State::Notified(payload, _) => Some(payload),
+            State::Free => None,
+        }
+    }
+
+    /// Takes in one entry; at most two steps come of it, in the order in which they are to be told.
+    pub(crate) fn complete(&mut self, entry: Entry) -> [Option<Step<T>>; 2] {
+        let (index, generation) = Key::parts(entry.user_data);
+        let key = Key(entry.user_data);
+        let result = entry.result;
+        let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.generation == generation) else {
+            return [Some(Step::Stray), None];
+        };
+        let steps = match (std::mem::replace(&mut slot.state, State::Free), entry.notification) {
+            (State::Submitted(payload), false) if entry.more => {
+                slot.state = State::Parked(payload);
+                return [Some(Step::Parked { key, result }), None];
+            }
+            (State::Submitted(payload), true) => {
+                slot.state = State::Notified(payload, result);
+                return [None, None];
+            }
+            (State::Submitted(payload), false) => [Some(Step::Done { key, result, payload }), None],
+            (State::Parked(payload), true) => [Some(Step::Released { key, usage: result, payload }), None],
+            (State::Notified(payload, usage), false) => {
+                let released = Step::Released { key, usage, payload };
+                [Some(Step::Parked { key, result }), Some(released)]
+            }
+            (other, _) => {
+                // A second result, a second notification, or an entry for a free slot: nobody's.
+                slot.state = other;
+                return [Some(Step::Stray), None];
+            }
+        };
+        self.vacate(index);
+        steps
+    }
+
+    /// Everything that is still in a slot.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+        let states = self.slots.iter_mut().map(|slot| std::mem::replace(&mut slot.state, State::Free));
+        states.filter_map(|state| match state {
+            State::Free => None,
+            State::Submitted(payload) | State::Parked(payload) | State::Notified(payload, _) => Some(payload),
+        })
+    }
+
+    /// Makes a slot free for the next use, under another generation.
+    fn vacate(&mut self, index: usize) {
+        self.slots[index].generation = self.slots[index].generation.wrapping_add(1);
+        self.free.push(u32::try_from(index).expect("made from a u32"));
+    }
+}
+
+#[cfg(test)]
+mod tests;
