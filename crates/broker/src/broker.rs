@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
+use levada_io::residency::Warmer;
 use levada_io::{Caps, Counters};
 use levada_wire::Uuid;
 use parking_lot::{Mutex, MutexGuard};
@@ -45,6 +46,7 @@ pub(crate) struct Broker {
     node_id: i32,
     caps: Caps,
     counters: Arc<Counters>,
+    warmer: Warmer,
     stats: Stats,
     data_dir: DataDir,
     metadata: Metadata,
@@ -72,6 +74,11 @@ impl Broker {
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// Those who wait for the disk in the place of shards.
+    pub(crate) fn warmer(&self) -> &Warmer {
+        &self.warmer
     }
 
     pub(crate) fn stats(&self) -> &Stats {

@@ -407,7 +407,7 @@ impl From<ReadError> for ErrorCode {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::OutOfRange { .. } => Self::OffsetOutOfRange,
-            ReadError::Storage(_) => Self::KafkaStorageError,
+            ReadError::Cold | ReadError::Storage(_) => Self::KafkaStorageError,
             ReadError::Corrupt { .. } => Self::CorruptMessage,
         }
     }

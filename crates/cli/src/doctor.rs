@@ -40,7 +40,9 @@ struct Report {
 struct Capability {
     name: &'static str,
     works: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<&'static str>,
 }
 

@@ -6,18 +6,21 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::LogError;
 
+mod cached;
 #[cfg(test)]
 pub(crate) mod twin;
+
+pub(crate) use cached::Cached;
 
 /// The operations a log asks of a file system. All of them block. Paths are given along with open files so that an
 /// implementation can tell files apart.
@@ -32,6 +35,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn read_file(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// Fills `into` from `position` on, as far as the file goes; returns the bytes read.
     fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize>;
+    /// As [`Disk::read_at`], but never waits for the device: `WouldBlock` if a byte of it is not in the page cache. Where the file
+    /// system cannot tell, it waits.
+    fn read_cached(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
+        self.read_at(file, path, into, position)
+    }
     /// Writes all parts one after the other from `position` on. After an error any prefix may have been written.
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], position: u64) -> io::Result<()>;
     /// Writes the first `len` bytes of a file to the beginning of another.
@@ -84,6 +92,23 @@ impl Disk for RealDisk {
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn read_cached(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < into.len() {
+            let mut rest = [IoSliceMut::new(&mut into[filled..])];
+            match rustix::io::preadv2(file, &mut rest, position + filled as u64, ReadWriteFlags::NOWAIT) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                    return self.read_at(file, path, into, position);
+                }
+                Err(errno) => return Err(errno.into()),
             }
         }
         Ok(filled)

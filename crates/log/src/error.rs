@@ -62,6 +62,7 @@ impl From<ReadError> for LogError {
     fn from(error: ReadError) -> LogError {
         match error {
             ReadError::Storage(error) => error,
+            ReadError::Cold => unreachable!("the writer waits for what it reads"),
             ReadError::Corrupt { ref path, .. } => LogError::corrupt(&path.clone(), error.to_string()),
             ReadError::OutOfRange { offset, log_start, log_end } => {
                 LogError::OutOfRange { offset, log_start, log_end }
@@ -83,6 +84,9 @@ pub enum ReadError {
         /// The offset after the last.
         log_end: i64,
     },
+    /// What has to be looked at is not in the page cache, and the reader said that it does not wait.
+    #[error("the log lies on the disk only")]
+    Cold,
     /// The disk failed.
     #[error(transparent)]
     Storage(#[from] LogError),
@@ -96,6 +100,18 @@ pub enum ReadError {
         /// The offset being looked for.
         offset: i64,
     },
+}
+
+impl ReadError {
+    /// What the error means to one who does not wait.
+    pub(crate) fn or_cold(self) -> ReadError {
+        match self {
+            ReadError::Storage(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => {
+                ReadError::Cold
+            }
+            other => other,
+        }
+    }
 }
 
 /// Why a batch was not appended. Nothing of it is in the log.

@@ -11,7 +11,7 @@ use levada_io::Extent;
 use parking_lot::Mutex;
 
 use crate::ReadError;
-use crate::disk::{At, Disk};
+use crate::disk::{At, Cached, Disk};
 use crate::epochs::Epochs;
 use crate::segment::{Head, Segment};
 
@@ -61,6 +61,8 @@ pub struct Slice {
     pub log_start: i64,
     /// Whether the range lies in a segment that is no longer written to: waiting for more of it is pointless.
     pub sealed: bool,
+    // Whoever found it did not wait, and does not want to wait for what is said about it.
+    cached: bool,
 }
 
 impl Slice {
@@ -179,6 +181,32 @@ impl Partition {
     /// # Errors
     /// An offset outside the log, a failing disk, or bytes that are no batch.
     pub fn read(&self, offset: i64, max_bytes: u32, upto: i64, min_one: bool) -> Result<Slice, ReadError> {
+        self.look_up(&*self.disk, (offset, upto), (max_bytes, min_one))
+    }
+
+    /// As [`Partition::read`], but does not wait for the device to find the range; whether the range itself is in the page cache is for
+    /// those who send it to ask. (A page of an index that was evicted is waited for.)
+    ///
+    /// # Errors
+    /// [`ReadError::Cold`], and as [`Partition::read`].
+    pub fn read_cached(
+        &self,
+        offset: i64,
+        max_bytes: u32,
+        upto: i64,
+        min_one: bool,
+    ) -> Result<Slice, ReadError> {
+        let found = self.look_up(&Cached(&*self.disk), (offset, upto), (max_bytes, min_one));
+        let slice = found.map_err(ReadError::or_cold)?;
+        Ok(Slice { cached: true, ..slice })
+    }
+
+    fn look_up(
+        &self,
+        disk: &dyn Disk,
+        (offset, upto): (i64, i64),
+        (max_bytes, min_one): (u32, bool),
+    ) -> Result<Slice, ReadError> {
         let segments = self.segments.load();
         let (active_size, active_end) =
             segments.last().map_or((0, 0), |active| (active.size(), active.end()));
@@ -187,13 +215,13 @@ impl Partition {
             return Err(ReadError::OutOfRange { offset, log_start, log_end });
         }
         if offset >= upto {
-            return Ok(Slice { extent: None, base_offset: offset, log_start, sealed: false });
+            return Ok(Slice { extent: None, base_offset: offset, log_start, sealed: false, cached: false });
         }
         let first = segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1);
         for (at, segment) in segments.iter().enumerate().skip(first) {
             let sealed = at + 1 < segments.len();
             let size = if sealed { segment.size() } else { active_size };
-            let found = match segment.find(&*self.disk, offset, size, self.interval()) {
+            let found = match segment.find(disk, offset, size, self.interval()) {
                 Err(error) => return Err(self.explain(error, offset)),
                 Ok(found) => found,
             };
@@ -201,18 +229,18 @@ impl Partition {
             // The segment's own end, taken after its size: that of the log may have been moved by a truncation since.
             let whole_below = segments.get(at + 1).map_or(active_end, |next| next.base());
             let whole = whole_below <= upto;
-            let end = if whole { size } else { self.position_of(segment, upto, size)? };
-            let end = self.limit(segment, &head, end, (max_bytes, min_one))?;
+            let end = if whole { size } else { self.position_of(disk, segment, (upto, size))? };
+            let end = self.limit(disk, segment, (&head, end), (max_bytes, min_one))?;
             let extent = match end.checked_sub(head.position) {
                 None | Some(0) => None,
                 Some(len) => {
-                    let file = segment.file(&*self.disk)?.clone();
+                    let file = segment.file(disk)?.clone();
                     Some(Extent { file, offset: head.position, len })
                 }
             };
-            return Ok(Slice { extent, base_offset: head.base_offset, log_start, sealed });
+            return Ok(Slice { extent, base_offset: head.base_offset, log_start, sealed, cached: false });
         }
-        Ok(Slice { extent: None, base_offset: offset, log_start, sealed: false })
+        Ok(Slice { extent: None, base_offset: offset, log_start, sealed: false, cached: false })
     }
 
     /// As [`Partition::read`] up to the log's end, but copies the bytes: for replaying internal topics. Empty at the end.
@@ -231,17 +259,22 @@ impl Partition {
     }
 
     /// Where the first batch that is not wholly below `upto` starts.
-    fn position_of(&self, segment: &Segment, upto: i64, size: u64) -> Result<u64, ReadError> {
-        let found = segment.find(&*self.disk, upto, size, self.interval())?;
+    fn position_of(
+        &self,
+        disk: &dyn Disk,
+        segment: &Segment,
+        (upto, size): (i64, u64),
+    ) -> Result<u64, ReadError> {
+        let found = segment.find(disk, upto, size, self.interval())?;
         Ok(found.map_or(size, |head| head.position))
     }
 
     /// The end of the last batch within `max_bytes` of the first: free of charge where the index has a batch start close before the limit.
     fn limit(
         &self,
+        disk: &dyn Disk,
         segment: &Segment,
-        first: &Head,
-        end: u64,
+        (first, end): (&Head, u64),
         (max_bytes, min_one): (u32, bool),
     ) -> Result<u64, ReadError> {
         let limit = first.position + u64::from(max_bytes);
@@ -251,12 +284,12 @@ impl Partition {
         if first.end() > limit {
             return Ok(if min_one { first.end().min(end) } else { first.position });
         }
-        let boundary = segment.offsets.boundary(&*self.disk, limit)?;
+        let boundary = segment.offsets.boundary(disk, limit)?;
         if boundary >= first.end() {
             return Ok(boundary);
         }
         let window = self.interval() as usize;
-        let mut scan = segment.scan(&*self.disk, first.end()..end, window)?;
+        let mut scan = segment.scan(disk, first.end()..end, window)?;
         let mut aligned = first.end();
         while let Some(head) = scan.next()?.filter(|head| head.end() <= limit) {
             aligned = head.end();

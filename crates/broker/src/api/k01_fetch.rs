@@ -9,6 +9,9 @@
 //!
 //! Sessions (KIP-227) are kept as Kafka keeps them, in `max.incremental.fetch.session.cache.slots` slots.
 //!
+//! What has to be looked up in pages that are not in memory is looked up on a thread that may wait. Records of segments that
+//! are no longer written to and come from the disk count as read once: they leave no trace in the page cache.
+//!
 //! Not done: replicas other than consumers do not exist; preferred read replicas neither.
 
 use std::sync::Arc;
@@ -16,13 +19,14 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use levada_io::{Extent, Piece};
-use levada_log::Slice;
+use levada_log::{ReadError, Slice};
 use levada_wire::fetch::{AbortedTransaction, EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic};
 use levada_wire::gather::{HoleLen, Part};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::api::{Context, Refusal, Reply};
+use crate::broker::Broker;
 use crate::error_code::ErrorCode;
 use crate::partition::Partition;
 
@@ -32,11 +36,15 @@ const READ_COMMITTED: i8 = 1;
 
 /// Records of a response: a range of a segment file, sent from there.
 #[derive(Clone, Debug)]
-struct Records(Extent);
+struct Records {
+    extent: Extent,
+    /// The segment is no longer written to.
+    sealed: bool,
+}
 
 impl HoleLen for Records {
     fn len(&self) -> u64 {
-        self.0.len
+        self.extent.len
     }
 }
 
@@ -66,19 +74,24 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     let header = &context.header;
     context.broker().stats().fetched(bytes_of(&response));
     let gather = response.encode(header.correlation_id, header.version)?;
+    let mut tail = false;
     let pieces = gather.into_parts().into_iter().map(|part| match part {
         Part::Bytes(bytes) => Piece::Bytes(bytes),
-        Part::Hole(Records(extent)) => Piece::Extent(extent),
+        Part::Hole(Records { extent, sealed }) => {
+            tail |= !sealed;
+            Piece::Extent(extent)
+        }
     });
-    Ok(Reply::Send(pieces.collect()))
+    let pieces = pieces.collect();
+    Ok(if tail { Reply::Send(pieces) } else { Reply::Replay(pieces) })
 }
 
 async fn fetch(context: &Context, request: FetchRequest) -> Vec<FetchedTopic<Records>> {
     let limits = Limits::new(context, &request);
-    let targets = resolve(context, &request);
-    let mut look = Look::at(&targets, &limits);
+    let targets = Arc::new(resolve(context, &request));
+    let mut look = look(context, &targets, limits).await;
     if !look.is_enough(&limits) {
-        look = wait(context, &targets, &limits).await;
+        look = wait(context, &targets, limits).await;
     }
     let mut fetched = look.partitions.into_iter();
     let topics = request.topics.into_iter().map(|topic| FetchedTopic {
@@ -96,14 +109,14 @@ fn bytes_of(response: &FetchResponse<Records>) -> u64 {
 }
 
 /// Sleeps until a change of one of the partitions, looks, and so on until it is enough or time is up.
-async fn wait(context: &Context, targets: &[Target], limits: &Limits) -> Look {
+async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     let sleeper = Arc::new(Notify::new());
     let partitions = targets.iter().filter_map(|target| target.partition.as_ref().ok());
     let _registered: Vec<_> = partitions.map(|partition| partition.waiters().register(&sleeper)).collect();
     let deadline = Instant::now() + limits.wait;
     loop {
-        let look = Look::at(targets, limits);
-        if look.is_enough(limits) {
+        let look = look(context, targets, limits).await;
+        if look.is_enough(&limits) {
             return look;
         }
         tokio::select! {
@@ -114,7 +127,20 @@ async fn wait(context: &Context, targets: &[Target], limits: &Limits) -> Look {
     }
 }
 
+/// Looks at all partitions: here if what is needed for that is in memory, else where waiting for the disk disturbs nobody.
+async fn look(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
+    match Look::at(targets, &limits, levada_log::Partition::read_cached) {
+        Ok(look) => look,
+        Err(Cold) => {
+            let targets = targets.clone();
+            let waiting = move |_: &Arc<Broker>| Look::at(&targets, &limits, levada_log::Partition::read);
+            context.broker().off_shard(waiting).await.unwrap_or_else(|Cold| unreachable!("that read waits"))
+        }
+    }
+}
+
 /// What bounds the answer.
+#[derive(Clone, Copy)]
 struct Limits {
     bytes_max: u32,
     bytes_min: u64,
@@ -152,6 +178,33 @@ fn resolve(context: &Context, request: &FetchRequest) -> Vec<Target> {
     targets
 }
 
+/// How a log is read: [`levada_log::Partition::read`], or the one that does not wait for the disk.
+type Read = fn(&levada_log::Partition, i64, u32, i64, bool) -> Result<Slice, ReadError>;
+
+/// Something has to be read from the disk.
+struct Cold;
+
+/// Why a partition yields nothing.
+enum Failed {
+    Cold,
+    Error(ErrorCode),
+}
+
+impl From<ErrorCode> for Failed {
+    fn from(error: ErrorCode) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<ReadError> for Failed {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Cold => Self::Cold,
+            error => Self::Error(error.into()),
+        }
+    }
+}
+
 /// One look at all partitions.
 struct Look {
     partitions: Vec<FetchedPartition<Records>>,
@@ -161,21 +214,26 @@ struct Look {
 }
 
 impl Look {
-    fn at(targets: &[Target], limits: &Limits) -> Self {
+    fn at(targets: &[Target], limits: &Limits, read: Read) -> Result<Self, Cold> {
         let mut look = Self { partitions: Vec::with_capacity(targets.len()), bytes: 0, urgent: targets.is_empty() };
         for target in targets {
-            let fetched = target.partition.clone().and_then(|partition| look.read(target, &partition, limits));
-            look.partitions.push(fetched.unwrap_or_else(|error| {
-                look.urgent = true;
-                FetchedPartition {
-                    error_code: error.code(),
-                    // As Kafka: an empty list for what it does not have, none for what it has.
-                    aborted: target.partition.is_err().then(Vec::new),
-                    ..FetchedPartition::new(target.wanted.index)
+            let found = target.partition.clone().map_err(Failed::from);
+            let fetched = found.and_then(|partition| look.read(target, &partition, (limits, read)));
+            look.partitions.push(match fetched {
+                Ok(fetched) => fetched,
+                Err(Failed::Cold) => return Err(Cold),
+                Err(Failed::Error(error)) => {
+                    look.urgent = true;
+                    FetchedPartition {
+                        error_code: error.code(),
+                        // As Kafka: an empty list for what it does not have, none for what it has.
+                        aborted: target.partition.is_err().then(Vec::new),
+                        ..FetchedPartition::new(target.wanted.index)
+                    }
                 }
-            }));
+            });
         }
-        look
+        Ok(look)
     }
 
     fn is_enough(&self, limits: &Limits) -> bool {
@@ -186,8 +244,8 @@ impl Look {
         &mut self,
         target: &Target,
         partition: &Partition,
-        limits: &Limits,
-    ) -> Result<FetchedPartition<Records>, ErrorCode> {
+        (limits, read): (&Limits, Read),
+    ) -> Result<FetchedPartition<Records>, Failed> {
         let wanted = &target.wanted;
         partition.check_leader_epoch(wanted.current_leader_epoch)?;
         let log = partition.log();
@@ -202,13 +260,14 @@ impl Look {
             let left = u64::from(limits.bytes_max).saturating_sub(self.bytes);
             let max_bytes = u64::from(wanted.max_bytes.max(0).unsigned_abs()).min(left);
             let max_bytes = u32::try_from(max_bytes).expect("bounded by a partition's limit, which is 32 bits");
-            let slice = log.read(wanted.fetch_offset, max_bytes, upto, self.bytes == 0)?;
+            let slice = read(log, wanted.fetch_offset, max_bytes, upto, self.bytes == 0)?;
             self.bytes += slice.extent.as_ref().map_or(0, |extent| extent.len);
             self.urgent |= slice.sealed;
             if limits.committed_only {
                 fetched.aborted = Some(aborted(log, &slice, wanted.fetch_offset, upto)?);
             }
-            fetched.records = slice.extent.map(Records);
+            let sealed = slice.sealed;
+            fetched.records = slice.extent.map(|extent| Records { extent, sealed });
         }
         fetched.high_watermark = log.high_watermark();
         fetched.last_stable_offset = log.last_stable();
@@ -223,7 +282,7 @@ fn aborted(
     slice: &Slice,
     from: i64,
     upto: i64,
-) -> Result<Vec<AbortedTransaction>, ErrorCode> {
+) -> Result<Vec<AbortedTransaction>, ReadError> {
     let found = log.aborted_in(slice, from, upto)?.into_iter();
     let told = |one: levada_log::AbortedTransaction| AbortedTransaction {
         producer_id: one.producer_id,

@@ -181,6 +181,8 @@ const TOPIC_ID_VERSION_MIN: i16 = 13;
 pub(crate) enum Reply {
     /// A whole response, size and header included.
     Send(Vec<Piece>),
+    /// The same, of old records: what has to come from the disk for it is not kept in the page cache.
+    Replay(Vec<Piece>),
     /// Nothing: Produce with acks=0.
     Silent,
 }

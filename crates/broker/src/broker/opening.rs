@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
+use levada_io::residency::{Warmer, WarmerLimits};
 use levada_io::{Caps, Counters};
 use levada_log::{LogConfig, LogError, OpenOptions, Writer};
 use levada_wire::Uuid;
@@ -89,9 +90,11 @@ impl Broker {
             tracing::warn!(?torn, "the metadata log ended in a torn batch, which was cut off");
         }
         let config = current_config(config, store.image());
+        let counters = Arc::new(Counters::default());
         let broker = Arc::new(Self {
             caps: Caps::probe(),
-            counters: Arc::new(Counters::default()),
+            warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
+            counters,
             stats: Stats::new(SystemTime::now()),
             data_dir,
             metadata: Metadata::new(store),

@@ -8,11 +8,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use levada_io::residency::Trail;
 use levada_io::{Piece, Transfer, TransferError, Turn};
 use levada_wire::frame::{FrameBuffer, FrameError};
 use levada_wire::{ApiKey, RequestHeader};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 
 use crate::api::{self, Context, Refusal, Reply};
 use crate::quota::Used;
@@ -20,6 +22,16 @@ use crate::server::shard::{Accepted, Shard};
 
 /// What a connection may send in one turn before others on its shard get theirs.
 const TURN_BYTES: u64 = 1 << 20;
+
+/// How much is read ahead of what a slow disk is waited for.
+const AHEAD_BYTES: u64 = 1 << 20;
+
+/// Whether pages that come from the disk stay in the page cache after they were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    Yes,
+    No,
+}
 
 /// Why a connection ends other than by the client's wish.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +67,7 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
         peer: accepted.peer,
         local: stream.local_addr()?,
         received: FrameBuffer::new(shard.broker.config().socket_request_max_bytes),
+        trail: Trail::default(),
         stream,
     };
     loop {
@@ -86,6 +99,7 @@ struct Connection {
     peer: SocketAddr,
     local: SocketAddr,
     received: FrameBuffer,
+    trail: Trail,
 }
 
 impl Connection {
@@ -116,8 +130,10 @@ impl Connection {
             reply = metered(measured.as_ref(), api::answer(&context, frame)) => reply?,
             () = self.gone(), if waits => return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
         };
-        if let Reply::Send(pieces) = reply {
-            self.send(pieces).await?;
+        match reply {
+            Reply::Send(pieces) => self.send(pieces, Kept::Yes).await?,
+            Reply::Replay(pieces) => self.send(pieces, Kept::No).await?,
+            Reply::Silent => {}
         }
         let spent = measured.map_or(Duration::ZERO, Cell::into_inner);
         let percent = spent.as_secs_f64() * 100.0;
@@ -141,7 +157,7 @@ impl Connection {
     }
 
     /// Sends one response, a turn at a time, each when the socket takes more.
-    async fn send(&mut self, pieces: Vec<Piece>) -> Result<(), Ended> {
+    async fn send(&mut self, pieces: Vec<Piece>, kept: Kept) -> Result<(), Ended> {
         let mut transfer = Transfer::new(pieces);
         loop {
             self.stream.writable().await?;
@@ -162,10 +178,28 @@ impl Connection {
             }
             match turn {
                 Ok(Some(Turn::Done)) => return Ok(()),
+                Ok(Some(Turn::Cold)) => self.warm(&transfer, kept).await,
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// Waits until the pages that come next are in memory, while other connections go on. If too many wait already, the next turn
+    /// waits for the disk itself; and a disk that fails is the next turn's to report.
+    async fn warm(&mut self, transfer: &Transfer, kept: Kept) {
+        let Some(mut warm) = transfer.cold(AHEAD_BYTES) else { return };
+        if kept == Kept::No {
+            warm = warm.once(&mut self.trail);
+        }
+        let (done, there) = oneshot::channel();
+        let told = move |_| {
+            // The connection may be gone.
+            let _ = done.send(());
+        };
+        if self.shard.broker.warmer().submit(warm, told).is_ok() {
+            let _ = there.await;
         }
     }
 }

@@ -49,7 +49,9 @@ pub(crate) fn start(index: usize, broker: Arc<Broker>, stop: Stop) -> Result<Sha
     let thread = std::thread::Builder::new()
         .name(format!("shard-{index}"))
         .spawn(move || {
-            let engine = RefCell::new(Engine::new(broker.caps(), broker.counters().clone()));
+            let mut engine = Engine::new(broker.caps(), broker.counters().clone());
+            engine.report_cold(true);
+            let engine = RefCell::new(engine);
             let shard = Rc::new(Shard { broker, engine, stop });
             LocalSet::new().block_on(&runtime, run(shard, accepted));
         })

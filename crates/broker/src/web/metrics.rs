@@ -59,7 +59,7 @@ impl Families<'_> {
     }
 
     fn transfers(&mut self, snapshot: &levada_io::Snapshot) -> fmt::Result {
-        const FAMILIES: [(&str, &str, &str); 5] = [
+        const FAMILIES: [(&str, &str, &str); 7] = [
             ("bytes", "levada_transfer_bytes", "Bytes that sockets took, by the path that carried them"),
             ("calls", "levada_transfer_calls", "System calls made for a path, failed ones included"),
             ("stalls", "levada_transfer_stalls", "System calls for a path that took longer than 1 ms"),
@@ -68,6 +68,16 @@ impl Families<'_> {
                 "copied_bytes",
                 "levada_transfer_copied_bytes",
                 "Bytes copied by the CPU between kernel and process",
+            ),
+            (
+                "warmed_bytes",
+                "levada_transfer_warmed_bytes",
+                "Bytes of cold pages that a thread other than a shard waited for",
+            ),
+            (
+                "dropped_behind_bytes",
+                "levada_transfer_dropped_behind_bytes",
+                "Bytes dropped from the page cache behind readers of old records",
             ),
         ];
         for (metric, name, help) in FAMILIES {
