@@ -5,6 +5,7 @@ mod cluster;
 mod completions;
 mod config;
 mod consume;
+mod cp;
 mod doctor;
 mod failure;
 mod kafka_error;
@@ -45,6 +46,7 @@ enum Command {
     Produce(produce::Args),
     Consume(consume::Args),
     Doctor(doctor::Args),
+    Cp(cp::Args),
     Log(log_dump::Args),
     Config(config::Args),
     Completions(completions::Args),
@@ -69,6 +71,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Produce(args) => produce::run(args),
         Command::Consume(args) => consume::run(args, out),
         Command::Doctor(args) => doctor::run(&args, out),
+        Command::Cp(args) => cp::run(&args, out),
         Command::Log(args) => log_dump::run(args, out),
         Command::Config(args) => config::run(args, out),
         Command::Completions(args) => completions::run(&args, out),

@@ -35,17 +35,23 @@ pub enum Fallback {
     SendfileRefused,
     /// The pages were not in the cache; the read waited for the disk.
     ColdRead,
+    /// These files cannot share blocks.
+    ReflinkRefused,
+    /// `copy_file_range` does not copy between these files.
+    CopyFileRangeRefused,
 }
 
 impl Fallback {
     /// Every cause, in the order of its index in counters.
-    pub const ALL: [Fallback; 6] = [
+    pub const ALL: [Fallback; 8] = [
         Fallback::PipesInUse,
         Fallback::NoPipe,
         Fallback::SmallPipe,
         Fallback::SpliceRefused,
         Fallback::SendfileRefused,
         Fallback::ColdRead,
+        Fallback::ReflinkRefused,
+        Fallback::CopyFileRangeRefused,
     ];
 
     /// The name used in metrics and tables.
@@ -57,6 +63,8 @@ impl Fallback {
             Fallback::SpliceRefused => "splice_refused",
             Fallback::SendfileRefused => "sendfile_refused",
             Fallback::ColdRead => "cold_read",
+            Fallback::ReflinkRefused => "reflink_refused",
+            Fallback::CopyFileRangeRefused => "copy_file_range_refused",
         }
     }
 }
@@ -126,7 +134,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Bytes that sockets took by `path`.
+    /// Bytes that sockets, or files copied to, took by `path`.
     pub fn bytes(&self, path: Path) -> u64 {
         self.bytes[path as usize]
     }

@@ -86,6 +86,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub mod buf;
+pub mod copy;
 pub mod counters;
 pub mod error;
 pub mod map;

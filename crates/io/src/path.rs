@@ -1,4 +1,4 @@
-//! The paths that bytes can take to a socket. One file each, with the same items in the same order.
+//! The paths that bytes can take. One file each, with the same items in the same order.
 //!
 //! A path module has `needs` (what must hold on this machine) and `advance` (send from the front of the queue until
 //! the piece is done, the budget is spent, or the socket would block).
@@ -15,11 +15,13 @@ use crate::error::{SourceFault, TransferError};
 use crate::probe::Caps;
 use crate::queue::Queue;
 
+pub(crate) mod copy_file_range;
 pub(crate) mod read_write;
+pub(crate) mod reflink;
 pub(crate) mod sendfile;
 pub(crate) mod splice;
 
-/// How bytes reached the socket.
+/// How bytes reached the socket, or another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Path {
     /// From memory where they already were, by `sendmsg`: the kernel copies them once.
@@ -30,11 +32,16 @@ pub enum Path {
     Sendfile,
     /// From the page cache through a pipe of ours by `splice`: by reference, in steps of the pipe's size.
     Splice,
+    /// From file to file inside the kernel, by `copy_file_range`.
+    CopyFileRange,
+    /// From file to file by sharing blocks (`FICLONE`): nothing is moved.
+    Reflink,
 }
 
 impl Path {
     /// Every path, in the order of its index in counters.
-    pub const ALL: [Path; 4] = [Path::Send, Path::ReadWrite, Path::Sendfile, Path::Splice];
+    pub const ALL: [Path; 6] =
+        [Path::Send, Path::ReadWrite, Path::Sendfile, Path::Splice, Path::CopyFileRange, Path::Reflink];
 
     /// The name used in metrics and tables.
     pub fn label(self) -> &'static str {
@@ -43,6 +50,8 @@ impl Path {
             Path::ReadWrite => "read_write",
             Path::Sendfile => "sendfile",
             Path::Splice => "splice",
+            Path::CopyFileRange => "copy_file_range",
+            Path::Reflink => "reflink",
         }
     }
 
@@ -52,6 +61,8 @@ impl Path {
             Path::Send | Path::ReadWrite => read_write::needs(caps),
             Path::Sendfile => sendfile::needs(caps),
             Path::Splice => splice::needs(caps),
+            Path::CopyFileRange => copy_file_range::needs(caps),
+            Path::Reflink => reflink::needs(caps),
         }
     }
 }

@@ -41,6 +41,8 @@ pub struct Caps {
     pub msg_zerocopy: Support,
     /// `copy_file_range`: file to file inside the kernel.
     pub copy_file_range: Support,
+    /// `FICLONE`: files that share blocks, on the file system of the probe.
+    pub reflink: Support,
 }
 
 /// Whether a capability is there.
@@ -120,6 +122,10 @@ impl Caps {
                 Bench::copy_file_range,
                 "allow copy_file_range in the container's seccomp profile",
             ),
+            reflink: check(
+                Bench::reflink,
+                "use a file system that can share blocks, such as XFS or Btrfs; bytes are copied instead",
+            ),
         }
     }
 
@@ -142,6 +148,7 @@ impl Caps {
             ("kernel TLS", &self.kernel_tls),
             ("MSG_ZEROCOPY", &self.msg_zerocopy),
             ("copy_file_range", &self.copy_file_range),
+            ("reflink", &self.reflink),
         ]
         .into_iter()
     }
@@ -164,16 +171,21 @@ impl Support {
 /// What the attempts are made on.
 struct Bench {
     file: File,
+    /// On the same file system.
+    other: File,
 }
 
 impl Bench {
     fn new(dir: &std::path::Path) -> io::Result<Bench> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = rustix::fs::open(dir, flags, Permissions::RUSR | Permissions::WUSR)
-            .or_else(|_| rustix::fs::memfd_create("levada-probe", MemfdFlags::CLOEXEC))?;
-        let file = File::from(file);
-        std::os::unix::fs::FileExt::write_all_at(&file, &SAMPLE, 0)?;
-        Ok(Bench { file })
+        let make = || -> io::Result<File> {
+            let file = rustix::fs::open(dir, flags, Permissions::RUSR | Permissions::WUSR)
+                .or_else(|_| rustix::fs::memfd_create("levada-probe", MemfdFlags::CLOEXEC))?;
+            Ok(File::from(file))
+        };
+        let bench = Bench { file: make()?, other: make()? };
+        std::os::unix::fs::FileExt::write_all_at(&bench.file, &SAMPLE, 0)?;
+        Ok(bench)
     }
 
     /// File → pipe → AF_UNIX and TCP.
@@ -267,6 +279,10 @@ impl Bench {
         let mut copy = vec![0; count];
         std::os::unix::fs::FileExt::read_exact_at(file, &mut copy, end)?;
         ensure(count > 0 && copy == SAMPLE[..count], || "copied other bytes".to_owned())
+    }
+
+    fn reflink(&self) -> io::Result<()> {
+        Ok(rustix::fs::ioctl_ficlone(&self.other, &self.file)?)
     }
 }
 

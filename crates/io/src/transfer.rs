@@ -99,9 +99,10 @@ impl Transfer {
     /// Sends from the front of the queue by `path`; by reference only pages that are there, if the engine cares.
     fn advance(&mut self, path: Path, job: &mut Job<'_>) -> Result<Progress, TransferError> {
         let by_reference = match path {
-            Path::Send | Path::ReadWrite => return read_write::advance(job, &mut self.queue),
             Path::Sendfile => sendfile::advance,
             Path::Splice => splice::advance,
+            // The rest of the catalogue leads elsewhere than to a socket, and is never planned.
+            _ => return read_write::advance(job, &mut self.queue),
         };
         if !job.engine.reports_cold {
             return by_reference(job, &mut self.queue);

@@ -7,11 +7,14 @@
 //!
 //! Bytes that were read but not taken by the socket are forgotten and read again on the next turn: a blocked transfer holds no buffer.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read};
+use std::os::unix::fs::FileExt;
 
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
+use crate::copy::{self, CopyError};
 use crate::counters::{Counters, Fallback};
 use crate::engine::Engine;
 use crate::error::{SourceFault, TransferError};
@@ -192,4 +195,40 @@ fn send(job: &Job<'_>, queue: &Queue, batch: Batch<'_>) -> (u64, Result<Progress
         }
     }
     (sent, Ok(Progress::Moved))
+}
+
+/// Copies the start of a range from file to file through a buffer.
+pub(crate) fn between(
+    from: &File,
+    to: &File,
+    span: copy::Span,
+    counters: &Counters,
+) -> Result<copy::Stride, CopyError> {
+    /// Large enough that the calls cost nothing beside the copying, small enough for the processor's cache.
+    const BUFFER_BYTES: u64 = 256 << 10;
+    let mut buffer = vec![0; usize::try_from(span.len.min(BUFFER_BYTES)).unwrap_or(0)];
+    let mut moved = 0;
+    while moved < span.len {
+        let offset = span.offset + moved;
+        let left = usize::try_from(span.len - moved).unwrap_or(usize::MAX).min(buffer.len());
+        let got = counters.call(Path::ReadWrite, || from.read_at(&mut buffer[..left], offset));
+        let got = match got {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // Pipes and devices without positions.
+            Err(error) if error.raw_os_error() == Some(Errno::SPIPE.raw_os_error()) => {
+                counters.call(Path::ReadWrite, || (&*from).read(&mut buffer[..left]))
+            }
+            other => other,
+        };
+        match got.map_err(|cause| CopyError::Read { offset, cause })? {
+            0 => break,
+            count => {
+                let written = counters.call(Path::ReadWrite, || to.write_all_at(&buffer[..count], offset));
+                written.map_err(|cause| CopyError::Write { offset, cause })?;
+                counters.copied(2 * count as u64);
+                moved += count as u64;
+            }
+        }
+    }
+    Ok(copy::Stride::Moved(moved))
 }

@@ -7,11 +7,15 @@
 //! A socket may take less than the pipe holds. The rest cannot be put back, so the pipe stays with its transfer until it is
 //! empty; if the transfer is dropped before, the pipe is closed.
 
+use std::fs::File;
+use std::io;
+
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use crate::Extent;
-use crate::counters::Fallback;
+use crate::copy::{self, CopyError};
+use crate::counters::{Counters, Fallback};
 use crate::error::{SourceFault, TransferError};
 use crate::path::{Job, Path, Progress};
 use crate::pipe::Pipe;
@@ -120,4 +124,47 @@ fn drain(job: &Job<'_>, queue: &Queue, pipe: &mut Pipe) -> Result<(u64, Progress
             Err(errno) => return Err(Job::either_failed(queue, extent, done, errno)),
         }
     }
+}
+
+/// Copies the start of a range from file to file through the pipe, which is empty before and after.
+pub(crate) fn between(
+    (from, to): (&File, &File),
+    span: copy::Span,
+    pipe: &mut Pipe,
+    counters: &Counters,
+) -> Result<copy::Stride, CopyError> {
+    let want = usize::try_from(span.len.min(pipe.capacity())).unwrap_or(usize::MAX);
+    let flags = SpliceFlags::MOVE;
+    let mut source = span.offset;
+    let filled = counters.call(Path::Splice, || {
+        rustix::pipe::splice(from, Some(&mut source), pipe.writer(), None, want, flags)
+    });
+    match filled {
+        Ok(count) => pipe.put(count as u64),
+        Err(Errno::INTR) => return between((from, to), span, pipe, counters),
+        Err(errno @ (Errno::INVAL | Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP)) => {
+            return Ok(copy::Stride::Refused(errno));
+        }
+        Err(errno) => return Err(CopyError::Read { offset: span.offset, cause: errno.into() }),
+    }
+    let count = pipe.filled();
+    while !pipe.is_empty() {
+        let mut destination = span.offset + count - pipe.filled();
+        let offset = destination;
+        let left = usize::try_from(pipe.filled()).unwrap_or(usize::MAX);
+        let drained = counters.call(Path::Splice, || {
+            rustix::pipe::splice(pipe.reader(), None, to, Some(&mut destination), left, flags)
+        });
+        match drained {
+            Ok(0) => return Err(CopyError::Write { offset, cause: io::ErrorKind::WriteZero.into() }),
+            Ok(count) => pipe.drained(count as u64),
+            Err(Errno::INTR) => {}
+            // Nothing has been written yet, so another path may begin at the same byte.
+            Err(errno @ (Errno::INVAL | Errno::OPNOTSUPP)) if pipe.filled() == count => {
+                return Ok(copy::Stride::Refused(errno));
+            }
+            Err(errno) => return Err(CopyError::Write { offset, cause: errno.into() }),
+        }
+    }
+    Ok(copy::Stride::Moved(count))
 }

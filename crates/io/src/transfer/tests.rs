@@ -414,8 +414,11 @@ fn cold_pages_are_reported_and_not_waited_for() {
     assert_eq!((counted.bytes(Path::Splice), counted.fallbacks(Fallback::ColdRead)), (2 << 20, 0));
     assert!(counted.warmed() > 0);
 
-    // Small ranges as well, and nothing once they are there.
-    chilled(&file);
+    // Small ranges as well, and nothing once they are there. Another file: sockets may still refer to pages of the first.
+    let file = file_of(&content);
+    if !chilled(&file) {
+        return;
+    }
     let small = || vec![head(), extent(&file, 5, 9_000), head(), extent(&file, 1 << 20, 9_000)];
     let (reported, _, counted) = warmed(small());
     assert!(!reported.is_empty());

@@ -1,0 +1,239 @@
+//! `levada cp`: copies one file the cheapest way that the file systems allow, and says which way that was.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use levada_io::copy::{Copied, CopyError, CopyOptions, copy};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs};
+
+/// Copy a file the cheapest way there is, and show which way that was
+///
+/// Shares blocks if the file system can (reflink), else copies inside the kernel (copy_file_range, then splice), else through
+/// memory. Holes stay holes. The permissions are copied; owner and times are not. The destination appears whole or not at all.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada cp big.iso /backup/                    into a directory, under its own name
+  levada cp --force new.img disk.img            replace what is there
+  levada cp --path read-write a b               one way only, to compare")]
+pub(crate) struct Args {
+    /// File to copy
+    source: PathBuf,
+    /// File to make, or directory to make it in
+    destination: PathBuf,
+    /// Replace the destination if it exists
+    #[arg(long, short)]
+    force: bool,
+    /// Copy this way only, and fail if it does not work
+    #[arg(long, value_name = "PATH")]
+    path: Option<Way>,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// The ways from file to file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Way {
+    /// Share blocks (FICLONE).
+    Reflink,
+    /// Inside the kernel, file to file.
+    CopyFileRange,
+    /// Inside the kernel, through a pipe.
+    Splice,
+    /// Through memory.
+    ReadWrite,
+}
+
+impl From<Way> for levada_io::Path {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::Reflink => Self::Reflink,
+            Way::CopyFileRange => Self::CopyFileRange,
+            Way::Splice => Self::Splice,
+            Way::ReadWrite => Self::ReadWrite,
+        }
+    }
+}
+
+/// What was done.
+#[derive(Debug, Serialize)]
+struct Report {
+    source: PathBuf,
+    destination: PathBuf,
+    paths: Vec<Share>,
+    hole_bytes: u64,
+}
+
+/// What one way carried.
+#[derive(Debug, Serialize)]
+struct Share {
+    path: &'static str,
+    bytes: u64,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let from = Source::open(&args.source)?;
+    let destination = from.destination(&args.destination, args.force)?;
+    let draft = Draft::beside(&destination)?;
+    let bar = progress(from.len);
+    let options = CopyOptions { only: args.path.map(Into::into), counters: None };
+    let copied = copy(&from.file, &draft.file, &options, |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    let copied = copied.map_err(|error| from.failure(&destination, error))?;
+    let kept = draft.keep(from.mode, args.force);
+    kept.map_err(|error| Failure::new(format!("cannot create {}: {error}", destination.display())))?;
+    print(out, &Report::new(&args.source, destination, &copied), args.format.format)
+}
+
+/// The file to be copied.
+#[derive(Debug)]
+struct Source {
+    path: PathBuf,
+    file: File,
+    len: u64,
+    mode: u32,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl Source {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::new(format!("cannot read {}: {error}", path.display()));
+        let file = File::open(path).map_err(failed)?;
+        let meta = file.metadata().map_err(failed)?;
+        if meta.is_dir() {
+            let what = format!("{} is a directory", path.display());
+            return Err(Failure::with_next(what, "name a file"));
+        }
+        let (mode, identity) = (meta.permissions().mode() & 0o777, (meta.dev(), meta.ino()));
+        Ok(Self { path: path.to_owned(), file, len: meta.len(), mode, identity })
+    }
+
+    /// The file that `asked` stands for, if it may be written.
+    fn destination(&self, asked: &Path, force: bool) -> Result<PathBuf, Failure> {
+        let mut path = asked.to_owned();
+        if path.is_dir() {
+            let name = self.path.file_name();
+            path.push(name.ok_or_else(|| Failure::Usage(format!("{} has no name", self.path.display())))?);
+        }
+        let Ok(there) = fs::metadata(&path) else { return Ok(path) };
+        if (there.dev(), there.ino()) == self.identity {
+            return Err(Failure::new(format!(
+                "{} and {} are the same file",
+                self.path.display(),
+                path.display()
+            )));
+        }
+        if !there.is_file() {
+            return Err(Failure::new(format!("{} is not a regular file", path.display())));
+        }
+        if !force {
+            let what = format!("{} exists", path.display());
+            return Err(Failure::with_next(what, "replace it with --force, or choose another name"));
+        }
+        Ok(path)
+    }
+
+    fn failure(&self, destination: &Path, error: CopyError) -> Failure {
+        let (source, destination) = (self.path.display(), destination.display());
+        let what = format!("{source} to {destination}: {error}");
+        match error {
+            CopyError::Refused { .. } => {
+                Failure::with_next(what, "leave --path out to take the best that works")
+            }
+            CopyError::Read { .. } | CopyError::Write { .. } => Failure::new(what),
+        }
+    }
+}
+
+/// The copy until it is whole: a file beside the destination, removed unless it is kept.
+#[derive(Debug)]
+struct Draft {
+    file: File,
+    path: PathBuf,
+    destination: PathBuf,
+}
+
+impl Draft {
+    fn beside(destination: &Path) -> Result<Self, Failure> {
+        let name = destination.file_name().unwrap_or_default().to_string_lossy();
+        let path = destination.with_file_name(format!(".{name}.{}.levada-cp", std::process::id()));
+        // Nobody else reads it before it has the permissions of the source.
+        let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
+        let failed = |error| {
+            let what = format!("cannot create {}: {error}", destination.display());
+            Failure::with_next(what, "see whether its directory exists and may be written")
+        };
+        Ok(Self { file: made.map_err(failed)?, path, destination: destination.to_owned() })
+    }
+
+    /// Gives the copy its name. Without `replace` a file that has that name by now is an error.
+    fn keep(self, mode: u32, replace: bool) -> io::Result<()> {
+        self.file.set_permissions(fs::Permissions::from_mode(mode))?;
+        if replace {
+            return fs::rename(&self.path, &self.destination);
+        }
+        let flags = rustix::fs::RenameFlags::NOREPLACE;
+        let here = rustix::fs::CWD;
+        match rustix::fs::renameat_with(here, &self.path, here, &self.destination, flags) {
+            // File systems without that flag have links, or overwrite nothing that was not there a moment ago.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if !self.destination.exists() => {
+                fs::rename(&self.path, &self.destination)
+            }
+            outcome => Ok(outcome?),
+        }
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Already gone if it was kept.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A bar on a terminal, for files that take long enough to be watched.
+fn progress(len: u64) -> ProgressBar {
+    const WORTH_WATCHING_BYTES: u64 = 64 << 20;
+    let shown = len >= WORTH_WATCHING_BYTES && io::stderr().is_terminal();
+    let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(len), target);
+    let template = "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec}";
+    bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+impl Report {
+    fn new(source: &Path, destination: PathBuf, copied: &Copied) -> Self {
+        let share = |(path, bytes): &(levada_io::Path, u64)| Share { path: path.label(), bytes: *bytes };
+        Self {
+            source: source.to_owned(),
+            destination,
+            paths: copied.by_path.iter().map(share).collect(),
+            hole_bytes: copied.hole_bytes,
+        }
+    }
+}
+
+fn print(out: &mut dyn Write, report: &Report, format: Format) -> Result<(), Failure> {
+    if format == Format::Json {
+        return output::json(out, report);
+    }
+    let mut rows: Vec<Vec<String>> =
+        report.paths.iter().map(|share| vec![share.path.to_owned(), share.bytes.to_string()]).collect();
+    if report.hole_bytes > 0 {
+        rows.push(vec!["(hole)".to_owned(), report.hole_bytes.to_string()]);
+    }
+    output::table(out, &["PATH", "BYTES"], rows)
+}
+
+#[cfg(test)]
+mod tests;
