@@ -11,6 +11,7 @@ use crate::compress::{CompressError, Compression};
 mod builder;
 mod recompress;
 mod records;
+mod rewrite;
 #[cfg(test)]
 mod tests;
 mod varint;
@@ -18,6 +19,7 @@ mod varint;
 pub use builder::{Builder, EndMarker, Marker};
 pub use recompress::{RecompressError, recompress};
 pub use records::{Header, MAX_EXPANDED, Record, Records, records};
+pub(crate) use rewrite::{emptied, rewrite};
 
 /// Bytes in front of the first record.
 pub const HEADER_LEN: usize = 61;
@@ -34,6 +36,7 @@ pub const NO_SEQUENCE: i32 = -1;
 /// Timestamp of a batch or record that has none.
 pub const NO_TIMESTAMP: i64 = -1;
 
+const LENGTH_AT: usize = 8;
 const CRC_AT: usize = 17;
 const ATTRIBUTES_AT: usize = 21;
 const MAX_TIMESTAMP_AT: usize = 35;
@@ -167,6 +170,14 @@ impl<'a> BatchView<'a> {
     /// The largest timestamp in the batch, or the append time.
     pub fn max_timestamp(&self) -> i64 {
         self.i64_at(MAX_TIMESTAMP_AT)
+    }
+
+    /// The timestamp of one of its records.
+    pub fn timestamp_of(&self, record: &Record) -> i64 {
+        match self.is_log_append_time() {
+            true => self.max_timestamp(),
+            false => self.base_timestamp().wrapping_add(record.timestamp_delta),
+        }
     }
 
     /// The producer, or [`NO_PRODUCER_ID`].

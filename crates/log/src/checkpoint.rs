@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::LogError;
-use crate::disk::{At, Disk};
+use crate::disk::{At, Disk, suffixed};
 
 mod clean_shutdown;
 mod identity;
@@ -17,9 +17,7 @@ pub use offsets::OffsetCheckpoint;
 
 /// Replaces a file so that after a crash there is the old one or the new one, whole.
 pub(crate) fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), LogError> {
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(".tmp");
-    let fresh = Path::new(&fresh);
+    let fresh = &*suffixed(path, ".tmp");
     disk.write_file(fresh, bytes).at("write", fresh)?;
     let file = disk.open(fresh).at("open", fresh)?;
     disk.sync(&file, fresh).at("sync", fresh)?;

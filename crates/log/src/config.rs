@@ -31,6 +31,12 @@ pub struct LogConfig {
     pub retention_bytes: i64,
     /// `retention.ms`: -1 for no limit.
     pub retention_ms: i64,
+    /// `delete.retention.ms`: how long compaction keeps tombstones, and markers of transactions of which nothing is left.
+    pub delete_retention_ms: i64,
+    /// `min.compaction.lag.ms`: younger records are not compacted.
+    pub min_compaction_lag_ms: i64,
+    /// `max.compaction.lag.ms`: older ones are, however few they are.
+    pub max_compaction_lag_ms: i64,
     /// `producer.id.expiration.ms`: a producer that has not written for so long is forgotten.
     pub producer_id_expiration_ms: i64,
 }
@@ -47,6 +53,9 @@ impl Default for LogConfig {
             timestamp_type: TimestampType::CreateTime,
             retention_bytes: -1,
             retention_ms: days(7),
+            delete_retention_ms: days(1),
+            min_compaction_lag_ms: 0,
+            max_compaction_lag_ms: i64::MAX,
             producer_id_expiration_ms: days(1),
         }
     }

@@ -9,7 +9,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
@@ -48,6 +49,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn truncate(&self, file: &File, path: &Path, len: u64) -> io::Result<()>;
     /// Reserves blocks for a range, growing the file if need be.
     fn allocate(&self, file: &File, path: &Path, position: u64, len: u64) -> io::Result<()>;
+    /// Sets the time at which the file counts as last written to.
+    fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()>;
     /// Waits until the file's bytes (and its length) are on the device.
     fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
     /// Waits until the names in a directory are on the device.
@@ -165,6 +168,10 @@ impl Disk for RealDisk {
         }
     }
 
+    fn set_modified(&self, file: &File, _path: &Path, time: SystemTime) -> io::Result<()> {
+        file.set_modified(time)
+    }
+
     fn sync(&self, file: &File, _path: &Path) -> io::Result<()> {
         file.sync_data()
     }
@@ -237,4 +244,20 @@ pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<bool, LogE
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(LogError::io("remove", path, error)),
     }
+}
+
+/// Renames a file; returns whether it was there.
+pub(crate) fn rename_if_there(disk: &dyn Disk, from: &Path, to: &Path) -> Result<bool, LogError> {
+    match disk.rename(from, to) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(LogError::io("rename", from, error)),
+    }
+}
+
+/// A path with something behind its name.
+pub(crate) fn suffixed(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }

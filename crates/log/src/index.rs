@@ -76,6 +76,11 @@ impl Entries {
         &self.path
     }
 
+    /// Bytes of all entries.
+    pub(crate) fn size_bytes(&self, disk: &dyn Disk) -> Result<u64, LogError> {
+        Ok((self.view(disk)?.count * self.width) as u64)
+    }
+
     /// Removes the file, whose name is about to be given to a new one. Who has it mapped keeps what he has.
     fn replaced(self, disk: &dyn Disk) -> Result<PathBuf, LogError> {
         crate::disk::remove_if_there(disk, &self.path)?;

@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod checkpoint;
+pub mod compact;
 pub mod compress;
 pub mod disk;
 
@@ -21,4 +22,4 @@ pub use error::{AppendError, LogError, ReadError};
 pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
 pub use producers::{ProducerState, Source};
 pub use recover::{Cut, OpenReport};
-pub use writer::{Append, Appended, Discarded, OpenOptions, Writer};
+pub use writer::{Append, Appended, Discarded, OpenOptions, Retired, Writer};

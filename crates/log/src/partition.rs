@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use levada_io::Extent;
 use parking_lot::Mutex;
@@ -21,6 +21,7 @@ mod transactions;
 
 pub use timestamps::TimestampOffset;
 pub use transactions::AbortedTransaction;
+pub(crate) use transactions::aborted_among;
 
 /// One partition, shared between the writer and any number of readers.
 ///
@@ -63,9 +64,15 @@ pub struct Slice {
     pub sealed: bool,
     // Whoever found it did not wait, and does not want to wait for what is said about it.
     cached: bool,
+    // The list that was read from: what is asked about the range later must not be answered by other files.
+    segments: Option<Arc<Vec<Arc<Segment>>>>,
 }
 
 impl Slice {
+    fn nothing(base_offset: i64, log_start: i64) -> Slice {
+        Slice { extent: None, base_offset, log_start, sealed: false, cached: false, segments: None }
+    }
+
     /// Bytes in the range.
     pub fn len(&self) -> u64 {
         self.extent.as_ref().map_or(0, |extent| extent.len)
@@ -215,7 +222,7 @@ impl Partition {
             return Err(ReadError::OutOfRange { offset, log_start, log_end });
         }
         if offset >= upto {
-            return Ok(Slice { extent: None, base_offset: offset, log_start, sealed: false, cached: false });
+            return Ok(Slice::nothing(offset, log_start));
         }
         let first = segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1);
         for (at, segment) in segments.iter().enumerate().skip(first) {
@@ -238,9 +245,10 @@ impl Partition {
                     Some(Extent { file, offset: head.position, len })
                 }
             };
-            return Ok(Slice { extent, base_offset: head.base_offset, log_start, sealed, cached: false });
+            let (base_offset, segments) = (head.base_offset, Some(Guard::into_inner(segments)));
+            return Ok(Slice { extent, base_offset, log_start, sealed, cached: false, segments });
         }
-        Ok(Slice { extent: None, base_offset: offset, log_start, sealed: false, cached: false })
+        Ok(Slice::nothing(offset, log_start))
     }
 
     /// As [`Partition::read`] up to the log's end, but copies the bytes: for replaying internal topics. Empty at the end.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::AppendError;
 use crate::batch::{BatchView, EndMarker, Marker};
+use crate::compact::LastRecords;
 use crate::index::Aborted;
 
 pub(crate) mod snapshot;
@@ -273,6 +274,19 @@ impl Producers {
         let mut states: Vec<ProducerState> = states.collect();
         states.sort_unstable_by_key(|state| state.producer_id);
         states
+    }
+
+    /// The last record of each.
+    pub(crate) fn last_records(&self) -> LastRecords {
+        let last = |producer: &Producer| producer.last().map(|written| written.last_offset);
+        let known = self.known.iter();
+        LastRecords { by_producer: known.map(|(id, one)| (*id, (one.epoch, last(one)))).collect() }
+    }
+
+    /// Ends every transaction that is open, however.
+    pub(crate) fn end_transactions(&mut self) {
+        self.open.clear();
+        self.known.values_mut().for_each(|producer| producer.transaction_start = None);
     }
 
     /// Makes everything noted so far final.

@@ -3,17 +3,19 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{At, remove_if_there};
 use crate::epochs::Epochs;
-use crate::producers::Producers;
+use crate::producers::{Producers, snapshot};
 use crate::segment::{Segment, file_name};
 use crate::writer::OpenOptions;
 use crate::{LogError, ReadError};
 
 mod check;
+mod leftovers;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -71,8 +73,6 @@ struct Listing {
     offset_indexes: BTreeSet<i64>,
     time_indexes: BTreeSet<i64>,
     txn_indexes: BTreeSet<i64>,
-    /// What a crash left of files that were being written or deleted.
-    leftovers: Vec<PathBuf>,
 }
 
 /// What is known so far.
@@ -94,8 +94,9 @@ pub(crate) fn open(options: &OpenOptions, now_ms: i64) -> Result<Opened, LogErro
     if !dir.is_dir() {
         disk.create_dir(dir).at("create", dir)?;
     }
+    leftovers::clear(disk, dir)?;
     let mut recovery = Recovery::new(options, Listing::read(dir)?, now_ms);
-    recovery.remove_leftovers()?;
+    recovery.remove_orphans()?;
     let created = recovery.listing.bases.is_empty();
     recovery.load_segments()?;
     let stored_epochs = recovery.load_epochs()?;
@@ -138,6 +139,12 @@ pub(crate) fn producers_at(
     recovery.load_producers(log_end)?;
     recovery.remove_snapshots(log_end)?;
     Ok((recovery.producers, recovery.snapshot_at))
+}
+
+/// The snapshots of producers at these offsets.
+pub(crate) fn snapshots_in(dir: &Path, offsets: Range<i64>) -> Result<Vec<PathBuf>, LogError> {
+    let listing = Listing::read(dir)?;
+    Ok(listing.snapshots.range(offsets).map(|offset| snapshot::path(dir, *offset)).collect())
 }
 
 impl Recovery<'_> {
@@ -201,7 +208,7 @@ impl Recovery<'_> {
         let (disk, dir) = (&*self.options.disk, &*self.options.dir);
         self.drop_segments(0)?;
         for offset in std::mem::take(&mut self.listing.snapshots) {
-            remove_if_there(disk, &crate::producers::snapshot::path(dir, offset))?;
+            remove_if_there(disk, &snapshot::path(dir, offset))?;
         }
         self.segments.push(Arc::new(Segment::create(disk, dir, base)?));
         (self.producers, self.snapshot_at) = (Producers::default(), -1);
@@ -221,8 +228,8 @@ impl Recovery<'_> {
         disk.sync_dir(&self.options.dir).at("sync", &self.options.dir)
     }
 
-    /// Removes what a crash left of files that were being written or deleted, and indexes without a segment.
-    fn remove_leftovers(&self) -> Result<(), LogError> {
+    /// Removes indexes without a segment.
+    fn remove_orphans(&self) -> Result<(), LogError> {
         let (disk, dir) = (&*self.options.disk, &*self.options.dir);
         let listing = &self.listing;
         let indexes = [
@@ -234,9 +241,6 @@ impl Recovery<'_> {
             for base in bases.difference(&listing.bases) {
                 remove_if_there(disk, &dir.join(file_name(*base, suffix)))?;
             }
-        }
-        for path in &listing.leftovers {
-            remove_if_there(disk, path)?;
         }
         Ok(())
     }
@@ -253,10 +257,6 @@ impl Listing {
                 "index" => &mut listing.offset_indexes,
                 "timeindex" => &mut listing.time_indexes,
                 "txnindex" => &mut listing.txn_indexes,
-                "tmp" | "deleted" | "cleaned" => {
-                    listing.leftovers.push(path);
-                    continue;
-                }
                 _ => continue,
             };
             names.extend(base_of(&path));

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::LogError;
 use crate::batch::NO_TIMESTAMP;
-use crate::disk::{At, Disk};
+use crate::disk::{At, Disk, remove_if_there};
 use crate::index::{Aborted, OffsetIndex, TimeEntry, TimeIndex, TxnIndex};
 
 mod find;
@@ -76,9 +77,15 @@ impl Segment {
 
     /// A segment on disk of which `size` bytes are published. Opens nothing yet.
     pub(crate) fn on_disk(dir: &Path, base: i64, size: u64) -> Segment {
+        let path = dir.join(file_name(base, ".log"));
+        Segment::at_path(dir, base, (size, &path))
+    }
+
+    /// The same, with its log in a file that has another name.
+    pub(crate) fn at_path(dir: &Path, base: i64, (size, path): (u64, &Path)) -> Segment {
         Segment {
             base,
-            path: dir.join(file_name(base, ".log")),
+            path: path.to_owned(),
             file: OnceLock::new(),
             size: AtomicU64::new(size),
             end: AtomicI64::new(i64::MAX),
@@ -201,12 +208,33 @@ impl Segment {
         Scan::new(disk, self, range, window)
     }
 
+    /// As [`Segment::max_timestamp`], or when the segment was last written to if nothing in it tells a time.
+    pub(crate) fn newest_ms(&self, disk: &dyn Disk) -> Result<i64, LogError> {
+        let newest = self.max_timestamp(disk)?;
+        if newest != NO_TIMESTAMP {
+            return Ok(newest);
+        }
+        let age = self.modified(disk)?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// When the file was last written to.
+    pub(crate) fn modified(&self, disk: &dyn Disk) -> Result<SystemTime, LogError> {
+        self.file(disk)?.metadata().and_then(|data| data.modified()).at("look at", &self.path)
+    }
+
     /// Removes all files of the segment. Open files and mappings live on with those who hold them.
     pub(crate) fn remove(&self, disk: &dyn Disk) -> Result<(), LogError> {
-        let log = &self.path;
-        for suffix in ["log", "index", "timeindex", "txnindex", "snapshot"] {
-            crate::disk::remove_if_there(disk, &log.with_extension(suffix))?;
-        }
-        Ok(())
+        self.files().chain([self.snapshot()]).try_for_each(|path| remove_if_there(disk, &path).map(drop))
+    }
+
+    /// The paths of its files, whether there or not; the log comes first.
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        ["log", "index", "timeindex", "txnindex"].into_iter().map(|file| self.path.with_extension(file))
+    }
+
+    /// The path of the producers' snapshot where the segment begins.
+    pub(crate) fn snapshot(&self) -> PathBuf {
+        self.path.with_extension("snapshot")
     }
 }

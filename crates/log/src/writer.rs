@@ -15,14 +15,17 @@ mod active;
 mod append;
 mod cut;
 mod roll;
+mod swap;
 #[cfg(test)]
 mod tests;
 
 pub use append::{Append, Appended};
 pub use cut::Discarded;
+pub use swap::Retired;
 
 use active::Active;
 pub(crate) use active::Progress;
+pub(crate) use swap::{DELETED, SWAP};
 
 /// What it takes to open a partition.
 #[derive(Clone, Debug)]

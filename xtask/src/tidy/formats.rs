@@ -9,15 +9,19 @@ use super::shape::is_test_item;
 use super::{Complaint, Source};
 
 /// Names (or endings) of files on disk, as string literals of the code spell them.
-const FILES: [&str; 14] = [
+const FILES: [&str; 18] = [
+    ".cleaned",
+    ".deleted",
     ".index",
     ".kafka_cleanshutdown",
     ".log",
     ".snapshot",
+    ".swap",
     ".timeindex",
     ".txnindex",
     "__cluster_metadata",
     "__consumer_offsets",
+    "cleaner-offset-checkpoint",
     "leader-epoch-checkpoint",
     "log-start-offset-checkpoint",
     "meta.properties",

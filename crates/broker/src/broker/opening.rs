@@ -379,7 +379,10 @@ pub(super) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfi
     let limit = |value: i64| if topic.cleanup_policy.delete { value } else { -1 };
     LogConfig {
         segment_bytes: topic.segment_bytes,
-        segment_ms: topic.segment_ms,
+        segment_ms: match topic.cleanup_policy.compact {
+            true => topic.segment_ms.min(topic.max_compaction_lag_ms),
+            false => topic.segment_ms,
+        },
         index_interval_bytes: topic.index_interval_bytes,
         segment_index_bytes: topic.segment_index_bytes,
         max_message_bytes: topic.max_message_bytes,
@@ -389,6 +392,9 @@ pub(super) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfi
         },
         retention_bytes: limit(topic.retention_bytes),
         retention_ms: limit(topic.retention_ms),
+        delete_retention_ms: topic.delete_retention_ms,
+        min_compaction_lag_ms: topic.min_compaction_lag_ms,
+        max_compaction_lag_ms: topic.max_compaction_lag_ms,
         producer_id_expiration_ms: broker.producer_id_expiration_ms,
     }
 }

@@ -133,21 +133,7 @@ impl Builder {
         self.count += 1;
         let timestamp_delta = timestamp_ms.wrapping_sub(self.base_timestamp);
         let offset_delta = i64::from(self.last_offset_delta);
-        let mut length = 1 + varint::len(timestamp_delta) + varint::len(offset_delta);
-        length += bytes_len(key) + bytes_len(value) + varint::len(headers.len() as i64);
-        length += headers.iter().map(|(key, value)| bytes_len(Some(key)) + bytes_len(*value)).sum::<usize>();
-        let output = &mut self.records;
-        varint::put(output, length as i64);
-        output.push(0);
-        varint::put(output, timestamp_delta);
-        varint::put(output, offset_delta);
-        put_bytes(output, key);
-        put_bytes(output, value);
-        varint::put(output, headers.len() as i64);
-        for (key, value) in headers {
-            put_bytes(output, Some(key));
-            put_bytes(output, *value);
-        }
+        put_record(&mut self.records, (timestamp_delta, offset_delta), (key, value), headers.iter().copied());
         self
     }
 
@@ -236,6 +222,30 @@ impl EndMarker {
             coordinator_epoch: i32::from_be_bytes(value.get(2..6)?.try_into().ok()?),
             timestamp_ms: view.max_timestamp(),
         })
+    }
+}
+
+/// Appends one record, given its deltas, key and value.
+pub(super) fn put_record<'a>(
+    output: &mut Vec<u8>,
+    (timestamp_delta, offset_delta): (i64, i64),
+    (key, value): (Option<&[u8]>, Option<&[u8]>),
+    headers: impl ExactSizeIterator<Item = (&'a [u8], Option<&'a [u8]>)> + Clone,
+) {
+    let count = headers.len() as i64;
+    let mut length = 1 + varint::len(timestamp_delta) + varint::len(offset_delta);
+    length += bytes_len(key) + bytes_len(value) + varint::len(count);
+    length += headers.clone().map(|(key, value)| bytes_len(Some(key)) + bytes_len(value)).sum::<usize>();
+    varint::put(output, length as i64);
+    output.push(0);
+    varint::put(output, timestamp_delta);
+    varint::put(output, offset_delta);
+    put_bytes(output, key);
+    put_bytes(output, value);
+    varint::put(output, count);
+    for (key, value) in headers {
+        put_bytes(output, Some(key));
+        put_bytes(output, value);
     }
 }
 

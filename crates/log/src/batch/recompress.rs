@@ -5,13 +5,12 @@ use std::io;
 use bytes::BytesMut;
 
 use super::records::MAX_EXPANDED;
-use super::{ATTRIBUTES_AT, BatchError, BatchView, HEADER_LEN, PREFIX_LEN, seal};
+use super::{ATTRIBUTES_AT, BatchError, BatchView, HEADER_LEN, LENGTH_AT, PREFIX_LEN, seal};
 use crate::compress::{self, Compression};
 
 /// The low bits of the attributes, which name the codec.
-const CODEC_MASK: i16 = 0x07;
+pub(super) const CODEC_MASK: i16 = 0x07;
 
-const LENGTH_AT: usize = 8;
 /// Why a batch cannot be compressed anew.
 #[derive(Debug, thiserror::Error)]
 pub enum RecompressError {

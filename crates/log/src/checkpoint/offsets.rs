@@ -7,7 +7,7 @@ use super::lines::{self, Lines};
 use crate::LogError;
 use crate::disk::Disk;
 
-/// One of the three offset checkpoints, by the name of its file.
+/// One of the four offset checkpoints, by the name of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffsetCheckpoint {
     /// Everything before is synced; recovery after a crash starts here.
@@ -16,6 +16,8 @@ pub enum OffsetCheckpoint {
     Replication,
     /// The first offset, where it is not that of the first segment.
     LogStart,
+    /// The first offset that compaction has not seen yet.
+    Cleaner,
 }
 
 impl OffsetCheckpoint {
@@ -25,6 +27,7 @@ impl OffsetCheckpoint {
             OffsetCheckpoint::RecoveryPoint => "recovery-point-offset-checkpoint",
             OffsetCheckpoint::Replication => "replication-offset-checkpoint",
             OffsetCheckpoint::LogStart => "log-start-offset-checkpoint",
+            OffsetCheckpoint::Cleaner => "cleaner-offset-checkpoint",
         }
     }
 

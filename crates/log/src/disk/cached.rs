@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::path::Path;
+use std::time::SystemTime;
 
 use super::Disk;
 
@@ -45,6 +46,10 @@ impl Disk for Cached<'_> {
 
     fn allocate(&self, file: &File, path: &Path, position: u64, len: u64) -> io::Result<()> {
         self.0.allocate(file, path, position, len)
+    }
+
+    fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()> {
+        self.0.set_modified(file, path, time)
     }
 
     fn sync(&self, file: &File, path: &Path) -> io::Result<()> {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
@@ -13,6 +14,7 @@ use super::{Disk, RealDisk};
 #[derive(Debug, Default)]
 pub(crate) struct Twin {
     failing: Mutex<Option<(&'static str, &'static str, i32)>>,
+    ending: Mutex<Option<(&'static str, u32)>>,
     done: Mutex<Vec<String>>,
     read_bytes: AtomicU64,
 }
@@ -21,6 +23,11 @@ impl Twin {
     /// Lets an operation fail on files with this end of the name.
     pub(crate) fn fail(&self, operation: &'static str, suffix: &'static str, errno: i32) {
         *self.failing.lock() = Some((operation, suffix, errno));
+    }
+
+    /// Lets an operation fail from the time on that it was done so often.
+    pub(crate) fn fail_after(&self, operation: &'static str, times: u32) {
+        *self.ending.lock() = Some((operation, times));
     }
 
     pub(crate) fn heal(&self) {
@@ -39,6 +46,12 @@ impl Twin {
 
     fn ask(&self, operation: &'static str, path: &Path) -> io::Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if let Some((_, times)) = self.ending.lock().as_mut().filter(|(ending, _)| *ending == operation) {
+            match times.checked_sub(1) {
+                Some(rest) => *times = rest,
+                None => return Err(io::Error::from_raw_os_error(5)),
+            }
+        }
         match *self.failing.lock() {
             Some((failing, suffix, errno)) if failing == operation && name.ends_with(suffix) => {
                 Err(io::Error::from_raw_os_error(errno))
@@ -93,6 +106,10 @@ impl Disk for Twin {
 
     fn allocate(&self, file: &File, path: &Path, position: u64, len: u64) -> io::Result<()> {
         self.ask("allocate", path).and_then(|()| RealDisk.allocate(file, path, position, len))
+    }
+
+    fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()> {
+        RealDisk.set_modified(file, path, time)
     }
 
     fn sync(&self, _: &File, path: &Path) -> io::Result<()> {

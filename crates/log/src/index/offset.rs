@@ -97,11 +97,20 @@ impl OffsetIndex {
     }
 
     pub(crate) fn append(&self, disk: &dyn Disk, entry: (u32, u32), capacity: usize) -> Result<(), LogError> {
-        let mut bytes = [0; WIDTH];
-        bytes[..4].copy_from_slice(&entry.0.to_be_bytes());
-        bytes[4..].copy_from_slice(&entry.1.to_be_bytes());
-        self.entries.append(disk, &bytes, capacity)
+        self.entries.append(disk, &encode(entry), capacity)
     }
+
+    /// The bytes of an index file with these entries.
+    pub(crate) fn file_of(entries: &[(u32, u32)]) -> Vec<u8> {
+        entries.iter().flat_map(|entry| encode(*entry)).collect()
+    }
+}
+
+fn encode((delta, position): (u32, u32)) -> [u8; WIDTH] {
+    let mut bytes = [0; WIDTH];
+    bytes[..4].copy_from_slice(&delta.to_be_bytes());
+    bytes[4..].copy_from_slice(&position.to_be_bytes());
+    bytes
 }
 
 fn delta_at(map: &FileMap, slot: usize) -> u32 {

@@ -90,11 +90,20 @@ impl TimeIndex {
         if entry.timestamp <= last {
             return Ok(());
         }
-        let mut bytes = [0; WIDTH];
-        bytes[..8].copy_from_slice(&entry.timestamp.to_be_bytes());
-        bytes[8..].copy_from_slice(&entry.delta.to_be_bytes());
-        self.entries.append(disk, &bytes, capacity)
+        self.entries.append(disk, &encode(entry), capacity)
     }
+
+    /// The bytes of an index file with these entries.
+    pub(crate) fn file_of(entries: &[TimeEntry]) -> Vec<u8> {
+        entries.iter().flat_map(|entry| encode(*entry)).collect()
+    }
+}
+
+fn encode(entry: TimeEntry) -> [u8; WIDTH] {
+    let mut bytes = [0; WIDTH];
+    bytes[..8].copy_from_slice(&entry.timestamp.to_be_bytes());
+    bytes[8..].copy_from_slice(&entry.delta.to_be_bytes());
+    bytes
 }
 
 fn entry_at(map: &FileMap, slot: usize) -> TimeEntry {

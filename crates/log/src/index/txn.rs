@@ -81,11 +81,16 @@ impl TxnIndex {
             self.file.get_or_init(|| Arc::new(file));
         }
         let file = self.file.get().expect("the file was opened with the count, or created just now");
-        let bytes: Vec<u8> = entries.iter().flat_map(Aborted::encode).collect();
+        let bytes = TxnIndex::file_of(entries);
         disk.write_at(file, &self.path, &mut [IoSlice::new(&bytes)], (count * WIDTH) as u64)
             .at("write", &self.path)?;
         self.count.store(count + entries.len(), Ordering::Release);
         Ok(created)
+    }
+
+    /// The bytes of an index file with these entries.
+    pub(crate) fn file_of(entries: &[Aborted]) -> Vec<u8> {
+        entries.iter().flat_map(Aborted::encode).collect()
     }
 
     /// Makes these its entries, in a new file if that on disk has others; in none if there are none.

@@ -42,6 +42,19 @@ impl Partition {
     /// # Errors
     /// As [`Partition::offset_for_timestamp`].
     pub fn max_timestamp_offset(&self) -> Result<Option<TimestampOffset>, ReadError> {
+        for looked_at in [false, true] {
+            let largest = self.largest(looked_at)?;
+            let found = if largest == NO_TIMESTAMP { None } else { self.offset_for_timestamp(largest)? };
+            if found.is_some() {
+                return Ok(found);
+            }
+            // The indexes of a log that Kafka compacted tell times that only batches without records have.
+        }
+        Ok(None)
+    }
+
+    /// The largest timestamp from the log's start on, as the indexes tell it or, if they are not to be believed, the batches.
+    fn largest(&self, looked_at: bool) -> Result<i64, ReadError> {
         let segments = self.segments.load_full();
         let log_start = self.log_start();
         let mut largest = NO_TIMESTAMP;
@@ -49,12 +62,12 @@ impl Partition {
             if segments.get(at + 1).is_some_and(|next| next.base() <= log_start) {
                 continue;
             }
-            largest = largest.max(match segment.base() < log_start {
+            largest = largest.max(match looked_at || segment.base() < log_start {
                 true => self.largest_from(segment, log_start)?,
                 false => segment.max_timestamp(&*self.disk)?,
             });
         }
-        if largest == NO_TIMESTAMP { Ok(None) } else { self.offset_for_timestamp(largest) }
+        Ok(largest)
     }
 
     /// The largest timestamp of a segment's records from `log_start` on: its index knows of those before as well.
@@ -65,7 +78,7 @@ impl Partition {
         let mut largest = NO_TIMESTAMP;
         while let Some(head) = scan.next()? {
             let header = scan.header(&head)?;
-            if header.last_offset() < log_start {
+            if header.last_offset() < log_start || header.record_count() == 0 {
                 continue;
             }
             if header.base_offset() >= log_start {

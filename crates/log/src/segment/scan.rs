@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Segment;
@@ -51,6 +52,11 @@ impl<'a> Scan<'a> {
         let file = segment.file(disk)?.clone();
         let (window, window_at) = (Vec::new(), range.start);
         Ok(Scan { disk, segment, file, next: range.start, end: range.end, window, window_at, window_len })
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &'a Path {
+        self.segment.path()
     }
 
     /// The next batch, `None` at the end.

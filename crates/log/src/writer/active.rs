@@ -56,7 +56,8 @@ impl Progress {
     ) -> NewEntries {
         let timestamp = batch.max_timestamp();
         self.first_timestamp.get_or_insert(timestamp);
-        if timestamp > self.latest.timestamp {
+        // One without records, left by compaction, tells no record's time.
+        if timestamp > self.latest.timestamp && batch.record_count() > 0 {
             self.latest = TimeEntry { timestamp, delta };
         }
         let mut entries = None;

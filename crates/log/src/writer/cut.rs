@@ -5,10 +5,9 @@
 //! over the name.
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
-use super::Writer;
 use super::active::Active;
+use super::{Retired, Writer};
 use crate::batch::NO_TIMESTAMP;
 use crate::disk::{At, Disk, remove_if_there};
 use crate::epochs::Epochs;
@@ -20,7 +19,7 @@ use crate::{LogError, OpenOptions};
 
 /// Segments that are out of the log, whose files are still there: removing large files takes time, and needs no writer.
 ///
-/// Dropped without [`Discarded::remove`], or after a crash, the files come back with the next opening, below the log's start.
+/// Dropped without [`Discarded::retire`] or [`Discarded::remove`], or after a crash, the files come back with the next opening, below the log's start.
 #[derive(Debug)]
 #[must_use = "the files stay until they are removed"]
 pub struct Discarded {
@@ -39,7 +38,16 @@ impl Discarded {
         self.segments.iter().map(|segment| segment.size()).sum()
     }
 
-    /// Removes the files, the oldest first. Blocks.
+    /// Takes the names from the files, the oldest first, for removal later. Blocks.
+    ///
+    /// # Errors
+    /// A failing disk; what is left comes back with the next opening.
+    pub fn retire(self) -> Result<Retired, LogError> {
+        let files = self.segments.iter().flat_map(|segment| segment.files().chain([segment.snapshot()]));
+        Retired::rename(&self.disk, files)
+    }
+
+    /// Removes the files at once, the oldest first. Blocks.
     ///
     /// # Errors
     /// A failing disk; what is left comes back with the next opening.
@@ -121,7 +129,7 @@ impl Writer {
         let mut aged = Vec::with_capacity(segments.len());
         for (at, segment) in segments.iter().enumerate() {
             let end = segments.get(at + 1).map_or(self.partition.log_end(), |next| next.base());
-            aged.push(Aged { end, size_bytes: segment.size(), newest_ms: self.newest_ms(segment)? });
+            aged.push(Aged { end, size_bytes: segment.size(), newest_ms: segment.newest_ms(&*self.disk)? });
         }
         let (log_start, high_watermark) = (self.partition.log_start(), self.partition.high_watermark());
         let at = retention::At { log_start, high_watermark, now_ms };
@@ -131,17 +139,6 @@ impl Writer {
         }
         let end = gone.checked_sub(1).map_or(log_start, |last| aged[last].end);
         self.advance_log_start(end)
-    }
-
-    fn newest_ms(&self, segment: &Segment) -> Result<i64, LogError> {
-        let newest = segment.max_timestamp(&*self.disk)?;
-        if newest != NO_TIMESTAMP || segment.size() == 0 {
-            return Ok(newest);
-        }
-        let file = segment.file(&*self.disk)?;
-        let written = file.metadata().and_then(|data| data.modified()).at("look at", segment.path())?;
-        let age = written.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ok(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
     }
 
     fn cut_point(&self, offset: i64) -> Result<CutPoint, LogError> {

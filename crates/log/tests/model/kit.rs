@@ -1,12 +1,7 @@
-//! What may happen to a log, as data that proptest can shrink; and a disk that does not wait.
-
-use std::fs::File;
-use std::io::{self, IoSlice};
-use std::path::Path;
+//! What may happen to a log, as data that proptest can shrink.
 
 use levada_log::LogConfig;
 use levada_log::compress::Compression;
-use levada_log::disk::{Disk, RealDisk};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -143,66 +138,4 @@ fn batch() -> impl Strategy<Value = Batch> {
 
 pub(crate) fn codec(id: u8) -> Compression {
     Compression::from_id(id).expect("one of five")
-}
-
-/// The real disk, but nothing waits for the device.
-#[derive(Debug)]
-pub(crate) struct Hasty;
-
-impl Disk for Hasty {
-    fn create(&self, path: &Path) -> io::Result<File> {
-        RealDisk.create(path)
-    }
-
-    fn open(&self, path: &Path) -> io::Result<File> {
-        RealDisk.open(path)
-    }
-
-    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        RealDisk.write_file(path, bytes)
-    }
-
-    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
-        RealDisk.read_file(path)
-    }
-
-    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
-        RealDisk.read_at(file, path, into, position)
-    }
-
-    fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
-        RealDisk.write_at(file, path, parts, at)
-    }
-
-    fn copy(&self, from: &File, path: &Path, into: (&File, &Path), len: u64) -> io::Result<()> {
-        RealDisk.copy(from, path, into, len)
-    }
-
-    fn truncate(&self, file: &File, path: &Path, len: u64) -> io::Result<()> {
-        RealDisk.truncate(file, path, len)
-    }
-
-    fn allocate(&self, file: &File, path: &Path, position: u64, len: u64) -> io::Result<()> {
-        RealDisk.allocate(file, path, position, len)
-    }
-
-    fn sync(&self, _: &File, _: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn sync_dir(&self, _: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealDisk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        RealDisk.remove(path)
-    }
-
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        RealDisk.create_dir(path)
-    }
 }

@@ -5,6 +5,8 @@
 
 mod check;
 mod damage;
+#[path = "../hasty/mod.rs"]
+mod hasty;
 mod kit;
 mod run;
 mod vector;

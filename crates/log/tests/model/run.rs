@@ -9,7 +9,8 @@ use levada_log::{Append, AppendError, Appended, LogConfig, OpenOptions, OpenRepo
 
 use crate::check::{bases, bytes, check};
 use crate::damage;
-use crate::kit::{Batch, Damage, Hasty, Kind, Step, codec};
+use crate::hasty::Hasty;
+use crate::kit::{Batch, Damage, Kind, Step, codec};
 use crate::vector::Model;
 
 const NOW_MS: i64 = 5_000;
@@ -44,7 +45,7 @@ fn open(
         recovery_point,
         log_start: model.log_start,
         clean,
-        disk: Arc::new(Hasty),
+        disk: Arc::new(Hasty::default()),
         ..OpenOptions::new(dir)
     };
     Writer::open(options, NOW_MS).unwrap()

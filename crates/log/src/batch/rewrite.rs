@@ -1,0 +1,74 @@
+//! The same batch with fewer records, or none: what compaction leaves of it. Offsets, producer, leader epoch and codec stay what they are, so
+//! that sequences go on where they were; timestamps are counted from another base, which may be a delete horizon.
+
+use std::io;
+
+use super::builder::put_record;
+use super::recompress::CODEC_MASK;
+use super::{
+    ATTRIBUTES_AT, BatchError, BatchView, DELETE_HORIZON, HEADER_LEN, LENGTH_AT, MAX_TIMESTAMP_AT,
+    NO_TIMESTAMP, PREFIX_LEN, RecompressError, Record, seal,
+};
+use crate::compress;
+
+const BASE_TIMESTAMP_AT: usize = 27;
+const COUNT_AT: usize = 57;
+
+/// The batch with these of its records, which must be in order and not none; with a delete horizon if one is given.
+///
+/// # Errors
+/// The codec's, or a batch of more than 2 GiB.
+pub(crate) fn rewrite(
+    view: &BatchView<'_>,
+    kept: &[Record],
+    horizon_ms: Option<i64>,
+) -> Result<Vec<u8>, RecompressError> {
+    let timestamps = kept.iter().map(|record| view.timestamp_of(record));
+    let first = timestamps.clone().next().unwrap_or(NO_TIMESTAMP);
+    let latest = timestamps.max().unwrap_or(NO_TIMESTAMP);
+    let base = horizon_ms.unwrap_or(first);
+    let mut records = Vec::new();
+    for record in kept {
+        let headers = record.headers.iter().map(|header| (&header.key[..], header.value.as_deref()));
+        let deltas = (view.timestamp_of(record).wrapping_sub(base), i64::from(record.offset_delta));
+        put_record(&mut records, deltas, (record.key.as_deref(), record.value.as_deref()), headers);
+    }
+    let mut batch = header(view)?.to_vec();
+    compress::compress(view.compression()?, &records, &mut batch)?;
+    let length = i32::try_from(batch.len() - PREFIX_LEN).map_err(io::Error::other)?;
+    let count = i32::try_from(kept.len()).map_err(io::Error::other)?;
+    let horizon = if horizon_ms.is_some() { DELETE_HORIZON } else { 0 };
+    let attributes = view.attributes() & !DELETE_HORIZON | horizon;
+    let latest = if view.is_log_append_time() { view.max_timestamp() } else { latest };
+    put(&mut batch, LENGTH_AT, &length.to_be_bytes());
+    put(&mut batch, ATTRIBUTES_AT, &attributes.to_be_bytes());
+    put(&mut batch, BASE_TIMESTAMP_AT, &base.to_be_bytes());
+    put(&mut batch, MAX_TIMESTAMP_AT, &latest.to_be_bytes());
+    put(&mut batch, COUNT_AT, &count.to_be_bytes());
+    seal(&mut batch);
+    Ok(batch)
+}
+
+/// The batch without records: its header still tells offsets, producer, epoch and sequences.
+///
+/// # Errors
+/// A view of less than a header.
+pub(crate) fn emptied(view: &BatchView<'_>) -> Result<Vec<u8>, BatchError> {
+    let mut batch = header(view)?.to_vec();
+    let attributes = view.attributes() & !(DELETE_HORIZON | CODEC_MASK);
+    put(&mut batch, LENGTH_AT, &((HEADER_LEN - PREFIX_LEN) as i32).to_be_bytes());
+    put(&mut batch, ATTRIBUTES_AT, &attributes.to_be_bytes());
+    put(&mut batch, BASE_TIMESTAMP_AT, &NO_TIMESTAMP.to_be_bytes());
+    put(&mut batch, COUNT_AT, &0_i32.to_be_bytes());
+    seal(&mut batch);
+    Ok(batch)
+}
+
+fn header<'a>(view: &BatchView<'a>) -> Result<&'a [u8], BatchError> {
+    let bytes = view.bytes();
+    bytes.get(..HEADER_LEN).ok_or(BatchError::Truncated { have: bytes.len(), need: HEADER_LEN })
+}
+
+fn put(batch: &mut [u8], at: usize, bytes: &[u8]) {
+    batch[at..at + bytes.len()].copy_from_slice(bytes);
+}

@@ -1,0 +1,276 @@
+//! One compaction of one log: first the last offset of each key is learnt from what is new, then the segments are written anew, group by
+//! group, the oldest first.
+
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::filter::Filter;
+use super::key_map::KeyMap;
+use super::output::{self, Output};
+use super::transactions::Transactions;
+use super::{CleanError, Cleaned, Dirt, LastRecords, Pace, go_on, group};
+use crate::batch::{self, BatchView};
+use crate::partition::{Partition, aborted_among};
+use crate::producers::Producers;
+use crate::segment::{Head, SWEEP, Scan, Segment};
+use crate::{LogConfig, LogError, recover};
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The log.
+    pub partition: Arc<Partition>,
+    /// Its configuration.
+    pub config: LogConfig,
+    /// How far compaction goes; should be fresh.
+    pub dirt: Dirt,
+    /// `log.cleaner.dedupe.buffer.size`, shared by all that work at once: 24 bytes a key.
+    pub memory_bytes: usize,
+    /// `log.cleaner.io.buffer.load.factor`: how full that may get.
+    pub load_factor: f64,
+    /// The time at which tombstones' lives are counted.
+    pub now_ms: i64,
+}
+
+/// What was done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Bytes read to learn keys.
+    pub mapped_bytes: u64,
+    /// Bytes read to be written anew.
+    pub read_bytes: u64,
+    /// Bytes of the new segments.
+    pub written_bytes: u64,
+    /// Records in what was read.
+    pub read_records: u64,
+    /// Records in what was written.
+    pub written_records: u64,
+    /// How full the map of keys got, from 0 to 1.
+    pub map_fill: f64,
+}
+
+/// A compaction under way. Appends, reads and retention go on meanwhile.
+#[derive(Debug)]
+pub struct Cleaning {
+    job: Job,
+    segments: Arc<Vec<Arc<Segment>>>,
+    keys: KeyMap,
+    groups: VecDeque<Range<usize>>,
+    transactions: Transactions,
+    counts: Counts,
+}
+
+impl Cleaning {
+    /// Learns the keys. Blocks; reads everything new.
+    ///
+    /// # Errors
+    /// A failing disk, or bytes that are no intact batch.
+    pub fn begin(job: Job, pace: Pace<'_>) -> Result<Cleaning, CleanError> {
+        let Dirt { first_dirty, end, .. } = job.dirt;
+        let segments = job.partition.segments.load_full();
+        let records = end.saturating_sub(first_dirty).max(0).cast_unsigned();
+        let keys = KeyMap::new(job.memory_bytes, job.load_factor, records);
+        let (groups, transactions, counts) = (VecDeque::new(), Transactions::default(), Counts::default());
+        let mut cleaning = Cleaning { job, segments, keys, groups, transactions, counts };
+        cleaning.learn(pace)?;
+        let upto = end.min(cleaning.end());
+        let upto = cleaning.segments.partition_point(|segment| segment.base() < upto);
+        let disk = &*cleaning.job.partition.disk;
+        cleaning.groups = group::groups(&cleaning.segments[..upto], disk, &cleaning.job.config, end)?.into();
+        cleaning.counts.map_fill = cleaning.keys.fill();
+        Ok(cleaning)
+    }
+
+    /// Up to where the log will have been compacted: the end of the dirt, or earlier if the map is full.
+    pub fn end(&self) -> i64 {
+        self.keys.latest() + 1
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Writes the next group anew; `producers` should be fresh ([`crate::Writer::last_records`]). `None` when all are done. Blocks.
+    ///
+    /// # Errors
+    /// As [`Cleaning::begin`].
+    pub fn next_segment(
+        &mut self,
+        producers: &LastRecords,
+        pace: Pace<'_>,
+    ) -> Result<Option<Cleaned>, CleanError> {
+        let Some(group) = self.groups.pop_front() else { return Ok(None) };
+        let partition = self.job.partition.clone();
+        let base = self.segments[group.start].base();
+        let done = self.rewrite(group, producers, pace);
+        if done.is_err()
+            && let Err(error) = output::remove(&*partition.disk, partition.dir(), base)
+        {
+            tracing::warn!(%error, "a segment that was not finished is left to the next opening");
+        }
+        done.map(Some)
+    }
+
+    fn learn(&mut self, pace: Pace<'_>) -> Result<(), CleanError> {
+        let Dirt { first_dirty, end, .. } = self.job.dirt;
+        let segments = self.segments.clone();
+        let from = segments.partition_point(|segment| segment.base() <= first_dirty).saturating_sub(1);
+        let upto = segments.partition_point(|segment| segment.base() < end);
+        self.keys.reach(first_dirty - 1);
+        let mut transactions = Transactions::default();
+        transactions.expect(aborted_among(&segments, &*self.job.partition.disk, (first_dirty, end))?);
+        for at in from..upto {
+            if !self.learn_segment(&segments[at], &mut transactions, pace)? {
+                return Ok(());
+            }
+            let next = segments.get(at + 1).map_or(end, |next| next.base());
+            self.keys.reach(next.min(end) - 1);
+        }
+        Ok(())
+    }
+
+    /// Returns whether there was room for all keys.
+    fn learn_segment(
+        &mut self,
+        segment: &Segment,
+        transactions: &mut Transactions,
+        pace: Pace<'_>,
+    ) -> Result<bool, CleanError> {
+        let disk = &*self.job.partition.disk;
+        let first_dirty = self.job.dirt.first_dirty;
+        let start = segment.offsets.lookup(disk, segment.delta(first_dirty))?.position;
+        let start = if segment.base() < first_dirty { start } else { 0 };
+        let mut scan = segment.scan(disk, start..segment.size(), SWEEP)?;
+        while let Some(head) = scan.next().map_err(LogError::from)? {
+            go_on(pace, head.size)?;
+            self.counts.mapped_bytes += head.size;
+            let place = Place::of(&scan, &head);
+            let batch = intact(&mut scan, &head)?;
+            let skipped = if batch.is_control() {
+                transactions.pass_marker(&batch);
+                true
+            } else {
+                transactions.pass(&batch) || batch.record_count() == 0
+            };
+            if !skipped {
+                for record in batch::records(batch.bytes()).map_err(|error| place.damaged(&error))? {
+                    let record = record.map_err(|error| place.damaged(&error))?;
+                    let offset = batch.base_offset() + i64::from(record.offset_delta);
+                    let Some(key) = record.key.filter(|_| offset >= first_dirty) else { continue };
+                    if !self.keys.put(&key, offset) {
+                        return Ok(false);
+                    }
+                }
+            }
+            if batch.last_offset() >= first_dirty {
+                self.keys.reach(batch.last_offset());
+            }
+        }
+        Ok(true)
+    }
+
+    fn rewrite(
+        &mut self,
+        group: Range<usize>,
+        producers: &LastRecords,
+        pace: Pace<'_>,
+    ) -> Result<Cleaned, CleanError> {
+        let (segments, partition) = (self.segments.clone(), self.job.partition.clone());
+        let (disk, config) = (&partition.disk, &self.job.config);
+        let base = segments[group.start].base();
+        let mut output = Output::create(disk, partition.dir(), base, config.index_interval_bytes)?;
+        for at in group.clone() {
+            let (segment, next) = (&segments[at], segments.get(at + 1).map_or(i64::MAX, |next| next.base()));
+            self.transactions.expect(aborted_among(&segments, &**disk, (segment.base(), next))?);
+            self.rewrite_segment(segment, &mut output, (producers, pace))?;
+        }
+        let end = segments.get(group.end).map_or(i64::MAX, |next| next.base());
+        let old: Vec<_> = segments[group].to_vec();
+        for segment in &old {
+            // Their names are about to be others': whoever still reads them must have them open.
+            segment.hold(&**disk)?;
+        }
+        let modified = old.last().map(|last| last.modified(&**disk)).transpose()?;
+        let snapshots = recover::snapshots_in(partition.dir(), base..end)?;
+        let producers = self.producers_at(base)?;
+        let cleaned = output.finish(&self.transactions.take_kept(), producers, modified)?;
+        Ok(Cleaned { old, snapshots, ..cleaned })
+    }
+
+    /// The snapshot of producers where a group begins, as it may stay. Transactions that were open there have ended: if their markers are
+    /// taken out, nothing would end them again after a crash.
+    fn producers_at(&self, offset: i64) -> Result<Option<Vec<u8>>, LogError> {
+        let (disk, dir) = (&*self.job.partition.disk, self.job.partition.dir());
+        match Producers::load(disk, dir, offset, self.job.now_ms) {
+            Ok(mut producers) => {
+                producers.end_transactions();
+                Ok(Some(producers.encode()))
+            }
+            Err(LogError::Corrupt { .. }) => Ok(None),
+            Err(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
+    fn rewrite_segment(
+        &mut self,
+        segment: &Segment,
+        output: &mut Output<'_>,
+        (producers, pace): (&LastRecords, Pace<'_>),
+    ) -> Result<(), CleanError> {
+        let mut filter = Filter {
+            keys: &self.keys,
+            transactions: &mut self.transactions,
+            producers,
+            end: self.job.dirt.end,
+            now_ms: self.job.now_ms,
+            delete_retention_ms: self.job.config.delete_retention_ms,
+            kept: 0,
+            seen: 0,
+        };
+        let mut scan = segment.scan(&*self.job.partition.disk, 0..segment.size(), SWEEP)?;
+        while let Some(head) = scan.next().map_err(LogError::from)? {
+            let place = Place::of(&scan, &head);
+            let batch = intact(&mut scan, &head)?;
+            let stays = filter.filter(batch.bytes()).map_err(|error| place.damaged(&error))?;
+            let written = stays.map_or(Ok(0), |bytes| {
+                self.counts.written_bytes += bytes.len() as u64;
+                output.push(&bytes)
+            })?;
+            self.counts.read_bytes += head.size;
+            go_on(pace, head.size + written)?;
+        }
+        self.counts.read_records += filter.seen;
+        self.counts.written_records += filter.kept;
+        Ok(())
+    }
+}
+
+/// The batch, if its checksum holds: what is damaged must not be written anew with a checksum that does.
+fn intact<'a>(scan: &'a mut Scan<'_>, head: &Head) -> Result<BatchView<'a>, LogError> {
+    let place = Place::of(scan, head);
+    batch::check_stored(scan.batch(head)?).map_err(|error| place.damaged(&error))
+}
+
+/// Where a batch lies, to be told if it cannot be compacted.
+struct Place<'a> {
+    path: &'a Path,
+    position: u64,
+    offset: i64,
+}
+
+impl<'a> Place<'a> {
+    fn of(scan: &Scan<'a>, head: &Head) -> Place<'a> {
+        Place { path: scan.path(), position: head.position, offset: head.base_offset }
+    }
+
+    fn damaged(&self, error: &dyn Display) -> LogError {
+        let (position, offset) = (self.position, self.offset);
+        LogError::corrupt(self.path, format!("batch at {position} with offset {offset}: {error}"))
+    }
+}

@@ -1,0 +1,104 @@
+//! How much of a log compaction has not seen yet, and how far it may go: Kafka's rules, without a clock.
+
+use std::sync::Arc;
+
+use crate::disk::Disk;
+use crate::partition::Partition;
+use crate::segment::Segment;
+use crate::{LogConfig, LogError};
+
+/// What compaction could work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dirt {
+    /// The first offset that compaction has not seen. The checkpoint's, unless the log has none such any more.
+    pub first_dirty: i64,
+    /// Where it ends: the beginning of a segment. Neither the segment being written to, nor what reaches beyond the last stable offset, nor
+    /// records younger than `min.compaction.lag.ms` lie before it.
+    pub end: i64,
+    /// Bytes of the segments before.
+    pub clean_bytes: u64,
+    /// Bytes of the segments in between.
+    pub dirty_bytes: u64,
+    /// By how much the oldest of them has outstayed `max.compaction.lag.ms`; 0 if not.
+    pub overdue_ms: i64,
+}
+
+impl Dirt {
+    /// Looks at a log; `checkpoint` is where the last compaction ended. Reads a header of each segment in between at most.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn of(
+        partition: &Partition,
+        config: &LogConfig,
+        checkpoint: Option<i64>,
+        now_ms: i64,
+    ) -> Result<Dirt, LogError> {
+        let segments = partition.segments.load_full();
+        let (log_start, log_end) = (partition.log_start(), partition.log_end());
+        // One that lies outside the log says nothing: all of it counts as unseen.
+        let first_dirty =
+            checkpoint.filter(|offset| (log_start..=log_end).contains(offset)).unwrap_or(log_start);
+        let active = segments.len().saturating_sub(1);
+        let from = holding(&segments, first_dirty).min(active);
+        let unseen = &segments[from..active];
+        let disk = &*partition.disk;
+        let mut limit = partition.last_stable();
+        if config.min_compaction_lag_ms > 0 {
+            limit = limit.min(first_younger(unseen, disk, now_ms - config.min_compaction_lag_ms)?);
+        }
+        let to = holding(&segments, limit.max(first_dirty)).min(active);
+        let end = segments.get(to).map_or(log_end, |segment| segment.base());
+        let size = |segments: &[Arc<Segment>]| segments.iter().map(|segment| segment.size()).sum();
+        let clean = segments.partition_point(|segment| segment.base() < first_dirty);
+        Ok(Dirt {
+            first_dirty,
+            end,
+            clean_bytes: size(&segments[..clean]),
+            dirty_bytes: size(&segments[from..to.max(from)]),
+            overdue_ms: overdue_ms(unseen, disk, now_ms.saturating_sub(config.max_compaction_lag_ms))?,
+        })
+    }
+
+    /// The share of bytes that compaction has not seen; 0 in an empty log.
+    pub fn ratio(&self) -> f64 {
+        match self.clean_bytes + self.dirty_bytes {
+            0 => 0.0,
+            total => self.dirty_bytes as f64 / total as f64,
+        }
+    }
+
+    /// Whether it is time, given `min.cleanable.dirty.ratio`.
+    pub fn is_due(&self, min_ratio: f64) -> bool {
+        self.dirty_bytes > 0 && (self.overdue_ms > 0 || self.ratio() > min_ratio)
+    }
+}
+
+/// The segment that holds an offset.
+fn holding(segments: &[Arc<Segment>], offset: i64) -> usize {
+    segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1)
+}
+
+/// Where the first segment begins that has a record later than `time_ms`.
+fn first_younger(segments: &[Arc<Segment>], disk: &dyn Disk, time_ms: i64) -> Result<i64, LogError> {
+    for segment in segments {
+        if segment.newest_ms(disk)? > time_ms {
+            return Ok(segment.base());
+        }
+    }
+    Ok(i64::MAX)
+}
+
+/// By how much the earliest first batch of the segments is older than `time_ms`.
+fn overdue_ms(segments: &[Arc<Segment>], disk: &dyn Disk, time_ms: i64) -> Result<i64, LogError> {
+    let mut earliest = i64::MAX;
+    // Without a limit, nothing needs to be read.
+    for segment in segments.iter().filter(|_| time_ms > 0) {
+        let mut scan = segment.scan(disk, 0..segment.size(), crate::batch::HEADER_LEN)?;
+        if let Some(head) = scan.next()? {
+            let timestamp = scan.header(&head)?.max_timestamp();
+            earliest = if timestamp > 0 { earliest.min(timestamp) } else { earliest };
+        }
+    }
+    Ok(time_ms.saturating_sub(earliest).max(0))
+}

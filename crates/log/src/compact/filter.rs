@@ -1,0 +1,108 @@
+//! What stays of one batch: all of it, some of its records, its header, or nothing.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::key_map::KeyMap;
+use super::transactions::Transactions;
+use crate::batch::{self, BatchView, RecompressError, Record};
+
+/// The last record of each producer that the log remembers: the batch that holds it stays, so that the producer can go on.
+#[derive(Clone, Debug, Default)]
+pub struct LastRecords {
+    /// By producer id: its epoch, and the offset of its last record unless a marker has ended that epoch's beginning.
+    pub(crate) by_producer: HashMap<i64, (i16, Option<i64>)>,
+}
+
+impl LastRecords {
+    fn is_last(&self, batch: &BatchView<'_>) -> bool {
+        match self.by_producer.get(&batch.producer_id()) {
+            _ if batch.producer_id() < 0 => false,
+            Some((_, Some(last))) => batch.last_offset() == *last,
+            // The marker is all that tells its epoch.
+            Some((epoch, None)) => batch.is_control() && batch.producer_epoch() == *epoch,
+            None => false,
+        }
+    }
+}
+
+/// Decides on batches in the order of the log.
+pub(super) struct Filter<'a> {
+    pub(super) keys: &'a KeyMap,
+    pub(super) transactions: &'a mut Transactions,
+    pub(super) producers: &'a LastRecords,
+    /// Where this compaction ends: the batch before it stays, so that the offset is not lost.
+    pub(super) end: i64,
+    pub(super) now_ms: i64,
+    pub(super) delete_retention_ms: i64,
+    /// Records that stayed.
+    pub(super) kept: u64,
+    /// Records that were looked at.
+    pub(super) seen: u64,
+}
+
+impl Filter<'_> {
+    /// What stays of a whole, intact batch.
+    ///
+    /// # Errors
+    /// Records that are none, or a codec that fails.
+    pub(super) fn filter<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<Cow<'b, [u8]>>, RecompressError> {
+        let batch = BatchView::parse(bytes)?;
+        let settled = match batch.is_control() {
+            true => self.transactions.pass_marker(&batch),
+            false => self.transactions.pass(&batch),
+        };
+        let is_over = batch.delete_horizon_ms().is_some_and(|horizon_ms| horizon_ms <= self.now_ms);
+        let dropped = settled && (!batch.is_control() || is_over);
+        let stays = self.producers.is_last(&batch) || batch.last_offset() + 1 == self.end;
+        if dropped && !stays {
+            self.seen += batch.record_count().unsigned_abs() as u64;
+            return Ok(None);
+        }
+        let kept = self.records(&batch, dropped, is_over)?;
+        if kept.is_empty() {
+            return Ok(if stays { Some(batch::emptied(&batch)?.into()) } else { None });
+        }
+        self.kept += kept.len() as u64;
+        let begins_horizon = batch.delete_horizon_ms().is_none()
+            && (batch.is_control() && settled || kept.iter().any(|record| record.value.is_none()));
+        if kept.len() == batch.record_count().unsigned_abs() as usize && !begins_horizon {
+            return Ok(Some(bytes.into()));
+        }
+        let horizon_ms = match begins_horizon {
+            true => Some(self.now_ms.saturating_add(self.delete_retention_ms)),
+            false => batch.delete_horizon_ms(),
+        };
+        Ok(Some(batch::rewrite(&batch, &kept, horizon_ms)?.into()))
+    }
+
+    fn records(
+        &mut self,
+        batch: &BatchView<'_>,
+        dropped: bool,
+        is_over: bool,
+    ) -> Result<Vec<Record>, RecompressError> {
+        let mut kept = Vec::new();
+        self.seen += batch.record_count().unsigned_abs() as u64;
+        if dropped || batch.record_count() == 0 {
+            return Ok(kept);
+        }
+        for record in batch::records(batch.bytes())? {
+            let record = record?;
+            if batch.is_control() || self.is_current(batch, &record, is_over) {
+                kept.push(record);
+            }
+        }
+        Ok(kept)
+    }
+
+    fn is_current(&self, batch: &BatchView<'_>, record: &Record, is_over: bool) -> bool {
+        let offset = batch.base_offset() + i64::from(record.offset_delta);
+        if offset > self.keys.latest() {
+            return true;
+        }
+        // Without a key it belongs to nobody: such records are from before the topic was compacted.
+        let Some(key) = &record.key else { return false };
+        self.keys.last(key).is_none_or(|last| offset >= last) && (record.value.is_some() || !is_over)
+    }
+}

@@ -1,0 +1,81 @@
+//! The last offset of each key, in a bounded amount of memory. Keys are known by 128 bits of their hash: what two keys have in common by
+//! chance would cost one of them its records. The hash is keyed anew for each map, so that nobody can choose such keys.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// Two halves of a hash and an offset plus one; zeroes are an empty slot.
+type Slot = [u64; 3];
+
+/// Keys and their last offsets. Never grows.
+#[derive(Debug)]
+pub(super) struct KeyMap {
+    slots: Vec<Slot>,
+    used: usize,
+    limit: usize,
+    /// Everything up to here is in the map, if it counts.
+    latest: i64,
+    hashers: [RandomState; 2],
+}
+
+impl KeyMap {
+    /// A map that takes `memory_bytes` at most, fewer if `records` need less, and is full when so much of its slots are taken. Pages are only
+    /// touched as keys come.
+    pub(super) fn new(memory_bytes: usize, load_factor: f64, records: u64) -> KeyMap {
+        let load_factor = load_factor.clamp(0.1, 0.99);
+        let needed = (records as f64 / load_factor).ceil() + 1.0;
+        let slots = (memory_bytes / size_of::<Slot>()).min(needed as usize).max(2);
+        let limit = ((slots as f64 * load_factor) as usize).max(1);
+        let hashers = [RandomState::new(), RandomState::new()];
+        KeyMap { slots: vec![[0; 3]; slots], used: 0, limit, latest: -1, hashers }
+    }
+
+    /// Notes that a key is at an offset, later than all before; `false` if there is no room.
+    pub(super) fn put(&mut self, key: &[u8], offset: i64) -> bool {
+        if self.used >= self.limit {
+            return false;
+        }
+        let hash = self.hash(key);
+        let at = self.find(hash);
+        self.used += usize::from(self.slots[at][2] == 0);
+        self.slots[at] = [hash[0], hash[1], offset.cast_unsigned() + 1];
+        self.latest = offset;
+        true
+    }
+
+    /// The last offset of a key.
+    pub(super) fn last(&self, key: &[u8]) -> Option<i64> {
+        let [.., offset] = self.slots[self.find(self.hash(key))];
+        offset.checked_sub(1).map(u64::cast_signed)
+    }
+
+    /// Notes that all up to an offset has been looked at.
+    pub(super) fn reach(&mut self, offset: i64) {
+        self.latest = offset;
+    }
+
+    pub(super) fn latest(&self) -> i64 {
+        self.latest
+    }
+
+    /// How much of the room is taken, from 0 to 1.
+    pub(super) fn fill(&self) -> f64 {
+        self.used as f64 / self.slots.len() as f64
+    }
+
+    /// The slot of a hash, or the empty one where it belongs. There always is one: the limit is less than all.
+    fn find(&self, hash: [u64; 2]) -> usize {
+        let count = self.slots.len();
+        let mut at = ((u128::from(hash[0]) * count as u128) >> 64) as usize;
+        loop {
+            let [first, second, offset] = self.slots[at];
+            if offset == 0 || [first, second] == hash {
+                return at;
+            }
+            at = if at + 1 == count { 0 } else { at + 1 };
+        }
+    }
+
+    fn hash(&self, key: &[u8]) -> [u64; 2] {
+        [self.hashers[0].hash_one(key), self.hashers[1].hash_one(key)]
+    }
+}

@@ -1,0 +1,76 @@
+//! What compaction knows of transactions while it goes through a log: whose records are aborted, and whether anything is left of the
+//! transaction that a marker ends.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::batch::{BatchView, EndMarker, Marker};
+use crate::index::Aborted;
+
+/// Transactions by producer; a producer has one at a time.
+#[derive(Debug, Default)]
+pub(super) struct Transactions {
+    /// Aborted ones that begin farther on, by first offset and producer.
+    ahead: BTreeMap<(i64, i64), Aborted>,
+    /// Aborted ones that have begun, and whether a batch of theirs was seen.
+    aborted: HashMap<i64, (Aborted, bool)>,
+    /// Producers of whose current, committed transaction a batch was seen.
+    committed: HashSet<i64>,
+    /// Aborted ones of which something is left, in the order of their markers.
+    kept: Vec<Aborted>,
+}
+
+impl Transactions {
+    /// Learns of aborted transactions that overlap what comes next; those known already are no news.
+    pub(super) fn expect(&mut self, found: Vec<Aborted>) {
+        self.ahead.extend(found.into_iter().map(|one| ((one.first_offset, one.producer_id), one)));
+    }
+
+    /// Goes past a batch of records; returns whether they are aborted.
+    pub(super) fn pass(&mut self, batch: &BatchView<'_>) -> bool {
+        self.begin_up_to(batch.last_offset());
+        if !batch.is_transactional() {
+            return false;
+        }
+        match self.aborted.get_mut(&batch.producer_id()) {
+            Some((_, seen)) => {
+                *seen = true;
+                true
+            }
+            None => {
+                self.committed.insert(batch.producer_id());
+                false
+            }
+        }
+    }
+
+    /// Goes past a batch of control records; returns whether it ends a transaction of which nothing is left.
+    pub(super) fn pass_marker(&mut self, batch: &BatchView<'_>) -> bool {
+        self.begin_up_to(batch.last_offset());
+        if batch.record_count() == 0 {
+            return true;
+        }
+        match EndMarker::parse(batch.bytes()).map(|end| end.marker) {
+            Some(Marker::Abort) => match self.aborted.remove(&batch.producer_id()) {
+                Some((one, true)) => {
+                    self.kept.push(one);
+                    false
+                }
+                _ => true,
+            },
+            Some(Marker::Commit) => !self.committed.remove(&batch.producer_id()),
+            None => false,
+        }
+    }
+
+    /// The aborted transactions whose markers were passed since the last call and of which something is left.
+    pub(super) fn take_kept(&mut self) -> Vec<Aborted> {
+        std::mem::take(&mut self.kept)
+    }
+
+    fn begin_up_to(&mut self, offset: i64) {
+        while let Some(next) = self.ahead.first_entry().filter(|next| next.key().0 <= offset) {
+            let one = next.remove();
+            self.aborted.entry(one.producer_id).or_insert((one, false));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Putting a compacted segment in the place of those it was made of. Nothing is copied or waited for: only names change.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Writer;
+use crate::LogError;
+use crate::compact::{Cleaned, LastRecords};
+use crate::disk::{Disk, remove_if_there, rename_if_there, suffixed};
+use crate::segment::Segment;
+
+/// Behind the names of files that are out of the log.
+pub(crate) const DELETED: &str = ".deleted";
+/// Behind the names of a compacted segment's files once it is certain that they will be put in place.
+pub(crate) const SWAP: &str = ".swap";
+
+/// Files that are out of the log under names of their own, to be removed once nobody can want them (`file.delete.delay.ms`). Ranges
+/// handed out live on after that. After a crash, the next opening removes them.
+#[derive(Debug)]
+#[must_use = "the files stay until they are removed"]
+pub struct Retired {
+    disk: Arc<dyn Disk>,
+    paths: Vec<PathBuf>,
+}
+
+impl Retired {
+    /// Removes the files. Blocks.
+    ///
+    /// # Errors
+    /// A failing disk; what is left goes with the next opening.
+    pub fn remove(self) -> Result<(), LogError> {
+        self.paths.iter().try_for_each(|path| remove_if_there(&*self.disk, path).map(drop))
+    }
+
+    /// Takes the names from files of segments: `.deleted` comes behind them.
+    pub(super) fn rename(
+        disk: &Arc<dyn Disk>,
+        files: impl Iterator<Item = PathBuf>,
+    ) -> Result<Retired, LogError> {
+        let mut paths = Vec::new();
+        for path in files {
+            let retired = suffixed(&path, DELETED);
+            if rename_if_there(&**disk, &path, &retired)? {
+                paths.push(retired);
+            }
+        }
+        Ok(Retired { disk: disk.clone(), paths })
+    }
+}
+
+impl Writer {
+    /// The last record of each producer that is remembered.
+    pub fn last_records(&self) -> LastRecords {
+        self.producers.last_records()
+    }
+
+    /// Puts a compacted segment in place; returns the files of those that it replaces, `None` if the log has changed where they lie: then
+    /// the work was for nothing. Renames at most a few hundred files; a flush makes the names durable.
+    ///
+    /// In this order, so that a crash leaves the one or the other: its files are renamed to `.swap`, and from the last of them on
+    /// the next opening carries on from here; the old files get out of the way; its files get their names.
+    ///
+    /// # Errors
+    /// A failing disk. If it fails half way, the partition is offline, and the next opening finishes the work.
+    pub fn replace(&mut self, cleaned: Cleaned) -> Result<Option<Retired>, LogError> {
+        let mut segments = Vec::clone(&self.partition.segments.load());
+        let place = place(&segments, &cleaned.old).filter(|_| !self.partition.is_offline());
+        let Some(at) = place else { return cleaned.discard().map(|()| None) };
+        if let Err(error) = self.announce(&cleaned) {
+            return self.retreat(cleaned).and(Err(error));
+        }
+        let retired = self.take_over(&cleaned).inspect_err(|_| self.partition.go_offline())?;
+        let fresh = Segment::on_disk(self.partition.dir(), cleaned.base, cleaned.size);
+        fresh.publish_max_timestamp(cleaned.max_timestamp);
+        segments.splice(at..at + cleaned.old.len(), [Arc::new(fresh)]);
+        self.partition.segments.store(Arc::new(segments));
+        self.partition.note_new_name();
+        Ok(Some(retired))
+    }
+
+    fn announce(&self, cleaned: &Cleaned) -> Result<(), LogError> {
+        crate::compact::FILES.into_iter().try_for_each(|file| {
+            let (from, path) = cleaned.paths(file);
+            rename_if_there(&*self.disk, &from, &suffixed(&path, SWAP)).map(drop)
+        })
+    }
+
+    /// Removes everything of a segment that could not be announced as a whole: as long as one file is `.cleaned`, no opening uses the others.
+    fn retreat(&self, cleaned: Cleaned) -> Result<(), LogError> {
+        let announced = crate::compact::FILES.map(|file| suffixed(&cleaned.paths(file).1, SWAP));
+        let removed = announced.iter().try_for_each(|path| remove_if_there(&*self.disk, path).map(drop));
+        let removed = removed.and_then(|()| cleaned.discard());
+        removed.inspect_err(|_| self.partition.go_offline())
+    }
+
+    fn take_over(&self, cleaned: &Cleaned) -> Result<Retired, LogError> {
+        let old = cleaned.old.iter().flat_map(|old| old.files());
+        let retired = Retired::rename(&self.disk, cleaned.snapshots.iter().cloned().chain(old))?;
+        for file in crate::compact::FILES {
+            let path = cleaned.paths(file).1;
+            rename_if_there(&*self.disk, &suffixed(&path, SWAP), &path)?;
+        }
+        Ok(retired)
+    }
+}
+
+/// Where these very segments lie in the log, the last one not among them.
+fn place(segments: &[Arc<Segment>], old: &[Arc<Segment>]) -> Option<usize> {
+    let first = old.first()?;
+    let at = segments.iter().position(|segment| Arc::ptr_eq(segment, first))?;
+    let found = segments.get(at..at + old.len())?;
+    let same = found.iter().zip(old).all(|(one, other)| Arc::ptr_eq(one, other));
+    (same && at + old.len() < segments.len()).then_some(at)
+}

@@ -1,0 +1,26 @@
+//! A compacted log against a plain list of batches: random appends, transactions, tombstones, compactions, crashes amid their swaps and
+//! reopenings, after each of which the log holds exactly what the list does, and the last value of each key that was ever written.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../hasty/mod.rs"]
+mod hasty;
+mod list;
+mod run;
+mod steps;
+
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_compacted_log_keeps_the_last_of_each_key(steps in steps::steps(), config in steps::config()) {
+        run::run(&steps, config);
+    }
+}
+
+/// More by hand: `LEVADA_MODEL_CASES=10000 cargo test --release -p levada-log --test compaction`.
+fn cases() -> u32 {
+    std::env::var("LEVADA_MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(24)
+}

@@ -1,0 +1,93 @@
+//! The real disk, but nothing waits for the device; and the moment from which nothing reaches it any more.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::SystemTime;
+
+use levada_log::disk::{Disk, RealDisk};
+
+/// See above.
+#[derive(Debug)]
+pub(crate) struct Hasty {
+    /// After so many changes every other fails, as if the process had ended.
+    pub(crate) changes_left: AtomicI64,
+}
+
+impl Default for Hasty {
+    fn default() -> Hasty {
+        Hasty { changes_left: i64::MAX.into() }
+    }
+}
+
+impl Hasty {
+    fn change(&self) -> io::Result<()> {
+        match self.changes_left.fetch_sub(1, Ordering::Relaxed) {
+            1.. => Ok(()),
+            _ => Err(io::Error::other("the process is no more")),
+        }
+    }
+}
+
+impl Disk for Hasty {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        self.change().and_then(|()| RealDisk.create(path))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        RealDisk.open(path)
+    }
+
+    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.change().and_then(|()| RealDisk.write_file(path, bytes))
+    }
+
+    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        RealDisk.read_file(path)
+    }
+
+    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
+        RealDisk.read_at(file, path, into, position)
+    }
+
+    fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        self.change().and_then(|()| RealDisk.write_at(file, path, parts, at))
+    }
+
+    fn copy(&self, from: &File, path: &Path, into: (&File, &Path), len: u64) -> io::Result<()> {
+        self.change().and_then(|()| RealDisk.copy(from, path, into, len))
+    }
+
+    fn truncate(&self, file: &File, path: &Path, len: u64) -> io::Result<()> {
+        self.change().and_then(|()| RealDisk.truncate(file, path, len))
+    }
+
+    fn allocate(&self, file: &File, path: &Path, position: u64, len: u64) -> io::Result<()> {
+        self.change().and_then(|()| RealDisk.allocate(file, path, position, len))
+    }
+
+    fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()> {
+        RealDisk.set_modified(file, path, time)
+    }
+
+    fn sync(&self, _: &File, _: &Path) -> io::Result<()> {
+        self.change()
+    }
+
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        self.change()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change().and_then(|()| RealDisk.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.change().and_then(|()| RealDisk.remove(path))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.change().and_then(|()| RealDisk.create_dir(path))
+    }
+}
