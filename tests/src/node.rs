@@ -89,6 +89,12 @@ impl Node {
         self
     }
 
+    /// Lets another broker have the directory, from the next start on.
+    pub fn hand_over(&mut self, kind: Kind) {
+        assert!(self.running.is_none(), "the node runs");
+        self.plan.kind = kind;
+    }
+
     /// Starts the broker below another command, such as a tracer, from the next start on.
     pub fn wrap(&mut self, command: &[&str]) {
         self.plan.wrapper = command.iter().map(|word| (*word).to_string()).collect();

@@ -1,4 +1,4 @@
-//! The command that starts a real Kafka with one node, after formatting its directory.
+//! The command that starts a real Kafka with one node, after formatting its directory if it is new.
 
 use std::fs;
 use std::path::Path;
@@ -27,6 +27,8 @@ pub(super) fn command(plan: &Plan, home: &Path) -> Command {
     if !properties.exists() {
         fs::write(&logging, LOGGING).expect("a logging configuration");
         fs::write(&properties, configuration(plan, home)).expect("a configuration");
+    }
+    if !home.join("data/meta.properties").exists() {
         let mut format = Tool::java("kafka.tools.StorageTool");
         format.args(["format", "--cluster-id", "bGV2YWRhLXRlc3RzLTAwMA", "--config"]);
         format.arg(properties.display().to_string()).run();
