@@ -49,7 +49,7 @@ fn completions_name_the_commands() {
     let mut script = Vec::new();
     run(cli, &mut script).unwrap();
     let script = String::from_utf8(script).unwrap();
-    for command in ["topic", "produce", "consume", "doctor", "log", "config", "completions"] {
+    for command in ["topic", "produce", "consume", "doctor", "cp", "log", "config", "completions"] {
         assert!(
             script.contains(&format!("levada__subcmd__{command}"))
                 || script.contains(&format!("levada__{command}")),

@@ -13,6 +13,7 @@ pub struct Counters {
     stalls: [AtomicU64; Path::ALL.len()],
     fallbacks: [AtomicU64; Fallback::ALL.len()],
     copied: AtomicU64,
+    copied_by_kernel: AtomicU64,
     warmed: AtomicU64,
     dropped_behind: AtomicU64,
 }
@@ -39,11 +40,17 @@ pub enum Fallback {
     ReflinkRefused,
     /// `copy_file_range` does not copy between these files.
     CopyFileRangeRefused,
+    /// There was no memory to pin pages with, so memory is copied.
+    NoLockedMemory,
+    /// This socket does not send by reference.
+    ZeroCopyRefused,
+    /// This kernel or file system has no reads that leave no page in the cache.
+    UncachedReadRefused,
 }
 
 impl Fallback {
     /// Every cause, in the order of its index in counters.
-    pub const ALL: [Fallback; 8] = [
+    pub const ALL: [Fallback; 11] = [
         Fallback::PipesInUse,
         Fallback::NoPipe,
         Fallback::SmallPipe,
@@ -52,6 +59,9 @@ impl Fallback {
         Fallback::ColdRead,
         Fallback::ReflinkRefused,
         Fallback::CopyFileRangeRefused,
+        Fallback::NoLockedMemory,
+        Fallback::ZeroCopyRefused,
+        Fallback::UncachedReadRefused,
     ];
 
     /// The name used in metrics and tables.
@@ -65,6 +75,9 @@ impl Fallback {
             Fallback::ColdRead => "cold_read",
             Fallback::ReflinkRefused => "reflink_refused",
             Fallback::CopyFileRangeRefused => "copy_file_range_refused",
+            Fallback::NoLockedMemory => "no_locked_memory",
+            Fallback::ZeroCopyRefused => "zero_copy_refused",
+            Fallback::UncachedReadRefused => "uncached_read_refused",
         }
     }
 }
@@ -79,6 +92,7 @@ impl Counters {
             stalls: self.stalls.each_ref().map(load),
             fallbacks: self.fallbacks.each_ref().map(load),
             copied: load(&self.copied),
+            copied_by_kernel: load(&self.copied_by_kernel),
             warmed: load(&self.warmed),
             dropped_behind: load(&self.dropped_behind),
         }
@@ -105,6 +119,11 @@ impl Counters {
         self.copied.fetch_add(count, Ordering::Relaxed);
     }
 
+    /// The kernel copied `count` bytes that were to go by reference.
+    pub(crate) fn copied_by_kernel(&self, count: u64) {
+        self.copied_by_kernel.fetch_add(count, Ordering::Relaxed);
+    }
+
     /// A [`Warmer`](crate::residency::Warmer) brought `count` bytes into the page cache, or found them there.
     pub(crate) fn warmed(&self, count: u64) {
         self.warmed.fetch_add(count, Ordering::Relaxed);
@@ -129,6 +148,7 @@ pub struct Snapshot {
     stalls: [u64; Path::ALL.len()],
     fallbacks: [u64; Fallback::ALL.len()],
     copied: u64,
+    copied_by_kernel: u64,
     warmed: u64,
     dropped_behind: u64,
 }
@@ -160,6 +180,11 @@ impl Snapshot {
         self.copied
     }
 
+    /// Bytes that were sent by reference and that the kernel then copied after all, as it says itself.
+    pub fn copied_by_kernel(&self) -> u64 {
+        self.copied_by_kernel
+    }
+
     /// Bytes that a [`Warmer`](crate::residency::Warmer) brought into the page cache, so that no other thread waited for them.
     pub fn warmed(&self) -> u64 {
         self.warmed
@@ -187,6 +212,7 @@ impl Snapshot {
             .chain(fallbacks)
             .chain([
                 Sample { metric: "copied_bytes", label: None, value: self.copied },
+                Sample { metric: "copied_by_kernel_bytes", label: None, value: self.copied_by_kernel },
                 Sample { metric: "warmed_bytes", label: None, value: self.warmed },
                 Sample { metric: "dropped_behind_bytes", label: None, value: self.dropped_behind },
             ])
@@ -196,7 +222,7 @@ impl Snapshot {
 /// One value of a [`Snapshot`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// The family: `bytes`, `calls`, `stalls`, `fallbacks`, `copied_bytes`, `warmed_bytes` or `dropped_behind_bytes`.
+    /// The family: `bytes`, `calls`, `stalls`, `fallbacks`, `copied_bytes`, `copied_by_kernel_bytes`, `warmed_bytes` or `dropped_behind_bytes`.
     pub metric: &'static str,
     /// Name and value of the label within the family, if it has any.
     pub label: Option<(&'static str, &'static str)>,

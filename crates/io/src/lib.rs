@@ -89,12 +89,16 @@ pub mod buf;
 pub mod copy;
 pub mod counters;
 pub mod error;
+pub mod inflow;
 pub mod map;
+pub mod outbox;
 pub mod path;
 pub mod plan;
 pub mod probe;
 pub mod residency;
 pub mod ring;
+pub mod routes;
+pub mod runs;
 
 mod engine;
 mod pipe;
@@ -122,6 +126,18 @@ pub struct Extent {
     pub offset: u64,
     /// How many bytes it has.
     pub len: u64,
+}
+
+impl Extent {
+    /// What is left behind its first `done` bytes.
+    ///
+    /// # Panics
+    /// If it has fewer.
+    pub fn after(&self, done: u64) -> Extent {
+        assert!(done <= self.len, "{done} bytes of an extent of {}", self.len);
+        let offset = self.offset.saturating_add(done);
+        Extent { file: Arc::clone(&self.file), offset, len: self.len - done }
+    }
 }
 
 /// One part of what a [`Transfer`] sends.

@@ -20,6 +20,9 @@ pub(crate) mod read_write;
 pub(crate) mod reflink;
 pub(crate) mod sendfile;
 pub(crate) mod splice;
+pub(crate) mod uring_read;
+pub(crate) mod uring_send;
+pub(crate) mod uring_send_zc;
 
 /// How bytes reached the socket, or another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,12 +39,27 @@ pub enum Path {
     CopyFileRange,
     /// From file to file by sharing blocks (`FICLONE`): nothing is moved.
     Reflink,
+    /// From a file into a buffer through a ring; how the buffer is sent counts on its own.
+    UringRead,
+    /// From memory through a ring, copied once.
+    UringSend,
+    /// From memory through a ring, by reference; [`Snapshot::copied_by_kernel`](crate::Snapshot::copied_by_kernel) says when it was not.
+    UringSendZc,
 }
 
 impl Path {
     /// Every path, in the order of its index in counters.
-    pub const ALL: [Path; 6] =
-        [Path::Send, Path::ReadWrite, Path::Sendfile, Path::Splice, Path::CopyFileRange, Path::Reflink];
+    pub const ALL: [Path; 9] = [
+        Path::Send,
+        Path::ReadWrite,
+        Path::Sendfile,
+        Path::Splice,
+        Path::CopyFileRange,
+        Path::Reflink,
+        Path::UringRead,
+        Path::UringSend,
+        Path::UringSendZc,
+    ];
 
     /// The name used in metrics and tables.
     pub fn label(self) -> &'static str {
@@ -52,6 +70,9 @@ impl Path {
             Path::Splice => "splice",
             Path::CopyFileRange => "copy_file_range",
             Path::Reflink => "reflink",
+            Path::UringRead => "uring_read",
+            Path::UringSend => "uring_send",
+            Path::UringSendZc => "uring_send_zc",
         }
     }
 
@@ -63,6 +84,9 @@ impl Path {
             Path::Splice => splice::needs(caps),
             Path::CopyFileRange => copy_file_range::needs(caps),
             Path::Reflink => reflink::needs(caps),
+            Path::UringRead => uring_read::needs(caps),
+            Path::UringSend => uring_send::needs(caps),
+            Path::UringSendZc => uring_send_zc::needs(caps),
         }
     }
 }

@@ -113,6 +113,10 @@ pub struct Thresholds {
     pub pipe_floor_bytes: usize,
     /// How many pipes one engine may have.
     pub pipes: usize,
+    /// Memory from this size on is sent by reference, where the route does not copy.
+    pub zero_copy_send_bytes: usize,
+    /// The same for memory in registered buffers.
+    pub registered_send_bytes: usize,
     /// How much of an extent is asked for at a time when cold pages are reported, rounded up to whole pages.
     pub cold_window_bytes: u64,
 }
@@ -125,6 +129,8 @@ impl Default for Thresholds {
             pipe_bytes: 1 << 20,
             pipe_floor_bytes: 128 << 10,
             pipes: 32,
+            zero_copy_send_bytes: 16 << 10,
+            registered_send_bytes: 4 << 10,
             cold_window_bytes: 1 << 20,
         }
     }

@@ -51,7 +51,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::buf::BufferPool;
+use crate::buf::{Buffer, BufferPool};
 use crate::sys::uring::Core;
 
 mod operation;
@@ -245,6 +245,16 @@ impl Ring {
         let slot = FileSlot(Rc::new(Place { index, table: Rc::clone(&self.files) }));
         self.core.update_file(index, Some(file.as_fd()))?;
         Ok(slot)
+    }
+
+    /// Whether a buffer is of the pool that is registered.
+    pub fn is_registered(&self, buffer: &Buffer) -> bool {
+        self.core.is_registered(buffer)
+    }
+
+    /// How many operations one chain can have.
+    pub fn chain_limit(&self) -> usize {
+        self.core.chain_limit()
     }
 
     /// How many operations more are accepted now.

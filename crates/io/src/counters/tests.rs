@@ -17,6 +17,7 @@ fn every_count_lands_under_its_own_name() {
         }
     }
     counters.copied(77);
+    counters.copied_by_kernel(76);
     counters.warmed(78);
     counters.dropped_behind(79);
     let snapshot = counters.snapshot();
@@ -27,10 +28,15 @@ fn every_count_lands_under_its_own_name() {
         assert_eq!(snapshot.fallbacks(cause), weight, "{}", cause.label());
     }
     let samples: Vec<Sample> = snapshot.samples().collect();
-    assert_eq!(samples.len(), 3 * Path::ALL.len() + Fallback::ALL.len() + 3);
+    assert_eq!(samples.len(), 3 * Path::ALL.len() + Fallback::ALL.len() + 4);
     assert!(samples.contains(&Sample { metric: "bytes", label: Some(("path", "splice")), value: 400 }));
     assert!(samples.contains(&Sample { metric: "fallbacks", label: Some(("cause", "no_pipe")), value: 2 }));
-    for (metric, value) in [("copied_bytes", 77), ("warmed_bytes", 78), ("dropped_behind_bytes", 79)] {
+    for (metric, value) in [
+        ("copied_bytes", 77),
+        ("copied_by_kernel_bytes", 76),
+        ("warmed_bytes", 78),
+        ("dropped_behind_bytes", 79),
+    ] {
         assert!(samples.contains(&Sample { metric, label: None, value }), "{metric}");
     }
 }

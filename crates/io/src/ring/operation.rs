@@ -1,6 +1,7 @@
 //! What a ring can be asked to do: an operation is a value that owns everything the kernel will look at.
 
 use std::fmt;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub enum Memory {
     Nothing,
     /// A buffer to read into, or whose filled bytes are sent. Costs least if its pool is registered with the ring.
     Buffer(Buffer),
+    /// A part of the filled bytes of a buffer that others read too: to send.
+    Shared(Arc<Buffer>, Range<usize>),
     /// Bytes to send.
     Bytes(Bytes),
     /// Several pieces to send as one message.
@@ -79,6 +82,7 @@ impl Memory {
         match self {
             Memory::Nothing => 0,
             Memory::Buffer(buffer) => buffer.len(),
+            Memory::Shared(_, range) => range.len(),
             Memory::Bytes(bytes) => bytes.len(),
             Memory::Pieces(pieces) => pieces.iter().map(Bytes::len).sum(),
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 
+use crate::buf::Buffer;
 use crate::ring::slots::{Entry, Key, Slots, Step};
 use crate::ring::{Caching, Memory, Mode, Operation, RingOptions, Target, Verb};
 use crate::sys::memory::Region;
@@ -177,6 +178,16 @@ impl Core {
         }
     }
 
+    /// Whether a buffer is one that the kernel knows by index.
+    pub(crate) fn is_registered(&self, buffer: &Buffer) -> bool {
+        registered_index(buffer, self.registered.as_ref()).is_some()
+    }
+
+    /// How many operations one chain can have.
+    pub(crate) fn chain_limit(&self) -> usize {
+        usize::try_from(self.ring.params().sq_entries()).unwrap_or(usize::MAX)
+    }
+
     /// How many more operations there is room for.
     pub(crate) fn room(&self) -> usize {
         self.slots.room()
@@ -298,6 +309,10 @@ fn read_entry(
     opcode::Read::new(fd, chunk.as_ptr(), len).offset(offset).rw_flags(flags).build()
 }
 
+fn registered_index(buffer: &Buffer, registered: Option<&Arc<Region>>) -> Option<u16> {
+    registered.filter(|region| buffer.chunk().is_of(region)).map(|_| buffer.chunk().index())
+}
+
 fn send_entry(
     fd: Fd,
     held: &Held,
@@ -316,9 +331,12 @@ fn send_entry(
     let (start, len, index) = match &held.memory {
         Memory::Bytes(bytes) => (bytes.as_ptr(), bytes.len(), None),
         Memory::Buffer(buffer) => {
-            let known = registered.is_some_and(|region| buffer.chunk().is_of(region));
-            let index = known.then(|| buffer.chunk().index());
-            (buffer.chunk().as_ptr().cast_const(), buffer.len(), index)
+            (buffer.filled().as_ptr(), buffer.len(), registered_index(buffer, registered))
+        }
+        Memory::Shared(buffer, range) => {
+            // Panics if the range is not within what is filled.
+            let part = &buffer.filled()[range.clone()];
+            (part.as_ptr(), part.len(), registered_index(buffer, registered))
         }
         Memory::Nothing | Memory::Pieces(_) => (std::ptr::dangling(), 0, None),
     };

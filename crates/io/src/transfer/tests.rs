@@ -141,6 +141,7 @@ fn cases() -> impl Strategy<Value = Case> {
         pipe_floor_bytes: 0,
         pipes,
         cold_window_bytes: copy_bytes as u64,
+        ..Thresholds::default()
     });
     let budget = prop_oneof![1_u64..300, 1_000_u64..100_000, Just(1 << 20)];
     let read = prop_oneof![1_usize..3_000, 3_000_usize..200_000];
