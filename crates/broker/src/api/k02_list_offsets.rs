@@ -62,7 +62,7 @@ fn look_up(
             (start, -1, log.epoch_at(start))
         }
         LATEST_TIERED => NOTHING,
-        MAX_TIMESTAMP => match log.max_timestamp_offset()? {
+        MAX_TIMESTAMP => match log.max_timestamp_offset()?.filter(|found| found.offset < end) {
             Some(found) => (found.offset, found.timestamp, found.leader_epoch),
             None => NOTHING,
         },
