@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::{await_some, process, rest};
+use crate::{Tool, await_some, process, rest};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -190,6 +190,22 @@ impl Node {
     /// The directory of the logs.
     pub fn data(&self) -> PathBuf {
         self.home.path().join("data")
+    }
+
+    /// A command of the binary's own, asked of this broker; the words are separated by spaces.
+    pub fn levada(&self, line: &str) -> Tool {
+        let mut tool = Tool::levada();
+        for word in line.split(' ') {
+            tool.arg(word);
+        }
+        tool.args(["--brokers", &self.bootstrap()]);
+        tool
+    }
+
+    /// What a reading command says as JSON.
+    pub fn levada_json(&self, line: &str) -> serde_json::Value {
+        let said = self.levada(&format!("{line} --output json")).run();
+        serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{line}: {error}: {}", said.stdout))
     }
 
     /// A directory for the test's own files.

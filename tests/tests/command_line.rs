@@ -2,37 +2,23 @@
 
 use levada_tests::node::Kind;
 use levada_tests::{Node, Tool, corpus};
-
-fn levada(node: &Node, line: &str) -> Tool {
-    let mut words = line.split(' ');
-    let mut tool = Tool::levada();
-    tool.arg(words.next().expect("a command"));
-    let noun = ["topic"].iter().any(|noun| line.starts_with(noun));
-    if noun {
-        tool.arg(words.next().expect("a verb"));
-    }
-    for word in words {
-        tool.arg(word);
-    }
-    tool.args(["--brokers", &node.bootstrap()]);
-    tool
-}
+use serde_json::json;
 
 #[test]
 fn topics_produce_and_consume() {
     let mut node = Node::started();
-    levada(&node, "topic create tour --partitions 3").run();
-    let listed = levada(&node, "topic list").run().stdout;
+    node.levada("topic create tour --partitions 3").run();
+    let listed = node.levada("topic list").run().stdout;
     assert!(listed.contains("tour"), "{listed}");
-    let (code, said) = levada(&node, "topic create tour").outcome();
+    let (code, said) = node.levada("topic create tour").outcome();
     assert_eq!(code, Some(1), "{said:?}");
     assert!(said.stdout.is_empty() && said.stderr.contains("exists"), "{said:?}");
 
     let input = node.scratch().join("input");
     let lines: String = (0..50_000).map(|number| format!("key-{}:line {number}\n", number % 100)).collect();
     std::fs::write(&input, &lines).expect("room");
-    levada(&node, "produce tour --key-separator : --compression zstd").stdin(&input).run();
-    let said = levada(&node, "consume tour --exit --format %k:%v\\n").run();
+    node.levada("produce tour --key-separator : --compression zstd").stdin(&input).run();
+    let said = node.levada("consume tour --exit --format %k:%v\\n").run();
     let mut back: Vec<&str> = said.stdout.lines().collect();
     let mut sent: Vec<&str> = lines.lines().collect();
     assert_eq!(back.len(), sent.len());
@@ -41,11 +27,12 @@ fn topics_produce_and_consume() {
     assert!(back == sent, "other lines came back");
 
     node.restart();
-    let described = levada(&node, "topic describe tour --output json").run().stdout;
-    let described: serde_json::Value = serde_json::from_str(&described).expect("JSON");
-    assert!(described.to_string().contains("\"tour\""), "{described}");
-    levada(&node, "topic delete tour").run();
-    let listed = levada(&node, "topic list").run().stdout;
+    let described = node.levada_json("topic describe tour");
+    assert_eq!((&described[0]["name"], &described[0]["internal"]), (&json!("tour"), &json!(false)));
+    let ends = described[0]["partitions"].as_array().expect("partitions").iter();
+    assert_eq!(ends.map(|one| one["end_offset"].as_i64().expect("an end")).sum::<i64>(), 50_000);
+    node.levada("topic delete tour").run();
+    let listed = node.levada("topic list").run().stdout;
     assert!(!listed.contains("tour"), "{listed}");
     node.stop();
 }
@@ -55,15 +42,15 @@ fn a_file_through_one_partition_is_the_same_file() {
     let mut node = Node::started();
     let lines = node.scratch().join("lines");
     corpus::write_lines(&lines, 100_000);
-    levada(&node, "topic create file --partitions 1").run();
+    node.levada("topic create file --partitions 1").run();
     for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
-        levada(&node, &format!("produce file --partition 0 --compression {codec}")).stdin(&lines).run();
+        node.levada(&format!("produce file --partition 0 --compression {codec}")).stdin(&lines).run();
     }
     let back = node.scratch().join("back");
     for round in 0..5 {
         let offset = (round * 100_000).to_string();
         let line = format!("consume file --partition 0 --offset {offset} --count 100000");
-        levada(&node, &line).stdout(&back).run();
+        node.levada(&line).stdout(&back).run();
         assert_eq!(corpus::digest(&back), corpus::digest(&lines), "from offset {offset}");
     }
     node.stop();

@@ -1,5 +1,8 @@
 //! Connections to a cluster: the first broker that answers, and the leaders that its metadata names.
 
+mod coordinator;
+mod offsets;
+
 use std::{
     collections::BTreeMap,
     thread,
@@ -9,12 +12,15 @@ use std::{
 use levada_wire::{
     Client, ClientError, ClientOptions, StrBytes, Uuid,
     messages::{
-        KafkaRequest, ListOffsetsRequest, MetadataRequest, MetadataResponse, RequestResponsePair,
-        list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
+        KafkaRequest, MetadataRequest, MetadataResponse, RequestResponsePair,
         metadata_request::MetadataRequestTopic,
     },
 };
 
+pub(crate) use self::{
+    coordinator::Coordinated,
+    offsets::{EARLIEST, Found, Isolation, LATEST, MAX_TIMESTAMP, Place},
+};
 use crate::{failure::Failure, kafka_error};
 
 /// Where to find a broker.
@@ -32,16 +38,10 @@ pub(crate) struct BrokerArgs {
     brokers: String,
 }
 
-/// How long a topic that was just created may take to get leaders.
-const LEADER_WAIT: Duration = Duration::from_secs(10);
-const LEADER_POLL: Duration = Duration::from_millis(25);
-const UNKNOWN_TOPIC: i16 = 3;
+/// How long what is on its way, such as the leaders of a new topic, may take.
+const COMING_WAIT: Duration = Duration::from_secs(10);
+const COMING_POLL: Duration = Duration::from_millis(25);
 const LEADER_NOT_AVAILABLE: i16 = 5;
-
-/// Timestamp that asks ListOffsets for the end of the log.
-pub(crate) const LATEST: i64 = -1;
-/// Timestamp that asks ListOffsets for the start of the log.
-pub(crate) const EARLIEST: i64 = -2;
 
 /// A cluster that can be asked.
 pub(crate) struct Cluster {
@@ -84,12 +84,19 @@ impl Cluster {
         self.first.best_version::<R>()
     }
 
-    /// A connection to a broker that the metadata named.
+    /// A connection to a broker of the cluster.
     pub(crate) fn broker(&mut self, node: i32) -> Result<&mut Client, Failure> {
-        let address = self
-            .addresses
-            .get(&node)
-            .ok_or_else(|| Failure::new(format!("broker {node} is not in the cluster's metadata")))?;
+        if !self.addresses.contains_key(&node) {
+            self.metadata(Some(&[]), false)?;
+        }
+        let missing = || {
+            let known: Vec<String> = self.addresses.keys().map(i32::to_string).collect();
+            Failure::with_next(
+                format!("the cluster has no broker {node}"),
+                format!("one of its brokers: {}", known.join(", ")),
+            )
+        };
+        let address = self.addresses.get(&node).ok_or_else(missing)?;
         match self.leaders.entry(node) {
             std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -108,13 +115,29 @@ impl Cluster {
         request.topics = topics.map(|topics| topics.iter().map(|name| named(name)).collect());
         request.allow_auto_topic_creation = create;
         let response = self.first.request(&request)?;
-        let address = |host: &str, port| match host.contains(':') {
-            true => format!("[{host}]:{port}"),
-            false => format!("{host}:{port}"),
-        };
         let brokers = response.brokers.iter();
         self.addresses = brokers.map(|broker| (broker.node_id, address(&broker.host, broker.port))).collect();
         Ok(response)
+    }
+
+    /// The brokers of the cluster.
+    pub(crate) fn brokers(&mut self) -> Result<Vec<i32>, Failure> {
+        self.metadata(Some(&[]), false)?;
+        Ok(self.addresses.keys().copied().collect())
+    }
+
+    /// Those of these topics that exist, or all but the brokers' own, by name.
+    pub(crate) fn topics(&mut self, names: Option<&[&str]>) -> Result<BTreeMap<String, Topic>, Failure> {
+        let response = self.metadata(names, false)?;
+        let wanted = response.topics.into_iter().filter(|one| names.is_some() || !one.is_internal);
+        let mut topics = BTreeMap::new();
+        for topic in wanted.filter(|topic| topic.error_code != kafka_error::UNKNOWN_TOPIC) {
+            let name = topic.name.as_deref().unwrap_or_default().to_owned();
+            kafka_error::check(topic.error_code, &format!("topic {name}"), None)?;
+            let leaders = topic.partitions.iter().map(|one| (one.partition_index, one.leader_id)).collect();
+            topics.insert(name.clone(), Topic { name, id: topic.topic_id, leaders });
+        }
+        Ok(topics)
     }
 
     /// A topic with a leader for every partition; waits for one that is being created.
@@ -128,48 +151,15 @@ impl Cluster {
                 0 => topic.partitions.iter().map(|one| one.error_code).find(|code| *code != 0).unwrap_or(0),
                 code => code,
             };
-            let coming = code == LEADER_NOT_AVAILABLE || (create && code == UNKNOWN_TOPIC);
-            if coming && started.elapsed() < LEADER_WAIT {
-                thread::sleep(LEADER_POLL);
+            let coming = code == LEADER_NOT_AVAILABLE || (create && code == kafka_error::UNKNOWN_TOPIC);
+            if coming && started.elapsed() < COMING_WAIT {
+                thread::sleep(COMING_POLL);
                 continue;
             }
             kafka_error::check(code, &format!("topic {name}"), None)?;
             let leaders = topic.partitions.iter().map(|one| (one.partition_index, one.leader_id)).collect();
             return Ok(Topic { name: name.to_owned(), id: topic.topic_id, leaders });
         }
-    }
-
-    /// The offset of each partition at its timestamp ([`LATEST`], [`EARLIEST`], or milliseconds); -1 if there is none.
-    pub(crate) fn offsets(
-        &mut self,
-        topic: &Topic,
-        timestamps: &BTreeMap<i32, i64>,
-    ) -> Result<BTreeMap<i32, i64>, Failure> {
-        let mut by_leader: BTreeMap<i32, Vec<ListOffsetsPartition>> = BTreeMap::new();
-        for (partition, timestamp) in timestamps {
-            let leader = topic.leader(*partition)?;
-            let mut asked = ListOffsetsPartition::default();
-            asked.partition_index = *partition;
-            asked.current_leader_epoch = -1;
-            asked.timestamp = *timestamp;
-            by_leader.entry(leader).or_default().push(asked);
-        }
-        let mut offsets = BTreeMap::new();
-        for (leader, partitions) in by_leader {
-            let mut asked = ListOffsetsTopic::default();
-            asked.name = StrBytes::from(topic.name.as_str());
-            asked.partitions = partitions;
-            let mut request = ListOffsetsRequest::default();
-            request.replica_id = -1;
-            request.topics = vec![asked];
-            let response = self.broker(leader)?.request(&request)?;
-            for found in response.topics.iter().flat_map(|topic| &topic.partitions) {
-                let doing = format!("offsets of {}/{}", topic.name, found.partition_index);
-                kafka_error::check(found.error_code, &doing, None)?;
-                offsets.insert(found.partition_index, found.offset);
-            }
-        }
-        Ok(offsets)
     }
 }
 
@@ -192,6 +182,13 @@ fn named(name: &str) -> MetadataRequestTopic {
 
 fn options() -> ClientOptions {
     ClientOptions { client_id: "levada-cli".to_owned(), ..ClientOptions::default() }
+}
+
+fn address(host: &str, port: i32) -> String {
+    match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    }
 }
 
 /// Kafka's port where none is given.

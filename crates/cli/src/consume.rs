@@ -24,6 +24,7 @@ use crate::{
   levada consume clicks -e > clicks.txt       what is there now, then exit
   levada consume clicks -o -10 -e             the last 10 records of each partition
   levada consume clicks -o latest -n 1        wait for one record
+  levada consume clicks -o @2026-11-21T06:30:00Z -e
   levada consume clicks -o @1700000000000 -f '%T %p/%o %k=%v\\n'
   levada consume clicks -e --output json | jq .value
 
@@ -34,7 +35,7 @@ pub(crate) struct Args {
     topic: String,
     #[command(flatten)]
     brokers: BrokerArgs,
-    /// Where to start: earliest, latest, an offset, -N (the last N of each partition) or @MS (a timestamp)
+    /// Where to start: earliest, latest, an offset, -N (the last N of each partition) or @TIME
     #[arg(short, long, value_name = "WHERE", default_value = "earliest", allow_hyphen_values = true)]
     offset: Start,
     /// Only these partitions; repeatable

@@ -40,9 +40,7 @@ struct Report {
 struct Capability {
     name: &'static str,
     works: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<&'static str>,
 }
 

@@ -34,6 +34,17 @@ impl Failure {
         Self::Failed { what: what.into(), next: Some(next.into()) }
     }
 
+    /// What is left of a request for several things: each failure is told, the rest was done.
+    pub(crate) fn all(failures: Vec<Self>) -> Result<(), Self> {
+        if failures.is_empty() {
+            return Ok(());
+        }
+        for failure in failures {
+            failure.report();
+        }
+        Err(Self::Told)
+    }
+
     /// Tells the user and gives the exit code. A reader that has gone away (`| head`) is not an error.
     pub(crate) fn report(self) -> ExitCode {
         match self {

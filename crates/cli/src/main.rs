@@ -8,12 +8,17 @@ mod consume;
 mod cp;
 mod doctor;
 mod failure;
+mod group;
 mod kafka_error;
 mod log_dump;
+mod offsets;
 mod output;
 mod produce;
 mod serve;
+mod settings;
+mod time;
 mod topic;
+mod transaction;
 
 use std::{io::Write, process::ExitCode};
 
@@ -31,6 +36,8 @@ use crate::failure::Failure;
   levada topic create clicks -p 3               create a topic
   levada produce clicks < clicks.txt            one record a line
   levada consume clicks -e                      print what is there, then exit
+  levada group describe readers                 who reads, and how far behind
+  levada config set topic clicks retention.ms=86400000
   levada doctor                                 which transfer paths this machine allows",
     disable_help_subcommand = true
 )]
@@ -45,10 +52,13 @@ enum Command {
     Topic(topic::Args),
     Produce(produce::Args),
     Consume(consume::Args),
+    Offsets(offsets::Args),
+    Group(group::Args),
+    Transaction(transaction::Args),
+    Config(config::Args),
     Doctor(doctor::Args),
     Cp(cp::Args),
     Log(log_dump::Args),
-    Config(config::Args),
     Completions(completions::Args),
 }
 
@@ -70,10 +80,13 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Topic(args) => topic::run(args, out),
         Command::Produce(args) => produce::run(args),
         Command::Consume(args) => consume::run(args, out),
+        Command::Offsets(args) => offsets::run(&args, out),
+        Command::Group(args) => group::run(args, out),
+        Command::Transaction(args) => transaction::run(args, out),
+        Command::Config(args) => config::run(args, out),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Cp(args) => cp::run(&args, out),
         Command::Log(args) => log_dump::run(args, out),
-        Command::Config(args) => config::run(args, out),
         Command::Completions(args) => completions::run(&args, out),
     }
 }

@@ -36,15 +36,31 @@ pub(crate) fn stdout() -> io::Result<BufWriter<File>> {
     Ok(BufWriter::with_capacity(256 * 1024, file))
 }
 
+/// What stands in a cell where there is nothing to say.
+pub(crate) const NOTHING: &str = "-";
+
+/// A number for a table's cell, or [`NOTHING`].
+pub(crate) fn number(number: Option<i64>) -> String {
+    number.map_or_else(|| NOTHING.to_owned(), |number| number.to_string())
+}
+
+/// A text for a table's cell, or [`NOTHING`] if it is empty.
+pub(crate) fn or_nothing(text: &str) -> String {
+    if text.is_empty() { NOTHING } else { text }.to_owned()
+}
+
 /// Prints rows below a header; columns whose every cell is a number are aligned to the right.
 pub(crate) fn table(out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(header.iter().copied());
-    let is_number = |cell: &String| cell.parse::<f64>().is_ok() || cell == "-";
-    let numeric: Vec<bool> = (0..header.len())
-        .map(|column| !rows.is_empty() && rows.iter().all(|row| row.get(column).is_some_and(is_number)))
-        .collect();
+    let is_number = |cell: &&String| cell.parse::<f64>().is_ok();
+    let numeric = |column: usize| {
+        let mut cells =
+            rows.iter().filter_map(|row| row.get(column)).filter(|cell| *cell != NOTHING).peekable();
+        cells.peek().is_some() && cells.all(|cell| is_number(&cell))
+    };
+    let numeric: Vec<bool> = (0..header.len()).map(numeric).collect();
     table.add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));

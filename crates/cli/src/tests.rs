@@ -26,6 +26,19 @@ fn wrong_command_lines_are_refused() {
     check("levada consume t -f %q", "no field %q");
     check("levada consume t -f %v --output json", "cannot be used with");
     check("levada log dump", "<FILE>");
+    check("levada group reset g --topic t", "--to-earliest");
+    check("levada group reset g --to-latest", "--topic");
+    check("levada group reset g --all-topics --topic t --to-latest", "cannot be used with");
+    check("levada group reset g --topic t --to-latest --to-earliest", "cannot be used with");
+    check("levada group reset g --topic t: --to-latest", "TOPIC:0,2");
+    check("levada group reset g --topic t --to-offset -1", "-1 is not in 0..");
+    check("levada config set topic t retention.ms", "expected KEY=VALUE");
+    check("levada config get planet", "[possible values: topic, broker, group, quota]");
+    check("levada offsets --at soon", "expected a time such as");
+    check("levada offsets --at 2026-11-21 --ago 1h", "cannot be used with");
+    check("levada transaction abort", "<ID>");
+    check("levada transaction abort id --topic t -p 0", "cannot be used with");
+    check("levada transaction abort --topic t -p 0 --producer-id 1", "--producer-epoch");
 }
 
 #[test]
@@ -49,7 +62,19 @@ fn completions_name_the_commands() {
     let mut script = Vec::new();
     run(cli, &mut script).unwrap();
     let script = String::from_utf8(script).unwrap();
-    for command in ["topic", "produce", "consume", "doctor", "cp", "log", "config", "completions"] {
+    for command in [
+        "topic",
+        "produce",
+        "consume",
+        "offsets",
+        "group",
+        "transaction",
+        "config",
+        "doctor",
+        "cp",
+        "log",
+        "completions",
+    ] {
         assert!(
             script.contains(&format!("levada__subcmd__{command}"))
                 || script.contains(&format!("levada__{command}")),

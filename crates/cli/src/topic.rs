@@ -1,5 +1,6 @@
-//! `levada topic create|list|describe|delete`.
+//! `levada topic create|list|describe|alter|delete`.
 
+mod alter;
 mod describe;
 
 use std::io::Write;
@@ -20,14 +21,16 @@ use crate::{
     failure::Failure,
     kafka_error,
     output::{self, Format, FormatArgs},
+    settings,
 };
 
-/// Create, list, describe and delete topics
+/// Create, list, describe, change and delete topics
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada topic create clicks -p 6 -c retention.ms=86400000
   levada topic list
   levada topic describe clicks
+  levada topic alter clicks -p 12 -c retention.ms=3600000
   levada topic delete clicks")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -41,6 +44,7 @@ enum Verb {
     Create(Create),
     List(List),
     Describe(describe::Describe),
+    Alter(alter::Alter),
     Delete(Delete),
 }
 
@@ -57,7 +61,7 @@ struct Create {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
     replicas: Option<i16>,
     /// A setting of the topics; repeatable
-    #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = setting)]
+    #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = settings::pair)]
     config: Vec<(String, String)>,
     /// Only check whether it could be done
     #[arg(long)]
@@ -91,6 +95,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
         Verb::Create(create) => create.run(&mut cluster),
         Verb::List(list) => list.run(&mut cluster, out),
         Verb::Describe(describe) => describe.run(&mut cluster, out),
+        Verb::Alter(alter) => alter.run(&mut cluster),
         Verb::Delete(delete) => delete.run(&mut cluster),
     }
 }
@@ -111,7 +116,7 @@ impl Create {
                 Err(failure) => failures.push(failure),
             }
         }
-        report_all(failures)
+        Failure::all(failures)
     }
 
     fn asked(&self, name: &str) -> CreatableTopic {
@@ -186,24 +191,6 @@ impl Delete {
                 Err(failure) => failures.push(failure),
             }
         }
-        report_all(failures)
-    }
-}
-
-/// Reports each failure of a request for several topics; the others were done.
-fn report_all(failures: Vec<Failure>) -> Result<(), Failure> {
-    if failures.is_empty() {
-        return Ok(());
-    }
-    for failure in failures {
-        failure.report();
-    }
-    Err(Failure::Told)
-}
-
-fn setting(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("expected KEY=VALUE, such as retention.ms=86400000".to_owned()),
+        Failure::all(failures)
     }
 }

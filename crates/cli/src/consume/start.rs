@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, str::FromStr};
 use crate::{
     cluster::{Cluster, EARLIEST, LATEST, Topic},
     failure::Failure,
+    time,
 };
 
 /// `-o` as it was given.
@@ -15,7 +16,7 @@ pub(super) enum Start {
     Offset(i64),
     /// This many records before the end, if the log still has them.
     BeforeEnd(i64),
-    /// The first record at or after this time, in milliseconds.
+    /// The first record at or after this time, in milliseconds since 1970.
     Time(i64),
 }
 
@@ -23,7 +24,7 @@ impl FromStr for Start {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
-        const EXPECTED: &str = "expected earliest, latest, an offset, -N or @MILLISECONDS";
+        const EXPECTED: &str = "expected earliest, latest, an offset, -N or @TIME";
         let number = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
             true => digits.parse::<i64>().map_err(|_| EXPECTED),
             false => Err(EXPECTED),
@@ -33,7 +34,7 @@ impl FromStr for Start {
             "latest" | "end" => Ok(Self::Latest),
             _ => match text.split_at_checked(1) {
                 Some(("-", rest)) => number(rest).map(Self::BeforeEnd),
-                Some(("@", rest)) => number(rest).map(Self::Time),
+                Some(("@", rest)) => time::moment(rest).map(Self::Time).map_err(|_| EXPECTED),
                 _ => number(text).map(Self::Offset),
             },
         }

@@ -3,13 +3,8 @@
 use std::{collections::BTreeMap, io::Write};
 
 use levada_wire::{
-    StrBytes, Uuid,
-    messages::{
-        DescribeConfigsRequest,
-        describe_configs_request::DescribeConfigsResource,
-        describe_configs_response::DescribeConfigsResourceResult,
-        metadata_response::{MetadataResponsePartition, MetadataResponseTopic},
-    },
+    Uuid,
+    messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic},
 };
 use serde_json::{Value, json};
 
@@ -18,13 +13,18 @@ use crate::{
     failure::Failure,
     kafka_error,
     output::{self, Format, FormatArgs},
+    settings::{self, Resource, Setting},
 };
 
-/// Describe a topic: partitions, leaders, offsets, settings
+/// Describe topics: partitions, leaders, offsets, settings
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada topic describe clicks
+  levada topic describe clicks --all --output json | jq -r '.[0].settings[] | [.key, .value] | @tsv'")]
 pub(super) struct Describe {
-    /// Name of the topic
-    topic: String,
+    /// Names of the topics
+    #[arg(required = true, value_name = "TOPIC")]
+    topics: Vec<String>,
     /// Also settings that have their default
     #[arg(long)]
     all: bool,
@@ -37,28 +37,38 @@ struct Description {
     topic: MetadataResponseTopic,
     starts: BTreeMap<i32, i64>,
     ends: BTreeMap<i32, i64>,
-    settings: Vec<DescribeConfigsResourceResult>,
+    settings: Vec<Setting>,
 }
-
-/// DescribeConfigs' number for topics.
-const TOPIC_RESOURCE: i8 = 2;
-/// DescribeConfigs' number for values that only the software's default gives.
-const DEFAULT_SOURCE: i8 = 5;
 
 impl Describe {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let description = self.ask(cluster)?;
-        match self.format.format {
-            Format::Json => output::json(out, &description.json()),
-            Format::Table => description.print(out),
+        let names: Vec<&str> = self.topics.iter().map(String::as_str).collect();
+        let response = cluster.metadata(Some(&names), false)?;
+        let (mut described, mut failures) = (Vec::new(), Vec::new());
+        for topic in response.topics {
+            match self.ask(cluster, topic) {
+                Ok(description) => described.push(description),
+                Err(failure) => failures.push(failure),
+            }
         }
+        if self.format.format == Format::Json {
+            output::json(out, &described.iter().map(Description::json).collect::<Vec<_>>())?;
+            out.flush()?;
+            return Failure::all(failures);
+        }
+        for (index, description) in described.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            description.print(out)?;
+        }
+        out.flush()?;
+        Failure::all(failures)
     }
 
-    fn ask(&self, cluster: &mut Cluster) -> Result<Description, Failure> {
-        let response = cluster.metadata(Some(&[&self.topic]), false)?;
-        let missing = || Failure::new(format!("no metadata for topic {}", self.topic));
-        let mut topic = response.topics.into_iter().next().ok_or_else(missing)?;
-        kafka_error::check(topic.error_code, &format!("topic {}", self.topic), None)?;
+    fn ask(&self, cluster: &mut Cluster, mut topic: MetadataResponseTopic) -> Result<Description, Failure> {
+        let name = name(&topic).to_owned();
+        kafka_error::check(topic.error_code, &format!("topic {name}"), None)?;
         topic.partitions.sort_by_key(|partition| partition.partition_index);
         let led: BTreeMap<i32, i32> = topic
             .partitions
@@ -67,27 +77,12 @@ impl Describe {
             .filter(|one| one.1 >= 0)
             .collect();
         let at = |timestamp| led.keys().map(|partition| (*partition, timestamp)).collect();
-        let known = Topic { name: self.topic.clone(), id: topic.topic_id, leaders: led.clone() };
+        let known = Topic { name: name.clone(), id: topic.topic_id, leaders: led.clone() };
         let starts = cluster.offsets(&known, &at(EARLIEST))?;
         let ends = cluster.offsets(&known, &at(LATEST))?;
-        let settings = self.settings(cluster)?;
+        let mut settings = settings::describe(cluster, &Resource::topic(&name), &[])?;
+        settings.retain(|setting| self.all || !setting.is_default());
         Ok(Description { topic, starts, ends, settings })
-    }
-
-    fn settings(&self, cluster: &mut Cluster) -> Result<Vec<DescribeConfigsResourceResult>, Failure> {
-        let mut resource = DescribeConfigsResource::default();
-        resource.resource_type = TOPIC_RESOURCE;
-        resource.resource_name = StrBytes::from(self.topic.as_str());
-        resource.configuration_keys = None;
-        let mut request = DescribeConfigsRequest::default();
-        request.resources = vec![resource];
-        let response = cluster.ask(&request)?;
-        let Some(result) = response.results.into_iter().next() else { return Ok(Vec::new()) };
-        kafka_error::check(result.error_code, "describe settings", result.error_message.as_deref())?;
-        let mut settings = result.configs;
-        settings.retain(|setting| self.all || setting.config_source != DEFAULT_SOURCE);
-        settings.sort_by(|a, b| a.name.as_str().cmp(b.name.as_str()));
-        Ok(settings)
     }
 }
 
@@ -103,20 +98,15 @@ impl Description {
             return Ok(());
         }
         writeln!(out)?;
-        let row = |setting: &DescribeConfigsResourceResult| {
-            let value = setting.value.as_deref().unwrap_or_default().to_owned();
-            vec![setting.name.as_str().to_owned(), value, source(setting.config_source)]
-        };
-        output::table(out, &["SETTING", "VALUE", "SOURCE"], self.settings.iter().map(row).collect())
+        output::table(out, &settings::HEADER, self.settings.iter().map(Setting::row).collect())
     }
 
     fn row(&self, partition: &MetadataResponsePartition) -> Vec<String> {
-        let offset = |offsets: &BTreeMap<i32, i64>| {
-            offsets.get(&partition.partition_index).map_or_else(|| "-".to_owned(), i64::to_string)
-        };
+        let offset =
+            |offsets: &BTreeMap<i32, i64>| output::number(offsets.get(&partition.partition_index).copied());
         vec![
             partition.partition_index.to_string(),
-            if partition.leader_id < 0 { "-".to_owned() } else { partition.leader_id.to_string() },
+            output::number(Some(partition.leader_id.into()).filter(|leader| *leader >= 0)),
             partition.leader_epoch.to_string(),
             comma_separated(&partition.replica_nodes),
             comma_separated(&partition.isr_nodes),
@@ -137,13 +127,12 @@ impl Description {
                 "end_offset": self.ends.get(&one.partition_index),
             })
         };
-        let setting = |one: &DescribeConfigsResourceResult| json!({ "key": one.name.as_str(), "value": one.value.as_deref(), "source": source(one.config_source) });
         json!({
             "name": name(&self.topic),
             "id": id_text(&self.topic.topic_id),
             "internal": self.topic.is_internal,
             "partitions": self.topic.partitions.iter().map(partition).collect::<Vec<_>>(),
-            "settings": self.settings.iter().map(setting).collect::<Vec<_>>(),
+            "settings": self.settings,
         })
     }
 }
@@ -161,15 +150,4 @@ fn comma_separated(nodes: &[i32]) -> String {
 fn id_text(id: &Uuid) -> String {
     use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
     URL_SAFE_NO_PAD.encode(id.as_bytes())
-}
-
-fn source(number: i8) -> String {
-    match number {
-        1 => "topic".to_owned(),
-        2 => "broker, dynamic".to_owned(),
-        3 => "cluster, dynamic".to_owned(),
-        4 => "broker".to_owned(),
-        DEFAULT_SOURCE => "default".to_owned(),
-        other => format!("source {other}"),
-    }
 }

@@ -1,0 +1,63 @@
+//! Finding the broker that coordinates a group or a transactional id.
+
+use std::{thread, time::Instant};
+
+use levada_wire::{StrBytes, messages::FindCoordinatorRequest};
+
+use super::{COMING_POLL, COMING_WAIT, Cluster, address};
+use crate::{failure::Failure, kafka_error};
+
+/// What a broker coordinates, numbered as in FindCoordinator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coordinated {
+    /// A consumer group.
+    Group = 0,
+    /// A transactional id.
+    Transaction = 1,
+}
+
+impl Cluster {
+    /// The broker that coordinates `key`; waits for one that is starting.
+    pub(crate) fn coordinator(&mut self, kind: Coordinated, key: &str) -> Result<i32, Failure> {
+        let mut request = FindCoordinatorRequest::default();
+        request.key_type = kind as i8;
+        request.coordinator_keys = vec![StrBytes::from(key)];
+        let started = Instant::now();
+        loop {
+            let response = self.ask(&request)?;
+            let missing = || Failure::new(format!("the broker names no coordinator of {key}"));
+            let found = response.coordinators.into_iter().next().ok_or_else(missing)?;
+            if kafka_error::is_passing(found.error_code) && started.elapsed() < COMING_WAIT {
+                thread::sleep(COMING_POLL);
+                continue;
+            }
+            let doing = format!("find the coordinator of {key}");
+            kafka_error::check(found.error_code, &doing, found.error_message.as_deref())?;
+            self.addresses.insert(found.node_id, address(&found.host, found.port));
+            return Ok(found.node_id);
+        }
+    }
+
+    /// Asks the coordinator of `key` until `code` finds no error in the answer that a moment heals: it may still be
+    /// loading its state.
+    pub(crate) fn ask_coordinator<R: levada_wire::messages::RequestResponsePair>(
+        &mut self,
+        kind: Coordinated,
+        key: &str,
+        (request, newest): (&R, i16),
+        code: impl Fn(&R::Response) -> i16,
+    ) -> Result<R::Response, Failure> {
+        let started = Instant::now();
+        loop {
+            let node = self.coordinator(kind, key)?;
+            let client = self.broker(node)?;
+            let version = client.best_version::<R>()?.min(newest);
+            let response = client.request_at(version, request)?;
+            if kafka_error::is_passing(code(&response)) && started.elapsed() < COMING_WAIT {
+                thread::sleep(COMING_POLL);
+                continue;
+            }
+            return Ok(response);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Offsets by time: what the leaders of partitions answer to ListOffsets.
+
+use std::{collections::BTreeMap, thread, time::Instant};
+
+use levada_wire::{
+    StrBytes,
+    messages::{
+        ListOffsetsRequest,
+        list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
+        list_offsets_response::ListOffsetsPartitionResponse,
+    },
+};
+
+use super::{COMING_POLL, COMING_WAIT, Cluster, LEADER_NOT_AVAILABLE, Topic};
+use crate::{failure::Failure, kafka_error};
+
+/// Timestamp that asks for the end of the log.
+pub(crate) const LATEST: i64 = -1;
+/// Timestamp that asks for the start of the log.
+pub(crate) const EARLIEST: i64 = -2;
+/// Timestamp that asks for the record with the greatest timestamp.
+pub(crate) const MAX_TIMESTAMP: i64 = -3;
+
+/// ListOffsets knows [`MAX_TIMESTAMP`] from this version on.
+const MAX_TIMESTAMP_VERSION: i16 = 7;
+
+/// What the leader named by the metadata says until it knows of its partition.
+const COMING: [i16; 3] = [kafka_error::UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER];
+const NOT_LEADER_OR_FOLLOWER: i16 = 6;
+
+/// A topic's name and a partition's number.
+pub(crate) type Place = (String, i32);
+
+/// Which records count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// All.
+    Uncommitted = 0,
+    /// Those before the first open transaction.
+    Committed = 1,
+}
+
+/// A partition, its leader, and the time asked for: milliseconds or one of the constants above.
+pub(crate) struct Asked<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) partition: i32,
+    pub(crate) leader: i32,
+    pub(crate) timestamp: i64,
+}
+
+/// What a leader has found; both are -1 if there is no such record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) offset: i64,
+    pub(crate) timestamp_ms: i64,
+}
+
+impl Found {
+    /// The offset, if there is one.
+    pub(crate) fn offset(self) -> Option<i64> {
+        Some(self.offset).filter(|offset| *offset >= 0)
+    }
+}
+
+impl Cluster {
+    /// The offset of each partition at its timestamp; -1 if there is none.
+    pub(crate) fn offsets(
+        &mut self,
+        topic: &Topic,
+        timestamps: &BTreeMap<i32, i64>,
+    ) -> Result<BTreeMap<i32, i64>, Failure> {
+        let asked = timestamps.iter().map(|(partition, timestamp)| {
+            let leader = topic.leader(*partition)?;
+            Ok(Asked { topic: &topic.name, partition: *partition, leader, timestamp: *timestamp })
+        });
+        let asked = asked.collect::<Result<Vec<_>, Failure>>()?;
+        let found = self.look_up(&asked, Isolation::Uncommitted)?;
+        Ok(found.into_iter().map(|((_, partition), found)| (partition, found.offset)).collect())
+    }
+
+    /// The offset of every partition of these topics at one time, of partitions with a leader.
+    pub(crate) fn offsets_at<'a>(
+        &mut self,
+        topics: impl IntoIterator<Item = &'a Topic>,
+        timestamp: i64,
+        isolation: Isolation,
+    ) -> Result<BTreeMap<Place, Found>, Failure> {
+        let each = |topic: &'a Topic| {
+            let led = topic.leaders.iter().filter(|(_, leader)| **leader >= 0);
+            led.map(move |(partition, leader)| Asked {
+                topic: &topic.name,
+                partition: *partition,
+                leader: *leader,
+                timestamp,
+            })
+        };
+        let asked: Vec<Asked<'_>> = topics.into_iter().flat_map(each).collect();
+        self.look_up(&asked, isolation)
+    }
+
+    /// Asks the leaders, again while one of them has yet to take over its partition.
+    pub(crate) fn look_up(
+        &mut self,
+        asked: &[Asked<'_>],
+        isolation: Isolation,
+    ) -> Result<BTreeMap<Place, Found>, Failure> {
+        let started = Instant::now();
+        loop {
+            let answered = self.ask_leaders(asked, isolation)?;
+            let coming = answered.values().any(|answer| COMING.contains(&answer.error_code));
+            if coming && started.elapsed() < COMING_WAIT {
+                thread::sleep(COMING_POLL);
+                continue;
+            }
+            let found = answered.into_iter().map(|(place, answer)| {
+                let doing = format!("offsets of {}/{}", place.0, place.1);
+                kafka_error::check(answer.error_code, &doing, None)?;
+                Ok((place, Found { offset: answer.offset, timestamp_ms: answer.timestamp }))
+            });
+            return found.collect();
+        }
+    }
+
+    /// Asks each leader once.
+    fn ask_leaders(
+        &mut self,
+        asked: &[Asked<'_>],
+        isolation: Isolation,
+    ) -> Result<BTreeMap<Place, ListOffsetsPartitionResponse>, Failure> {
+        let mut by_leader: BTreeMap<i32, BTreeMap<&str, Vec<ListOffsetsPartition>>> = BTreeMap::new();
+        for one in asked {
+            let mut partition = ListOffsetsPartition::default();
+            partition.partition_index = one.partition;
+            partition.current_leader_epoch = -1;
+            partition.timestamp = one.timestamp;
+            by_leader.entry(one.leader).or_default().entry(one.topic).or_default().push(partition);
+        }
+        let newest = asked.iter().any(|one| one.timestamp == MAX_TIMESTAMP);
+        let mut answers = BTreeMap::new();
+        for (leader, topics) in by_leader {
+            let mut request = ListOffsetsRequest::default();
+            request.replica_id = -1;
+            request.isolation_level = isolation as i8;
+            let topic = |(name, partitions): (&str, Vec<ListOffsetsPartition>)| {
+                let mut topic = ListOffsetsTopic::default();
+                topic.name = StrBytes::from(name);
+                topic.partitions = partitions;
+                topic
+            };
+            request.topics = topics.into_iter().map(topic).collect();
+            let client = self.broker(leader)?;
+            if newest && client.best_version::<ListOffsetsRequest>()? < MAX_TIMESTAMP_VERSION {
+                return Err(Failure::new(format!("broker {leader} cannot find the greatest timestamp")));
+            }
+            for topic in client.request(&request)?.topics {
+                let name = topic.name.as_str();
+                answers.extend(
+                    topic.partitions.into_iter().map(|one| ((name.to_owned(), one.partition_index), one)),
+                );
+            }
+        }
+        Ok(answers)
+    }
+}

@@ -1,0 +1,96 @@
+//! `levada config set` and `levada config delete`: settings of a running cluster.
+
+use super::{
+    quota::{self, Limit},
+    target::{Kind, Target},
+};
+use crate::{
+    cluster::{BrokerArgs, Cluster},
+    failure::Failure,
+    settings::{self, Change},
+};
+
+/// Set keys of a topic, broker, group or client; all of them or none
+///
+/// They hold at once and are kept over restarts.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada config set topic clicks retention.ms=86400000 cleanup.policy+=compact
+  levada config set broker 1 log.cleaner.min.cleanable.ratio=0.2
+  levada config set broker default message.max.bytes=2000000
+  levada config set group readers consumer.heartbeat.interval.ms=6000
+  levada config set quota user=alice,client-id=import producer_byte_rate=1048576
+  levada config set quota client-id consumer_byte_rate=1048576      every client without a limit of its own")]
+pub(super) struct Set {
+    /// What has the settings
+    kind: Kind,
+    /// Its name
+    name: String,
+    /// Keys with their values; KEY+=VALUE and KEY-=VALUE add and remove entries of a list
+    #[arg(required = true, value_name = "KEY=VALUE", value_parser = settings::change)]
+    changes: Vec<Change>,
+    /// Only check whether it could be done
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    pub(super) brokers: BrokerArgs,
+}
+
+/// Let keys of a topic, broker, group or client have their default again
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada config delete topic clicks retention.ms
+  levada config delete broker default message.max.bytes
+  levada config delete quota user=alice producer_byte_rate")]
+pub(super) struct Delete {
+    /// What has the settings
+    kind: Kind,
+    /// Its name
+    name: String,
+    /// Keys
+    #[arg(required = true, value_name = "KEY")]
+    keys: Vec<String>,
+    /// Only check whether it could be done
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    pub(super) brokers: BrokerArgs,
+}
+
+impl Set {
+    pub(super) fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        match self.kind.named(&self.name)? {
+            Target::Resource(resource) => {
+                settings::alter(cluster, &resource, &self.changes, self.dry_run)?;
+            }
+            Target::Quota(entity) => {
+                let limits = self.changes.iter().map(Limit::from_change).collect::<Result<Vec<_>, _>>();
+                quota::alter(cluster, &entity, &limits.map_err(Failure::Usage)?, self.dry_run)?;
+            }
+        }
+        tell(self.kind, &self.name, self.dry_run);
+        Ok(())
+    }
+}
+
+impl Delete {
+    pub(super) fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        match self.kind.named(&self.name)? {
+            Target::Resource(resource) => {
+                let changes: Vec<Change> = self.keys.iter().cloned().map(Change::Delete).collect();
+                settings::alter(cluster, &resource, &changes, self.dry_run)?;
+            }
+            Target::Quota(entity) => {
+                let limits: Vec<Limit> = self.keys.iter().map(|key| Limit::removed(key)).collect();
+                quota::alter(cluster, &entity, &limits, self.dry_run)?;
+            }
+        }
+        tell(self.kind, &self.name, self.dry_run);
+        Ok(())
+    }
+}
+
+fn tell(kind: Kind, name: &str, dry_run: bool) {
+    let done = if dry_run { "can be changed" } else { "changed" };
+    eprintln!("{} {name}: {done}", kind.word());
+}

@@ -1,0 +1,128 @@
+//! `levada config get`: the settings of a running cluster, with the place each value comes from.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use super::{
+    quota,
+    target::{Kind, Target},
+};
+use crate::{
+    cluster::{BrokerArgs, Cluster},
+    failure::Failure,
+    output::{self, Format, FormatArgs},
+    settings::{self, Setting},
+};
+
+/// Print settings of topics, brokers, groups and clients of a running cluster
+///
+/// Without keys: those that differ from the default. Without a name: of everything of the kind.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada config get topic clicks
+  levada config get topic clicks retention.ms cleanup.policy
+  levada config get topic                       every topic's
+  levada config get broker 1 --all
+  levada config get broker default              what was set for all brokers while they ran
+  levada config get quota
+  levada config get quota user=alice,client-id=import
+
+Sources: topic, group and quota are the thing's own; dynamic-broker and dynamic-default were set while the
+broker ran, on it alone or on all; static-broker is the broker's file, environment or flags.")]
+pub(super) struct Get {
+    /// What has the settings
+    kind: Kind,
+    /// Its name
+    name: Option<String>,
+    /// Only these keys, also if they have their default
+    #[arg(value_name = "KEY")]
+    keys: Vec<String>,
+    /// Also settings that have their default
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    pub(super) brokers: BrokerArgs,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// One thing with its settings.
+#[derive(Debug, Serialize)]
+struct Answer {
+    kind: &'static str,
+    name: String,
+    settings: Vec<Setting>,
+}
+
+impl Get {
+    pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+        let answers = self.ask(cluster)?;
+        self.check_keys(&answers)?;
+        if self.format.format == Format::Json {
+            return output::json(out, &answers);
+        }
+        let rows = answers.iter().flat_map(|answer| {
+            let row = |setting: &Setting| match &self.name {
+                Some(_) => setting.row(),
+                None => [vec![answer.name.clone()], setting.row()].concat(),
+            };
+            answer.settings.iter().map(row)
+        });
+        let rows: Vec<Vec<String>> = rows.collect();
+        if rows.is_empty() {
+            match self.kind {
+                Kind::Quota => eprintln!("no limits are set"),
+                _ => eprintln!("nothing differs from the default; --all shows every setting"),
+            }
+            return Ok(());
+        }
+        let name: &[&str] = if self.name.is_some() { &[] } else { &["NAME"] };
+        output::table(out, &[name, &settings::HEADER].concat(), rows)
+    }
+
+    fn ask(&self, cluster: &mut Cluster) -> Result<Vec<Answer>, Failure> {
+        let kind = self.kind.word();
+        let target = self.name.as_deref().map(|name| self.kind.named(name)).transpose()?;
+        let resources = match target {
+            Some(Target::Resource(resource)) => vec![resource],
+            None if self.kind != Kind::Quota => self.kind.every(cluster)?,
+            Some(Target::Quota(entity)) => return self.quotas(cluster, Some(&entity)),
+            None => return self.quotas(cluster, None),
+        };
+        let mut answers = Vec::new();
+        for resource in resources {
+            let mut settings = settings::describe(cluster, &resource, &self.keys)?;
+            settings.retain(|setting| self.all || !self.keys.is_empty() || !setting.is_default());
+            if self.name.is_some() || !settings.is_empty() {
+                answers.push(Answer { kind, name: resource.word().to_owned(), settings });
+            }
+        }
+        Ok(answers)
+    }
+
+    fn quotas(&self, cluster: &mut Cluster, entity: Option<&quota::Entity>) -> Result<Vec<Answer>, Failure> {
+        let limits = quota::describe(cluster, entity)?;
+        let answers = limits.into_iter().map(|(entity, mut settings)| {
+            settings.retain(|setting| self.keys.is_empty() || self.keys.contains(&setting.key));
+            Answer { kind: self.kind.word(), name: entity.to_string(), settings }
+        });
+        Ok(answers.filter(|answer| !answer.settings.is_empty()).collect())
+    }
+
+    /// A key that nothing has is a mistake that must not look like an empty answer.
+    fn check_keys(&self, answers: &[Answer]) -> Result<(), Failure> {
+        let known = |key: &String| answers.iter().flat_map(|one| &one.settings).any(|one| one.key == *key);
+        match self.keys.iter().find(|key| !known(key)) {
+            Some(key) => Err(Failure::with_next(
+                format!(
+                    "{} {} has no setting {key}",
+                    self.kind.word(),
+                    self.name.as_deref().unwrap_or_default()
+                ),
+                "--all instead of a key shows what there is",
+            )),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `levada config show`: the configuration that `levada serve` would run with, and where each value comes from.
+
+use std::{io::Write, path::PathBuf};
+
+use levada_broker::config::{BrokerConfig, Described, Origin, Sources};
+use serde_json::json;
+
+use crate::{
+    failure::Failure,
+    output::{self, Format, FormatArgs},
+};
+
+/// Print what `levada serve` would run with, given the same options, environment and file
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada config show --origin
+  levada config show --config server.properties --changed
+  LEVADA_NUM_PARTITIONS=3 levada config show --changed --origin")]
+pub(super) struct Show {
+    #[command(flatten)]
+    sources: SourceArgs,
+    /// Show where each value comes from
+    #[arg(long)]
+    origin: bool,
+    /// Leave out values that nothing sets
+    #[arg(long)]
+    changed: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// Where the broker's configuration is read from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SourceArgs {
+    /// File in Kafka's server.properties syntax
+    #[arg(long, value_name = "FILE", env = "LEVADA_CONFIG")]
+    config: Option<PathBuf>,
+    /// Set a key; wins over environment (LEVADA_LOG_DIRS for log.dirs) and file
+    #[arg(short = 'o', long = "option", value_name = "KEY=VALUE")]
+    options: Vec<String>,
+}
+
+impl SourceArgs {
+    /// Reads the configuration and tells on stderr what was set without effect.
+    pub(crate) fn load(&self) -> Result<BrokerConfig, Failure> {
+        let text = |pair: (std::ffi::OsString, std::ffi::OsString)| {
+            Some((pair.0.into_string().ok()?, pair.1.into_string().ok()?))
+        };
+        let sources = Sources {
+            file: self.config.clone(),
+            environment: std::env::vars_os().filter_map(text).collect(),
+            flags: self.options.clone(),
+        };
+        let config = BrokerConfig::load(&sources)?;
+        for note in config.settings().notes() {
+            eprintln!("note: {} ({}) has no effect: {}", note.key, note.origin, note.text);
+        }
+        Ok(config)
+    }
+}
+
+impl Show {
+    pub(super) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let config = self.sources.load()?;
+        print(out, &config.describe(), self)
+    }
+}
+
+fn print(out: &mut dyn Write, rows: &[Described], show: &Show) -> Result<(), Failure> {
+    let rows = rows.iter().filter(|row| !show.changed || row.origin != Origin::Default);
+    if show.format.format == Format::Json {
+        let object = |row: &Described| {
+            let origin = row.origin.to_string();
+            json!({ "key": row.name, "value": row.value, "origin": origin, "doc": row.doc })
+        };
+        return output::json(out, &rows.map(object).collect::<Vec<_>>());
+    }
+    let mut header = vec!["KEY", "VALUE"];
+    if show.origin {
+        header.push("ORIGIN");
+    }
+    let cells = |row: &Described| {
+        let mut cells = vec![row.name.to_string(), row.value.clone().unwrap_or_default()];
+        if show.origin {
+            cells.push(row.origin.to_string());
+        }
+        cells
+    };
+    output::table(out, &header, rows.map(cells).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_values_are_shown_with_their_origin() {
+        let config = BrokerConfig::load(&Sources::flags(["num.partitions=3"])).unwrap();
+        let show = |format| Show {
+            sources: SourceArgs { config: None, options: Vec::new() },
+            origin: true,
+            changed: true,
+            format: FormatArgs { format },
+        };
+        let mut text = Vec::new();
+        print(&mut text, &config.describe(), &show(Format::Table)).unwrap();
+        let expected = "KEY             VALUE  ORIGIN\nnum.partitions      3  flag -o\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+
+        let mut text = Vec::new();
+        print(&mut text, &config.describe(), &show(Format::Json)).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!((&json[0]["value"], &json[0]["origin"]), (&json!("3"), &json!("flag -o")));
+    }
+}

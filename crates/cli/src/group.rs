@@ -1,0 +1,50 @@
+//! `levada group list|describe|reset|delete`: groups of consumers and what they have committed.
+
+mod delete;
+mod describe;
+mod list;
+mod offsets;
+mod reset;
+mod state;
+
+use std::io::Write;
+
+use clap::Subcommand;
+
+use crate::{
+    cluster::{BrokerArgs, Cluster},
+    failure::Failure,
+};
+
+/// List, describe, reset and delete groups of consumers
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada group list
+  levada group describe readers                                   members, offsets and lag
+  levada group reset readers --topic clicks --to-earliest         shows what would change
+  levada group reset readers --topic clicks --to-earliest --execute
+  levada group delete readers")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    brokers: BrokerArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    List(list::List),
+    Describe(describe::Describe),
+    Reset(reset::Reset),
+    Delete(delete::Delete),
+}
+
+pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut cluster = Cluster::connect(&args.brokers)?;
+    match args.verb {
+        Verb::List(list) => list.run(&mut cluster, out),
+        Verb::Describe(describe) => describe.run(&mut cluster, out),
+        Verb::Reset(reset) => reset.run(&mut cluster, out),
+        Verb::Delete(delete) => delete.run(&mut cluster),
+    }
+}

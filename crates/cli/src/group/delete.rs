@@ -1,0 +1,65 @@
+//! `levada group delete`: whole groups, or what they have committed for some topics.
+
+use levada_wire::{StrBytes, messages::DeleteGroupsRequest};
+
+use super::offsets;
+use crate::{
+    cluster::{Cluster, Coordinated, Place},
+    failure::Failure,
+    kafka_error,
+    output::counted,
+};
+
+/// Delete groups without members, or their offsets of some topics
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada group delete readers
+  levada group delete readers --topic clicks     forgets the offsets of clicks alone")]
+pub(super) struct Delete {
+    /// Names of the groups
+    #[arg(required = true, value_name = "GROUP")]
+    groups: Vec<String>,
+    /// Delete the offsets of this topic alone, and keep the group; repeatable
+    #[arg(short, long, value_name = "TOPIC")]
+    topic: Vec<String>,
+}
+
+impl Delete {
+    pub(super) fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        let mut failures = Vec::new();
+        for group in &self.groups {
+            let done = match self.topic.is_empty() {
+                true => delete(cluster, group).map(|()| format!("deleted group {group}")),
+                false => self.forget(cluster, group),
+            };
+            match done {
+                Ok(done) => eprintln!("{done}"),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        Failure::all(failures)
+    }
+
+    fn forget(&self, cluster: &mut Cluster, group: &str) -> Result<String, Failure> {
+        let committed = offsets::fetch(cluster, group)?;
+        let places = committed.into_keys().filter(|(topic, _)| self.topic.contains(topic));
+        let places: Vec<Place> = places.collect();
+        if places.is_empty() {
+            let what = format!("group {group} has committed nothing for {}", self.topic.join(", "));
+            return Err(Failure::with_next(what, format!("levada group describe {group}")));
+        }
+        offsets::delete(cluster, group, &places)?;
+        Ok(format!("deleted {} of group {group}", counted(places.len() as u64, "offset", "offsets")))
+    }
+}
+
+fn delete(cluster: &mut Cluster, group: &str) -> Result<(), Failure> {
+    let mut request = DeleteGroupsRequest::default();
+    request.groups_names = vec![StrBytes::from(group)];
+    let response = cluster.ask_coordinator(Coordinated::Group, group, (&request, i16::MAX), |response| {
+        response.results.first().map_or(0, |one| one.error_code)
+    })?;
+    let doing = format!("delete group {group}");
+    let mut results = response.results.iter();
+    results.try_for_each(|one| kafka_error::check(one.error_code, &doing, one.error_message.as_deref()))
+}

@@ -1,0 +1,195 @@
+//! `levada group describe`: state, members, and what is left to read of each partition.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
+};
+
+use serde::Serialize;
+
+use super::{
+    offsets::{self, Committed},
+    state::{self, Group, Member},
+};
+use crate::{
+    cluster::{Cluster, Found, Isolation, LATEST, Place},
+    failure::Failure,
+    kafka_error,
+    output::{self, Format, FormatArgs},
+};
+
+/// Describe groups: state, members, committed offsets and lag
+///
+/// Lag is the number of offsets between what is committed and the end of the log; `-` where nothing is committed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada group describe readers
+  levada group describe readers --output json | jq '.[0].lag'")]
+pub(super) struct Describe {
+    /// Names of the groups
+    #[arg(required = true, value_name = "GROUP")]
+    groups: Vec<String>,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+#[derive(Debug, Serialize)]
+struct Description {
+    #[serde(flatten)]
+    group: Group,
+    /// Sum of what is known.
+    lag: i64,
+    partitions: Vec<Row>,
+}
+
+/// A partition that is consumed or has been.
+#[derive(Debug, Serialize)]
+struct Row {
+    topic: String,
+    partition: i32,
+    committed: Option<i64>,
+    committed_leader_epoch: Option<i32>,
+    metadata: String,
+    /// End of the log; none if there is no such partition, or it has no leader.
+    end: Option<i64>,
+    lag: Option<i64>,
+    /// Id of the member that has the partition.
+    member: Option<String>,
+    client_id: Option<String>,
+}
+
+impl Describe {
+    pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+        let (mut described, mut failures) = (Vec::new(), Vec::new());
+        for group in &self.groups {
+            match ask(cluster, group) {
+                Ok(description) => described.push(description),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        if self.format.format == Format::Json {
+            output::json(out, &described)?;
+            out.flush()?;
+            return Failure::all(failures);
+        }
+        for (index, description) in described.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            description.print(out)?;
+        }
+        out.flush()?;
+        Failure::all(failures)
+    }
+}
+
+fn ask(cluster: &mut Cluster, id: &str) -> Result<Description, Failure> {
+    let Some(group) = state::describe(cluster, id)? else {
+        kafka_error::check(kafka_error::GROUP_ID_NOT_FOUND, &format!("group {id}"), None)?;
+        return Err(Failure::new(format!("group {id} is gone")));
+    };
+    let committed = offsets::fetch(cluster, id)?;
+    let names: BTreeSet<&str> = committed.keys().map(|place| place.0.as_str()).collect();
+    let assigned = group.members.iter().flat_map(|member| &member.partitions);
+    let names: BTreeSet<&str> = names.into_iter().chain(assigned.map(|one| one.topic.as_str())).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let topics = cluster.topics(Some(&names))?;
+    let ends = cluster.offsets_at(topics.values(), LATEST, Isolation::Uncommitted)?;
+    let partitions = rows(&committed, &group.owners(), &ends);
+    Ok(Description { lag: partitions.iter().filter_map(|row| row.lag).sum(), group, partitions })
+}
+
+fn rows(
+    committed: &BTreeMap<Place, Committed>,
+    owners: &BTreeMap<Place, &Member>,
+    ends: &BTreeMap<Place, Found>,
+) -> Vec<Row> {
+    let places: BTreeSet<&Place> = committed.keys().chain(owners.keys()).collect();
+    let row = |place: &Place| {
+        let (committed, owner) = (committed.get(place), owners.get(place));
+        let offset = committed.map(|committed| committed.offset);
+        let end = ends.get(place).and_then(|found| found.offset());
+        Row {
+            topic: place.0.clone(),
+            partition: place.1,
+            committed: offset,
+            committed_leader_epoch: committed.and_then(|one| one.leader_epoch),
+            metadata: committed.map(|one| one.metadata.clone()).unwrap_or_default(),
+            end,
+            // A log that was cut below the committed offset has nothing left to read.
+            lag: offset.zip(end).map(|(offset, end)| (end - offset).max(0)),
+            member: owner.map(|owner| owner.id.clone()),
+            client_id: owner.map(|owner| owner.client_id.clone()),
+        }
+    };
+    places.into_iter().map(row).collect()
+}
+
+impl Description {
+    fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let group = &self.group;
+        writeln!(out, "Group        {}", group.group)?;
+        writeln!(out, "Type         {}", group.kind)?;
+        writeln!(out, "State        {}", group.state)?;
+        writeln!(out, "Assignor     {}", output::or_nothing(&group.assignor))?;
+        writeln!(out, "Coordinator  {}", group.coordinator)?;
+        writeln!(out, "Members      {}", group.members.len())?;
+        writeln!(out, "Lag          {}", self.lag)?;
+        if !group.members.is_empty() {
+            writeln!(out)?;
+            let row = |member: &Member| {
+                let epoch = output::number(member.epoch.map(i64::from));
+                let instance = output::or_nothing(member.instance_id.as_deref().unwrap_or_default());
+                let count = member.partitions.len().to_string();
+                vec![member.id.clone(), instance, member.client_id.clone(), member.host.clone(), epoch, count]
+            };
+            let header = ["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "PARTITIONS"];
+            output::table(out, &header, group.members.iter().map(row).collect())?;
+        }
+        if self.partitions.is_empty() {
+            return Ok(());
+        }
+        writeln!(out)?;
+        let row = |row: &Row| {
+            let member = output::or_nothing(row.member.as_deref().unwrap_or_default());
+            let numbers = [row.committed, row.end, row.lag].map(output::number);
+            [vec![row.topic.clone(), row.partition.to_string()], numbers.to_vec(), vec![member]].concat()
+        };
+        let header = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"];
+        output::table(out, &header, self.partitions.iter().map(row).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lag_is_what_is_left_to_read() {
+        let place = ("t".to_owned(), 0);
+        let check = |committed: Option<i64>, end: Option<i64>, expected: Option<i64>| {
+            let committed = committed.map(|offset| {
+                (place.clone(), Committed { offset, leader_epoch: None, metadata: String::new() })
+            });
+            let end = end.map(|offset| (place.clone(), Found { offset, timestamp_ms: -1 }));
+            let member = Member {
+                id: "m".to_owned(),
+                instance_id: None,
+                client_id: "c".to_owned(),
+                host: String::new(),
+                epoch: None,
+                topics: Vec::new(),
+                topic_regex: None,
+                partitions: Vec::new(),
+            };
+            let owners = BTreeMap::from([(place.clone(), &member)]);
+            let rows = rows(&committed.into_iter().collect(), &owners, &end.into_iter().collect());
+            assert_eq!(rows.len(), 1);
+            assert_eq!((rows[0].lag, rows[0].member.as_deref()), (expected, Some("m")));
+        };
+        check(Some(3), Some(10), Some(7));
+        check(Some(12), Some(10), Some(0));
+        check(None, Some(10), None);
+        check(Some(3), None, None);
+    }
+}

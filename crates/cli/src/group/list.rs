@@ -1,0 +1,99 @@
+//! `levada group list`: the groups that every broker coordinates.
+
+use std::io::Write;
+
+use levada_wire::{StrBytes, messages::ListGroupsRequest};
+use serde::Serialize;
+
+use crate::{
+    cluster::Cluster,
+    failure::Failure,
+    kafka_error,
+    output::{self, Format, FormatArgs},
+};
+
+/// List groups
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada group list
+  levada group list --state stable --type consumer
+  levada group list --output json | jq -r '.[].group'")]
+pub(super) struct List {
+    /// Only groups in this state, such as stable or empty; repeatable
+    #[arg(long, value_name = "STATE")]
+    state: Vec<String>,
+    /// Only groups of this type, such as classic or consumer; repeatable
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Vec<String>,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    group: String,
+    #[serde(rename = "type")]
+    kind: String,
+    protocol_type: String,
+    state: String,
+    coordinator: i32,
+}
+
+/// States and types as Kafka names them; case does not matter on the command line.
+const STATES: [&str; 8] = [
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+];
+const TYPES: [&str; 4] = ["classic", "consumer", "share", "streams"];
+
+impl List {
+    pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+        let mut rows = self.ask(cluster)?;
+        rows.sort_by(|one, other| one.group.cmp(&other.group));
+        if self.format.format == Format::Json {
+            return output::json(out, &rows);
+        }
+        let row = |row: Row| {
+            let protocol = output::or_nothing(&row.protocol_type);
+            vec![row.group, row.kind, protocol, row.state, row.coordinator.to_string()]
+        };
+        let header = ["GROUP", "TYPE", "PROTOCOL", "STATE", "COORDINATOR"];
+        output::table(out, &header, rows.into_iter().map(row).collect())
+    }
+
+    fn ask(&self, cluster: &mut Cluster) -> Result<Vec<Row>, Failure> {
+        let mut request = ListGroupsRequest::default();
+        request.states_filter = known(&self.state, &STATES, "state")?;
+        request.types_filter = known(&self.kind, &TYPES, "type")?;
+        let mut rows = Vec::new();
+        for node in cluster.brokers()? {
+            let response = cluster.broker(node)?.request(&request)?;
+            kafka_error::check(response.error_code, &format!("list groups of broker {node}"), None)?;
+            rows.extend(response.groups.iter().map(|group| Row {
+                group: group.group_id.as_str().to_owned(),
+                kind: group.group_type.as_str().to_owned(),
+                protocol_type: group.protocol_type.as_str().to_owned(),
+                state: group.group_state.as_str().to_owned(),
+                coordinator: node,
+            }));
+        }
+        Ok(rows)
+    }
+}
+
+/// The names meant by these words; a word that means none would look like an empty list.
+fn known(words: &[String], names: &[&'static str], what: &str) -> Result<Vec<StrBytes>, Failure> {
+    let name = |word: &String| {
+        let found = names.iter().find(|name| name.eq_ignore_ascii_case(word));
+        found.map(|name| StrBytes::from(*name)).ok_or_else(|| {
+            Failure::Usage(format!("{word:?} is no {what} of a group: expected {}", names.join(", ")))
+        })
+    };
+    words.iter().map(name).collect()
+}

@@ -1,0 +1,135 @@
+//! The offsets that a group has committed: fetched, committed in its stead, deleted.
+
+use std::collections::BTreeMap;
+
+use levada_wire::{
+    StrBytes,
+    messages::{
+        OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest,
+        offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
+        offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic},
+        offset_fetch_request::OffsetFetchRequestGroup,
+    },
+};
+
+use crate::{
+    cluster::{Cluster, Coordinated, Place},
+    failure::Failure,
+    kafka_error,
+};
+
+/// From version 10 on topics have ids in place of names, which topics that were deleted no longer have.
+const NEWEST_WITH_NAMES: i16 = 9;
+
+/// A committed offset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Committed {
+    pub(super) offset: i64,
+    pub(super) leader_epoch: Option<i32>,
+    pub(super) metadata: String,
+}
+
+/// Everything that the group has committed; nothing if there is no such group.
+pub(super) fn fetch(cluster: &mut Cluster, group: &str) -> Result<BTreeMap<Place, Committed>, Failure> {
+    let mut asked = OffsetFetchRequestGroup::default();
+    asked.group_id = StrBytes::from(group);
+    asked.member_epoch = -1;
+    asked.topics = None;
+    let mut request = OffsetFetchRequest::default();
+    request.groups = vec![asked];
+    let code = |response: &levada_wire::messages::OffsetFetchResponse| {
+        response.groups.first().map_or(0, |group| group.error_code)
+    };
+    let response = cluster.ask_coordinator(Coordinated::Group, group, (&request, NEWEST_WITH_NAMES), code)?;
+    let mut offsets = BTreeMap::new();
+    for found in response.groups {
+        if found.error_code != kafka_error::GROUP_ID_NOT_FOUND {
+            kafka_error::check(found.error_code, &format!("offsets of group {group}"), None)?;
+        }
+        for topic in &found.topics {
+            for one in topic.partitions.iter().filter(|one| one.committed_offset >= 0) {
+                let place = (topic.name.as_str().to_owned(), one.partition_index);
+                let doing = format!("offset of group {group} in {}/{}", place.0, place.1);
+                kafka_error::check(one.error_code, &doing, None)?;
+                offsets.insert(
+                    place,
+                    Committed {
+                        offset: one.committed_offset,
+                        leader_epoch: Some(one.committed_leader_epoch).filter(|epoch| *epoch >= 0),
+                        metadata: one.metadata.as_deref().unwrap_or_default().to_owned(),
+                    },
+                );
+            }
+        }
+    }
+    Ok(offsets)
+}
+
+/// Commits in place of members, which the group must not have.
+pub(super) fn commit(
+    cluster: &mut Cluster,
+    group: &str,
+    offsets: &BTreeMap<Place, i64>,
+) -> Result<(), Failure> {
+    let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
+    for ((topic, index), offset) in offsets {
+        let mut partition = OffsetCommitRequestPartition::default();
+        partition.partition_index = *index;
+        partition.committed_offset = *offset;
+        partition.committed_leader_epoch = -1;
+        partition.committed_metadata = Some(StrBytes::from(""));
+        topics.entry(topic).or_default().push(partition);
+    }
+    let mut request = OffsetCommitRequest::default();
+    request.group_id = StrBytes::from(group);
+    request.generation_id_or_member_epoch = -1;
+    request.retention_time_ms = -1;
+    let topic = |(name, partitions): (&str, Vec<OffsetCommitRequestPartition>)| {
+        let mut topic = OffsetCommitRequestTopic::default();
+        topic.name = StrBytes::from(name);
+        topic.partitions = partitions;
+        topic
+    };
+    request.topics = topics.into_iter().map(topic).collect();
+    let code = |response: &levada_wire::messages::OffsetCommitResponse| {
+        let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
+        partitions.map(|one| one.error_code).find(|code| *code != 0).unwrap_or(0)
+    };
+    let response = cluster.ask_coordinator(Coordinated::Group, group, (&request, NEWEST_WITH_NAMES), code)?;
+    for topic in &response.topics {
+        for one in &topic.partitions {
+            let doing = format!("commit {}/{} for group {group}", topic.name.as_str(), one.partition_index);
+            kafka_error::check(one.error_code, &doing, None)?;
+        }
+    }
+    Ok(())
+}
+
+/// Forgets what the group has committed for these partitions.
+pub(super) fn delete(cluster: &mut Cluster, group: &str, places: &[Place]) -> Result<(), Failure> {
+    let mut topics: BTreeMap<&str, Vec<OffsetDeleteRequestPartition>> = BTreeMap::new();
+    for (topic, index) in places {
+        let mut partition = OffsetDeleteRequestPartition::default();
+        partition.partition_index = *index;
+        topics.entry(topic).or_default().push(partition);
+    }
+    let mut request = OffsetDeleteRequest::default();
+    request.group_id = StrBytes::from(group);
+    let topic = |(name, partitions): (&str, Vec<OffsetDeleteRequestPartition>)| {
+        let mut topic = OffsetDeleteRequestTopic::default();
+        topic.name = StrBytes::from(name);
+        topic.partitions = partitions;
+        topic
+    };
+    request.topics = topics.into_iter().map(topic).collect();
+    let response =
+        cluster.ask_coordinator(Coordinated::Group, group, (&request, i16::MAX), |one| one.error_code)?;
+    kafka_error::check(response.error_code, &format!("delete offsets of group {group}"), None)?;
+    for topic in &response.topics {
+        for one in &topic.partitions {
+            let doing = format!("delete offset {}/{} of {group}", topic.name.as_str(), one.partition_index);
+            kafka_error::check(one.error_code, &doing, None)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! A group as its coordinator describes it, of either kind: KIP-848's or classic.
+
+use std::collections::BTreeMap;
+
+use levada_wire::{
+    StrBytes,
+    messages::{
+        ConsumerGroupDescribeRequest, DescribeGroupsRequest, consumer_group_describe_response,
+        decode_consumer_protocol_assignment, decode_consumer_protocol_subscription, describe_groups_response,
+    },
+    primitives::DecodeLimits,
+};
+use serde::Serialize;
+
+use crate::{
+    cluster::{Cluster, Coordinated, Place},
+    failure::Failure,
+    kafka_error,
+};
+
+/// A group and its members.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Group {
+    pub(super) group: String,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) protocol_type: String,
+    pub(super) state: String,
+    /// Who decides which partitions a member gets: the assignor's name.
+    pub(super) assignor: String,
+    /// Of consumer groups.
+    pub(super) epoch: Option<i32>,
+    pub(super) coordinator: i32,
+    pub(super) members: Vec<Member>,
+}
+
+/// A consumer in a group.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Member {
+    pub(super) id: String,
+    /// Of static members.
+    pub(super) instance_id: Option<String>,
+    pub(super) client_id: String,
+    pub(super) host: String,
+    /// Of consumer groups.
+    pub(super) epoch: Option<i32>,
+    pub(super) topics: Vec<String>,
+    pub(super) topic_regex: Option<String>,
+    pub(super) partitions: Vec<Partition>,
+}
+
+/// One partition of a topic.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(super) struct Partition {
+    pub(super) topic: String,
+    pub(super) partition: i32,
+}
+
+const CONSUMER: &str = "consumer";
+/// What DescribeGroups calls a group that does not exist.
+const DEAD: &str = "Dead";
+const EMPTY: &str = "Empty";
+
+impl Group {
+    /// Whether nobody consumes in it.
+    pub(super) fn is_idle(&self) -> bool {
+        [DEAD, EMPTY].contains(&self.state.as_str())
+    }
+
+    /// Which member has each partition, by the member's id.
+    pub(super) fn owners(&self) -> BTreeMap<Place, &Member> {
+        let of = |member: &'_ Member| -> Vec<Place> {
+            member.partitions.iter().map(|one| (one.topic.clone(), one.partition)).collect()
+        };
+        self.members.iter().flat_map(|member| of(member).into_iter().map(move |one| (one, member))).collect()
+    }
+}
+
+/// Asks the coordinator; `None` if there is no such group.
+pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Option<Group>, Failure> {
+    let coordinator = cluster.coordinator(Coordinated::Group, id)?;
+    let offered = cluster.broker(coordinator)?.best_version::<ConsumerGroupDescribeRequest>().is_ok();
+    if offered && let Some(group) = describe_consumer(cluster, id, coordinator)? {
+        return Ok(Some(group));
+    }
+    describe_classic(cluster, id, coordinator)
+}
+
+fn describe_consumer(cluster: &mut Cluster, id: &str, coordinator: i32) -> Result<Option<Group>, Failure> {
+    let mut request = ConsumerGroupDescribeRequest::default();
+    request.group_ids = vec![StrBytes::from(id)];
+    let response = cluster.ask_coordinator(Coordinated::Group, id, (&request, i16::MAX), |response| {
+        response.groups.first().map_or(0, |group| group.error_code)
+    })?;
+    let Some(group) = response.groups.into_iter().next() else { return Ok(None) };
+    if group.error_code == kafka_error::GROUP_ID_NOT_FOUND {
+        return Ok(None);
+    }
+    kafka_error::check(group.error_code, &format!("group {id}"), group.error_message.as_deref())?;
+    Ok(Some(Group {
+        group: id.to_owned(),
+        kind: CONSUMER,
+        protocol_type: CONSUMER.to_owned(),
+        state: group.group_state.as_str().to_owned(),
+        assignor: group.assignor_name.as_str().to_owned(),
+        epoch: Some(group.group_epoch),
+        coordinator,
+        members: group.members.iter().map(Member::of_consumer).collect(),
+    }))
+}
+
+fn describe_classic(cluster: &mut Cluster, id: &str, coordinator: i32) -> Result<Option<Group>, Failure> {
+    let mut request = DescribeGroupsRequest::default();
+    request.groups = vec![StrBytes::from(id)];
+    let response = cluster.ask_coordinator(Coordinated::Group, id, (&request, i16::MAX), |response| {
+        response.groups.first().map_or(0, |group| group.error_code)
+    })?;
+    let Some(group) = response.groups.into_iter().next() else { return Ok(None) };
+    if group.error_code == kafka_error::GROUP_ID_NOT_FOUND || group.group_state.as_str() == DEAD {
+        return Ok(None);
+    }
+    kafka_error::check(group.error_code, &format!("group {id}"), group.error_message.as_deref())?;
+    let consumes = group.protocol_type.as_str() == CONSUMER;
+    Ok(Some(Group {
+        group: id.to_owned(),
+        kind: "classic",
+        protocol_type: group.protocol_type.as_str().to_owned(),
+        state: group.group_state.as_str().to_owned(),
+        assignor: group.protocol_data.as_str().to_owned(),
+        epoch: None,
+        coordinator,
+        members: group.members.iter().map(|member| Member::of_classic(member, consumes)).collect(),
+    }))
+}
+
+impl Member {
+    fn of_consumer(member: &consumer_group_describe_response::Member) -> Self {
+        let partitions = member.assignment.topic_partitions.iter().flat_map(|one| {
+            let topic = one.topic_name.as_str();
+            one.partitions.iter().map(|index| Partition { topic: topic.to_owned(), partition: *index })
+        });
+        let mut partitions: Vec<Partition> = partitions.collect();
+        partitions.sort();
+        Self {
+            id: member.member_id.as_str().to_owned(),
+            instance_id: member.instance_id.as_deref().map(str::to_owned),
+            client_id: member.client_id.as_str().to_owned(),
+            host: host(&member.client_host),
+            epoch: Some(member.member_epoch),
+            topics: member.subscribed_topic_names.iter().map(|name| name.as_str().to_owned()).collect(),
+            topic_regex: member
+                .subscribed_topic_regex
+                .as_deref()
+                .filter(|one| !one.is_empty())
+                .map(str::to_owned),
+            partitions,
+        }
+    }
+
+    /// Of groups that do not consume topics, such as Connect's, metadata and assignment cannot be read.
+    fn of_classic(member: &describe_groups_response::DescribedGroupMember, consumes: bool) -> Self {
+        let limits = DecodeLimits::default();
+        let subscribed = decode_consumer_protocol_subscription(member.member_metadata.clone(), limits);
+        let assigned = decode_consumer_protocol_assignment(member.member_assignment.clone(), limits);
+        let topics = subscribed.ok().filter(|_| consumes).map(|(_, one)| one.topics).unwrap_or_default();
+        let assigned = assigned.ok().filter(|_| consumes).map(|(_, one)| one.assigned_partitions);
+        let partitions = assigned.iter().flatten().flat_map(|one| {
+            let topic = one.topic.as_str();
+            one.partitions.iter().map(|index| Partition { topic: topic.to_owned(), partition: *index })
+        });
+        let mut partitions: Vec<Partition> = partitions.collect();
+        partitions.sort();
+        Self {
+            id: member.member_id.as_str().to_owned(),
+            instance_id: member.group_instance_id.as_deref().map(str::to_owned),
+            client_id: member.client_id.as_str().to_owned(),
+            host: host(&member.client_host),
+            epoch: None,
+            topics: topics.iter().map(|name| name.as_str().to_owned()).collect(),
+            topic_regex: None,
+            partitions,
+        }
+    }
+}
+
+/// The address without the slash that Kafka puts before it.
+fn host(text: &StrBytes) -> String {
+    text.as_str().trim_start_matches('/').to_owned()
+}

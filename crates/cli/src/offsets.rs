@@ -1,0 +1,138 @@
+//! `levada offsets`: where the partitions of topics begin and end, and what their offsets were at a time.
+
+use std::{collections::BTreeMap, io::Write};
+
+use serde::Serialize;
+
+use crate::{
+    cluster::{BrokerArgs, Cluster, EARLIEST, Found, Isolation, LATEST, MAX_TIMESTAMP, Place, Topic},
+    failure::Failure,
+    kafka_error,
+    output::{self, Format, FormatArgs},
+    time,
+};
+
+/// Print the offsets of partitions: the earliest, the latest, of the latest timestamp, at a time
+///
+/// Offsets count up from 0 and have holes where records were compacted or transactions ended, so that the
+/// difference of two is not a count of records.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada offsets                                   every topic
+  levada offsets clicks -p 0
+  levada offsets clicks --at 2026-11-21T06:30:00Z  of the first record from then on
+  levada offsets clicks --ago 90m                  of the first record of the last 90 minutes
+  levada offsets clicks --committed                the end is where the first open transaction begins")]
+pub(crate) struct Args {
+    /// Names of the topics [default: all]
+    #[arg(value_name = "TOPIC")]
+    topics: Vec<String>,
+    /// Only these partitions; repeatable
+    #[arg(short, long, value_name = "N")]
+    partition: Vec<i32>,
+    /// Also the offset of the first record at this time or after it
+    #[arg(long, value_name = "TIME", value_parser = time::moment, conflicts_with = "ago")]
+    at: Option<i64>,
+    /// The same, so long before now
+    #[arg(long, value_name = "DURATION", value_parser = time::duration)]
+    ago: Option<i64>,
+    /// Stop where the first open transaction begins, as consumers with read_committed do
+    #[arg(long)]
+    committed: bool,
+    #[command(flatten)]
+    brokers: BrokerArgs,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// What is known of a partition.
+#[derive(Debug, Serialize)]
+struct Row {
+    topic: String,
+    partition: i32,
+    earliest: Option<i64>,
+    latest: Option<i64>,
+    /// The record with the greatest timestamp.
+    max_timestamp: Option<Record>,
+    /// The first record at or after the time asked for.
+    at: Option<Record>,
+}
+
+/// A record's place in its partition.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Record {
+    offset: i64,
+    timestamp_ms: i64,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut cluster = Cluster::connect(&args.brokers)?;
+    let topics = args.chosen(&mut cluster)?;
+    let isolation = if args.committed { Isolation::Committed } else { Isolation::Uncommitted };
+    let mut at = |timestamp| cluster.offsets_at(&topics, timestamp, isolation);
+    let (earliest, latest, newest) = (at(EARLIEST)?, at(LATEST)?, at(MAX_TIMESTAMP)?);
+    let asked = args.at.or_else(|| args.ago.map(|ago| time::now_ms() - ago));
+    let then = asked.map(at).transpose()?;
+    let offset = |found: &BTreeMap<Place, Found>, place: &Place| found.get(place)?.offset();
+    let rows = topics.iter().flat_map(|topic| topic.leaders.keys().map(|one| (topic.name.clone(), *one)));
+    let rows: Vec<Row> = rows
+        .map(|place| Row {
+            earliest: offset(&earliest, &place),
+            latest: offset(&latest, &place),
+            max_timestamp: newest.get(&place).and_then(Record::of),
+            at: then.as_ref().and_then(|then| Record::of(then.get(&place)?)),
+            topic: place.0,
+            partition: place.1,
+        })
+        .collect();
+    match args.format.format {
+        Format::Json => output::json(out, &rows),
+        Format::Table => print(out, &rows, asked),
+    }
+}
+
+impl Args {
+    /// The topics asked for, with the partitions asked for alone.
+    fn chosen(&self, cluster: &mut Cluster) -> Result<Vec<Topic>, Failure> {
+        let names: Vec<&str> = self.topics.iter().map(String::as_str).collect();
+        let mut topics = cluster.topics(Some(names.as_slice()).filter(|names| !names.is_empty()))?;
+        if let Some(missing) = names.iter().find(|name| !topics.contains_key(**name)) {
+            kafka_error::check(kafka_error::UNKNOWN_TOPIC, &format!("topic {missing}"), None)?;
+        }
+        if !self.partition.is_empty() {
+            for topic in topics.values_mut() {
+                let leaders =
+                    self.partition.iter().map(|partition| Ok((*partition, topic.leader(*partition)?)));
+                topic.leaders = leaders.collect::<Result<_, Failure>>()?;
+            }
+        }
+        Ok(topics.into_values().collect())
+    }
+}
+
+impl Record {
+    fn of(found: &Found) -> Option<Self> {
+        Some(Self { offset: found.offset()?, timestamp_ms: found.timestamp_ms })
+    }
+}
+
+fn print(out: &mut dyn Write, rows: &[Row], asked: Option<i64>) -> Result<(), Failure> {
+    let time = |record: Option<Record>| {
+        record.map_or_else(|| output::NOTHING.to_owned(), |one| time::shown(one.timestamp_ms))
+    };
+    let row = |row: &Row| {
+        let mut cells = vec![row.topic.clone(), row.partition.to_string()];
+        cells.extend([output::number(row.earliest), output::number(row.latest)]);
+        cells.extend([output::number(row.max_timestamp.map(|one| one.offset)), time(row.max_timestamp)]);
+        if asked.is_some() {
+            cells.extend([output::number(row.at.map(|one| one.offset)), time(row.at)]);
+        }
+        cells
+    };
+    let mut header = vec!["TOPIC", "PARTITION", "EARLIEST", "LATEST", "NEWEST", "NEWEST TIME"];
+    let asked = asked.map(|time| format!("FROM {}", time::shown(time)));
+    if let Some(asked) = &asked {
+        header.extend([asked.as_str(), "ITS TIME"]);
+    }
+    output::table(out, &header, rows.iter().map(row).collect())
+}

@@ -1,0 +1,246 @@
+//! Settings of topics, brokers and groups: asked for, changed, and shown with the place each value comes from.
+
+use levada_wire::{
+    StrBytes,
+    messages::{
+        DescribeConfigsRequest, IncrementalAlterConfigsRequest,
+        describe_configs_request::DescribeConfigsResource,
+        describe_configs_response::DescribeConfigsResourceResult,
+        incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+    },
+};
+use serde::Serialize;
+
+use crate::{cluster::Cluster, failure::Failure, kafka_error, output};
+
+/// What has settings, numbered as in DescribeConfigs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Topic = 2,
+    Broker = 4,
+    Group = 32,
+}
+
+/// One thing that has settings. A broker's name is its number, or empty for what holds for all brokers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resource {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+}
+
+/// A key with its value in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Setting {
+    pub(crate) key: String,
+    /// `None` if it is unset or hidden.
+    pub(crate) value: Option<String>,
+    pub(crate) source: String,
+    pub(crate) read_only: bool,
+    pub(crate) sensitive: bool,
+    /// Every layer that gives the key a value, the one in force first.
+    pub(crate) synonyms: Vec<Synonym>,
+}
+
+/// One layer that gives a key a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Synonym {
+    key: String,
+    value: Option<String>,
+    source: String,
+}
+
+/// What shall become of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Set(String, String),
+    Delete(String),
+    /// More entries of a list.
+    Append(String, String),
+    /// Fewer entries of a list.
+    Subtract(String, String),
+}
+
+/// The source of values that nobody has set.
+const DEFAULT: &str = "default";
+
+impl Setting {
+    fn new(described: DescribeConfigsResourceResult) -> Self {
+        let text = |value: Option<StrBytes>| value.map(|value| value.as_str().to_owned());
+        let synonyms = described.synonyms.into_iter().map(|one| Synonym {
+            key: one.name.as_str().to_owned(),
+            value: text(one.value),
+            source: source(one.source),
+        });
+        Self {
+            key: described.name.as_str().to_owned(),
+            value: text(described.value),
+            source: source(described.config_source),
+            read_only: described.read_only,
+            sensitive: described.is_sensitive,
+            synonyms: synonyms.collect(),
+        }
+    }
+
+    /// Whether nobody has set it.
+    pub(crate) fn is_default(&self) -> bool {
+        self.source == DEFAULT
+    }
+
+    /// Key, value and source as a table shows them.
+    pub(crate) fn row(&self) -> Vec<String> {
+        let value = match &self.value {
+            Some(value) => value.clone(),
+            None if self.sensitive => "(hidden)".to_owned(),
+            None => output::NOTHING.to_owned(),
+        };
+        vec![self.key.clone(), value, self.source.clone()]
+    }
+}
+
+/// The header over [`Setting::row`].
+pub(crate) const HEADER: [&str; 3] = ["SETTING", "VALUE", "SOURCE"];
+
+/// The settings of one resource by key, those named or all.
+pub(crate) fn describe(
+    cluster: &mut Cluster,
+    resource: &Resource,
+    keys: &[String],
+) -> Result<Vec<Setting>, Failure> {
+    let mut asked = DescribeConfigsResource::default();
+    asked.resource_type = resource.kind as i8;
+    asked.resource_name = StrBytes::from(resource.name.as_str());
+    let keys: Vec<StrBytes> = keys.iter().map(|key| StrBytes::from(key.as_str())).collect();
+    asked.configuration_keys = Some(keys).filter(|keys| !keys.is_empty());
+    let mut request = DescribeConfigsRequest::default();
+    request.resources = vec![asked];
+    request.include_synonyms = true;
+    let response = match resource.node()? {
+        Some(node) => cluster.broker(node)?.request(&request)?,
+        None => cluster.ask(&request)?,
+    };
+    let Some(result) = response.results.into_iter().next() else { return Ok(Vec::new()) };
+    let doing = format!("settings of {}", resource.shown());
+    kafka_error::check(result.error_code, &doing, result.error_message.as_deref())?;
+    let mut settings: Vec<Setting> = result.configs.into_iter().map(Setting::new).collect();
+    settings.sort_by(|one, other| one.key.cmp(&other.key));
+    Ok(settings)
+}
+
+/// Changes settings of one resource, all or none; or only checks whether it could be done.
+pub(crate) fn alter(
+    cluster: &mut Cluster,
+    resource: &Resource,
+    changes: &[Change],
+    dry_run: bool,
+) -> Result<(), Failure> {
+    let mut asked = AlterConfigsResource::default();
+    asked.resource_type = resource.kind as i8;
+    asked.resource_name = StrBytes::from(resource.name.as_str());
+    asked.configs = changes.iter().map(Change::asked).collect();
+    let mut request = IncrementalAlterConfigsRequest::default();
+    request.resources = vec![asked];
+    request.validate_only = dry_run;
+    let response = match resource.node()? {
+        Some(node) => cluster.broker(node)?.request(&request)?,
+        None => cluster.ask(&request)?,
+    };
+    let doing = format!("change settings of {}", resource.shown());
+    let mut results = response.responses.iter();
+    results.try_for_each(|one| kafka_error::check(one.error_code, &doing, one.error_message.as_deref()))
+}
+
+impl Resource {
+    pub(crate) fn topic(name: &str) -> Self {
+        Self { kind: Kind::Topic, name: name.to_owned() }
+    }
+
+    /// The resource in a sentence.
+    pub(crate) fn shown(&self) -> String {
+        match self.kind {
+            Kind::Topic => format!("topic {}", self.name),
+            Kind::Group => format!("group {}", self.name),
+            Kind::Broker if self.name.is_empty() => "all brokers".to_owned(),
+            Kind::Broker => format!("broker {}", self.name),
+        }
+    }
+
+    /// The only broker that can be asked, if there is only one.
+    fn node(&self) -> Result<Option<i32>, Failure> {
+        let expected = || Failure::Usage(format!("{}: expected a broker's number, or default", self.name));
+        match self.kind {
+            Kind::Broker if !self.name.is_empty() => Ok(Some(self.name.parse().map_err(|_| expected())?)),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Change {
+    fn asked(&self) -> AlterableConfig {
+        let (operation, key, value) = match self {
+            Self::Set(key, value) => (0, key, Some(value)),
+            Self::Delete(key) => (1, key, None),
+            Self::Append(key, value) => (2, key, Some(value)),
+            Self::Subtract(key, value) => (3, key, Some(value)),
+        };
+        let mut asked = AlterableConfig::default();
+        asked.name = StrBytes::from(key.as_str());
+        asked.config_operation = operation;
+        asked.value = value.map(|value| StrBytes::from(value.as_str()));
+        asked
+    }
+}
+
+/// Reads `KEY=VALUE`.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE, such as retention.ms=86400000".to_owned()),
+    }
+}
+
+/// Reads `KEY=VALUE`, `KEY+=VALUE` or `KEY-=VALUE`.
+pub(crate) fn change(text: &str) -> Result<Change, String> {
+    let (key, value) = pair(text)?;
+    let (change, key): (fn(String, String) -> Change, _) = match key.as_bytes().last() {
+        Some(b'+') => (Change::Append, &key[..key.len() - 1]),
+        Some(b'-') => (Change::Subtract, &key[..key.len() - 1]),
+        _ => (Change::Set, key.as_str()),
+    };
+    if key.is_empty() {
+        return Err("expected KEY=VALUE, KEY+=VALUE or KEY-=VALUE".to_owned());
+    }
+    Ok(change(key.to_owned(), value))
+}
+
+/// Where a value comes from, by DescribeConfigs' number.
+fn source(number: i8) -> String {
+    match number {
+        1 => "topic".to_owned(),
+        2 => "dynamic-broker".to_owned(),
+        3 => "dynamic-default".to_owned(),
+        4 => "static-broker".to_owned(),
+        5 => DEFAULT.to_owned(),
+        6 => "dynamic-logger".to_owned(),
+        7 => "client-metrics".to_owned(),
+        8 => "group".to_owned(),
+        other => format!("source-{other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_read() {
+        fn check(text: &str, expected: fn(String, String) -> Change) {
+            assert_eq!(change(text), Ok(expected("k".to_owned(), "v=1".to_owned())), "{text}");
+        }
+        check("k=v=1", Change::Set);
+        check("k+=v=1", Change::Append);
+        check("k-=v=1", Change::Subtract);
+        for text in ["", "k", "=v", "+=v", "-=v"] {
+            assert!(change(text).is_err(), "{text}");
+        }
+    }
+}

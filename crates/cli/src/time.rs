@@ -1,0 +1,110 @@
+//! Times and durations as people write and read them: RFC 3339 in UTC, `2h 30m`, ISO 8601's `PT2H30M`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jiff::{Span, SpanRelativeTo, Timestamp, Unit, civil, tz};
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A moment, in milliseconds since 1970: such a number itself, or a date with or without time and offset. Without
+/// offset it is UTC's.
+pub(crate) fn moment(text: &str) -> Result<i64, String> {
+    const EXPECTED: &str =
+        "expected a time such as 2026-11-21T06:30:00Z, 2026-11-21 or milliseconds since 1970";
+    if let Ok(milliseconds) = text.parse::<i64>() {
+        return if milliseconds < 0 { Err(EXPECTED.to_owned()) } else { Ok(milliseconds) };
+    }
+    if let Ok(timestamp) = text.parse::<Timestamp>() {
+        return Ok(timestamp.as_millisecond());
+    }
+    let civil = text.parse::<civil::DateTime>().map_err(|_| EXPECTED.to_owned())?;
+    let zoned = civil.to_zoned(tz::TimeZone::UTC).map_err(|_| EXPECTED.to_owned())?;
+    Ok(zoned.timestamp().as_millisecond())
+}
+
+/// A duration in milliseconds; a day has 24 hours.
+pub(crate) fn duration(text: &str) -> Result<i64, String> {
+    const EXPECTED: &str = "expected a duration such as 90s, 2h 30m, 7d or PT2H30M";
+    let span: Span = text.parse().map_err(|_| EXPECTED.to_owned())?;
+    let days_are_even = SpanRelativeTo::days_are_24_hours();
+    let milliseconds = span.total((Unit::Millisecond, days_are_even)).map_err(|_| EXPECTED.to_owned())?;
+    if milliseconds < 0.0 { Err(EXPECTED.to_owned()) } else { Ok(milliseconds as i64) }
+}
+
+/// A moment as RFC 3339 in UTC, to the millisecond; the number itself where no calendar reaches.
+pub(crate) fn shown(milliseconds: i64) -> String {
+    match Timestamp::from_millisecond(milliseconds) {
+        Ok(timestamp) => format!("{timestamp:.3}"),
+        Err(_) => milliseconds.to_string(),
+    }
+}
+
+/// A length of time in its two largest units, such as `2h 5m`; under a second in milliseconds.
+pub(crate) fn shown_duration(milliseconds: i64) -> String {
+    const UNITS: [(i64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    let Some(first) = UNITS.iter().position(|(size, _)| milliseconds >= *size) else {
+        return format!("{milliseconds}ms");
+    };
+    let (size, unit) = UNITS[first];
+    let smaller = UNITS.get(first + 1).map(|(smaller, name)| (milliseconds % size / smaller, name));
+    match smaller.filter(|(count, _)| *count > 0) {
+        Some((count, name)) => format!("{}{unit} {count}{name}", milliseconds / size),
+        None => format!("{}{unit}", milliseconds / size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_read() {
+        fn check(text: &str, expected: i64) {
+            assert_eq!(moment(text), Ok(expected), "{text}");
+        }
+        check("1700000000000", 1_700_000_000_000);
+        check("2023-11-14T22:13:20Z", 1_700_000_000_000);
+        check("2023-11-14T22:13:20.250", 1_700_000_000_250);
+        check("2023-11-14 22:13", 1_699_999_980_000);
+        check("2023-11-14T23:13:20+01:00", 1_700_000_000_000);
+        check("2023-11-14", 1_699_920_000_000);
+        for text in ["", "soon", "-5", "2023-13-01", "22:13"] {
+            assert!(moment(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read() {
+        fn check(text: &str, expected: i64) {
+            assert_eq!(duration(text), Ok(expected), "{text}");
+        }
+        check("90s", 90_000);
+        check("2h 30m", 9_000_000);
+        check("2h30m", 9_000_000);
+        check("7d", 604_800_000);
+        check("PT2H30M", 9_000_000);
+        check("P1DT1S", 86_401_000);
+        check("250ms", 250);
+        for text in ["", "5", "a while", "-1h", "1 year", "1mo"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_shown() {
+        assert_eq!(shown(1_700_000_000_250), "2023-11-14T22:13:20.250Z");
+        assert_eq!(shown(i64::MAX), i64::MAX.to_string());
+        fn check(milliseconds: i64, expected: &str) {
+            assert_eq!(shown_duration(milliseconds), expected);
+        }
+        check(0, "0ms");
+        check(999, "999ms");
+        check(61_000, "1m 1s");
+        check(3_600_000, "1h");
+        check(90_061_000, "1d 1h");
+    }
+}

@@ -1,0 +1,78 @@
+//! `levada topic alter`: more partitions, other settings.
+
+use levada_wire::{
+    StrBytes,
+    messages::{CreatePartitionsRequest, create_partitions_request::CreatePartitionsTopic},
+};
+
+use super::TIMEOUT_MS;
+use crate::{
+    cluster::Cluster,
+    failure::Failure,
+    kafka_error,
+    settings::{self, Change, Resource},
+};
+
+/// Change topics: more partitions, other settings
+///
+/// Settings are changed first. Records stay in the partitions they are in; keys may go to others from now on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada topic alter clicks -p 12
+  levada topic alter clicks -c retention.ms=3600000 -c cleanup.policy+=compact
+  levada topic alter clicks --delete-config retention.ms     back to the broker's default")]
+pub(super) struct Alter {
+    /// Names of the topics
+    #[arg(required = true, value_name = "TOPIC")]
+    topics: Vec<String>,
+    /// How many partitions each shall have; never fewer than now
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    partitions: Option<i32>,
+    /// Set a key, or KEY+=VALUE and KEY-=VALUE for entries of a list; repeatable
+    #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = settings::change)]
+    config: Vec<Change>,
+    /// Let a key have its default again; repeatable
+    #[arg(long, value_name = "KEY")]
+    delete_config: Vec<String>,
+    /// Only check whether it could be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Alter {
+    pub(super) fn run(self, cluster: &mut Cluster) -> Result<(), Failure> {
+        let deleted = self.delete_config.iter().map(|key| Change::Delete(key.clone()));
+        let changes: Vec<Change> = self.config.iter().cloned().chain(deleted).collect();
+        if changes.is_empty() && self.partitions.is_none() {
+            return Err(Failure::Usage("nothing to change: -p, -c or --delete-config is needed".to_owned()));
+        }
+        let mut failures = Vec::new();
+        for topic in &self.topics {
+            match self.change(cluster, topic, &changes) {
+                Ok(()) if self.dry_run => eprintln!("topic {topic} can be changed"),
+                Ok(()) => eprintln!("changed topic {topic}"),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        Failure::all(failures)
+    }
+
+    fn change(&self, cluster: &mut Cluster, topic: &str, changes: &[Change]) -> Result<(), Failure> {
+        if !changes.is_empty() {
+            settings::alter(cluster, &Resource::topic(topic), changes, self.dry_run)?;
+        }
+        let Some(partitions) = self.partitions else { return Ok(()) };
+        let mut grown = CreatePartitionsTopic::default();
+        grown.name = StrBytes::from(topic);
+        grown.count = partitions;
+        grown.assignments = None;
+        let mut request = CreatePartitionsRequest::default();
+        request.topics = vec![grown];
+        request.timeout_ms = TIMEOUT_MS;
+        request.validate_only = self.dry_run;
+        let response = cluster.ask(&request)?;
+        let doing = format!("change partitions of topic {topic}");
+        let mut results = response.results.iter();
+        results.try_for_each(|one| kafka_error::check(one.error_code, &doing, one.error_message.as_deref()))
+    }
+}

@@ -1,0 +1,49 @@
+//! `levada transaction list|describe|hanging|abort`: transactional producers and what they have open.
+
+mod abort;
+mod describe;
+mod hanging;
+mod list;
+mod producers;
+
+use std::io::Write;
+
+use clap::Subcommand;
+
+use crate::{
+    cluster::{BrokerArgs, Cluster},
+    failure::Failure,
+};
+
+/// List, describe and abort transactions
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada transaction list --state ongoing
+  levada transaction describe payments-1
+  levada transaction hanging                                    what no coordinator will ever end
+  levada transaction abort payments-1                           ends it and fences its producer
+  levada transaction abort --topic clicks -p 0 --start-offset 42")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    brokers: BrokerArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    List(list::List),
+    Describe(describe::Describe),
+    Hanging(hanging::Hanging),
+    Abort(abort::Abort),
+}
+
+pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut cluster = Cluster::connect(&args.brokers)?;
+    match args.verb {
+        Verb::List(list) => list.run(&mut cluster, out),
+        Verb::Describe(describe) => describe.run(&mut cluster, out),
+        Verb::Hanging(hanging) => hanging.run(&mut cluster, out),
+        Verb::Abort(abort) => abort.run(&mut cluster),
+    }
+}

@@ -1,0 +1,153 @@
+//! `levada transaction abort`: ends a transaction, by its coordinator or, where none knows it, in one partition.
+
+use std::{thread, time::Duration, time::Instant};
+
+use levada_wire::{
+    StrBytes,
+    messages::{
+        InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest,
+        write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic},
+    },
+};
+
+use super::{describe, producers};
+use crate::{
+    cluster::{Cluster, Coordinated},
+    failure::Failure,
+    kafka_error,
+};
+
+/// Abort a transaction
+///
+/// With a transactional id: its coordinator aborts what is open and fences the producer, which must start anew.
+/// With a topic, a partition and a start offset: writes the end of a transaction that no coordinator knows any
+/// more into that partition, as `levada transaction hanging` finds them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada transaction abort payments-1
+  levada transaction abort --topic clicks -p 0 --start-offset 42
+  levada transaction abort --topic clicks -p 0 --producer-id 7 --producer-epoch 0 --coordinator-epoch 0")]
+pub(super) struct Abort {
+    /// Transactional id
+    #[arg(required_unless_present = "topic", conflicts_with_all = ["topic", "partition"])]
+    id: Option<String>,
+    /// Topic with a hanging transaction
+    #[arg(short, long, value_name = "TOPIC", requires = "partition")]
+    topic: Option<String>,
+    /// Its partition
+    #[arg(short, long, value_name = "N", requires = "topic")]
+    partition: Option<i32>,
+    /// Offset at which the transaction begins there
+    #[arg(long, value_name = "OFFSET", requires = "topic", conflicts_with = "producer_id")]
+    start_offset: Option<i64>,
+    /// In place of an offset: the producer
+    #[arg(long, value_name = "ID", requires_all = ["topic", "producer_epoch", "coordinator_epoch"])]
+    producer_id: Option<i64>,
+    /// Its epoch
+    #[arg(long, value_name = "EPOCH", requires = "producer_id")]
+    producer_epoch: Option<i16>,
+    /// Epoch of its coordinator
+    #[arg(long, value_name = "EPOCH", requires = "producer_id")]
+    coordinator_epoch: Option<i32>,
+}
+
+/// The producer whose transaction a marker ends.
+struct Producer {
+    id: i64,
+    epoch: i16,
+    coordinator_epoch: i32,
+}
+
+/// How long a coordinator may take to end a transaction.
+const ENDING_WAIT: Duration = Duration::from_secs(30);
+const ENDING_POLL: Duration = Duration::from_millis(50);
+const CONCURRENT_TRANSACTIONS: i16 = 51;
+
+impl Abort {
+    pub(super) fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        match (&self.id, &self.topic, self.partition) {
+            (Some(id), ..) => abort_id(cluster, id),
+            (None, Some(topic), Some(partition)) => self.abort_in(cluster, topic, partition),
+            _ => Err(Failure::Usage("a transactional id or --topic and --partition are needed".to_owned())),
+        }
+    }
+
+    fn abort_in(&self, cluster: &mut Cluster, name: &str, partition: i32) -> Result<(), Failure> {
+        let mut topic = cluster.topic(name, false)?;
+        let leader = topic.leader(partition)?;
+        topic.leaders.retain(|index, _| *index == partition);
+        let producer =
+            match (self.start_offset, self.producer_id, self.producer_epoch, self.coordinator_epoch) {
+                (_, Some(id), Some(epoch), Some(coordinator_epoch)) => {
+                    Producer { id, epoch, coordinator_epoch }
+                }
+                (Some(start), ..) => {
+                    let open = producers::open(cluster, [&topic])?;
+                    let found = open.into_iter().find(|one| one.start_offset == start);
+                    let found = found.ok_or_else(|| {
+                        let what =
+                            format!("no open transaction begins at offset {start} of {name}/{partition}");
+                        Failure::with_next(what, "levada transaction hanging shows those that nobody ends")
+                    })?;
+                    Producer {
+                        id: found.producer_id,
+                        epoch: found.producer_epoch,
+                        coordinator_epoch: found.coordinator_epoch,
+                    }
+                }
+                _ => return Err(Failure::Usage("--start-offset or --producer-id is needed".to_owned())),
+            };
+        write_marker(cluster, leader, (name, partition), &producer)?;
+        eprintln!("aborted the transaction of producer {} in {name}/{partition}", producer.id);
+        Ok(())
+    }
+}
+
+fn write_marker(
+    cluster: &mut Cluster,
+    leader: i32,
+    (name, partition): (&str, i32),
+    producer: &Producer,
+) -> Result<(), Failure> {
+    let mut topic = WritableTxnMarkerTopic::default();
+    topic.name = StrBytes::from(name);
+    topic.partition_indexes = vec![partition];
+    let mut marker = WritableTxnMarker::default();
+    marker.producer_id = producer.id;
+    marker.producer_epoch = producer.epoch;
+    // A producer that has never ended a transaction there has -1; 0 is not above any coordinator's.
+    marker.coordinator_epoch = producer.coordinator_epoch.max(0);
+    marker.transaction_result = false;
+    marker.topics = vec![topic];
+    let mut request = WriteTxnMarkersRequest::default();
+    request.markers = vec![marker];
+    let response = cluster.broker(leader)?.request(&request)?;
+    let doing = format!("abort the transaction of producer {} in {name}/{partition}", producer.id);
+    let topics = response.markers.iter().flat_map(|marker| &marker.topics);
+    let mut results = topics.flat_map(|topic| &topic.partitions);
+    results.try_for_each(|one| kafka_error::check(one.error_code, &doing, None))
+}
+
+/// A new epoch for the id ends what is open under the old one, and is what fences the producer.
+fn abort_id(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
+    // Tells of an id that does not exist; asking for an epoch would create it.
+    describe::describe(cluster, id)?;
+    let mut request = InitProducerIdRequest::default();
+    request.transactional_id = Some(StrBytes::from(id));
+    // Nobody will use this epoch: what it might open would end at once.
+    request.transaction_timeout_ms = 1;
+    request.producer_id = -1;
+    request.producer_epoch = -1;
+    let started = Instant::now();
+    loop {
+        let code = |response: &InitProducerIdResponse| response.error_code;
+        let response = cluster.ask_coordinator(Coordinated::Transaction, id, (&request, i16::MAX), code)?;
+        if response.error_code == CONCURRENT_TRANSACTIONS && started.elapsed() < ENDING_WAIT {
+            thread::sleep(ENDING_POLL);
+            continue;
+        }
+        kafka_error::check(response.error_code, &format!("abort the transaction of {id}"), None)?;
+        eprintln!("aborted what {id} had open and fenced its producer");
+        return Ok(());
+    }
+}

@@ -1,0 +1,337 @@
+//! The commands that look after a running cluster: offsets, settings, groups, transactions. JSON is what is checked,
+//! as scripts do; the same questions are put to a real Kafka with `LEVADA_TEST_NODE=kafka`.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use levada_tests::raw::{Batch, Connection, Encoder, produce_error};
+use levada_tests::tool::Conversation;
+use levada_tests::{Node, Tool, await_some, place};
+use serde_json::{Value, json};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A topic with this many records in each of its partitions.
+fn filled(node: &Node, topic: &str, partitions: usize, count: usize) {
+    node.levada(&format!("topic create {topic} --partitions {partitions}")).run();
+    let mut fill = Tool::python("fill.py");
+    fill.args([&node.bootstrap(), topic, &partitions.to_string(), "0", &count.to_string()]).run();
+}
+
+/// Fails unless the command ends with this code, says nothing on stdout and this on stderr.
+fn refused(node: &Node, line: &str, code: i32, expected: &str) {
+    let (ended, said) = node.levada(line).outcome();
+    assert_eq!(ended, Some(code), "{line}: {said:?}");
+    assert!(said.stdout.is_empty() && said.stderr.contains(expected), "{line}: {said:?}");
+}
+
+/// Asks again until the answer is this one: a Kafka broker learns of a change a little after the answer to it.
+fn await_json(node: &Node, line: &str, pointer: &str, expected: &Value) {
+    let mut last = Value::Null;
+    await_some(&format!("{expected} at {pointer} of {line}"), LIMIT, || {
+        last = node.levada_json(line);
+        (last.pointer(pointer).unwrap_or(&Value::Null) == expected).then_some(())
+    });
+}
+
+#[test]
+fn offsets_of_every_kind() {
+    let node = Node::started();
+    filled(&node, "dated", 2, 10);
+    let rows = node.levada_json("offsets dated --at 2020-01-01");
+    for (partition, row) in rows.as_array().expect("rows").iter().enumerate() {
+        let place = (&row["topic"], &row["partition"], &row["earliest"], &row["latest"]);
+        assert_eq!(place, (&json!("dated"), &json!(partition), &json!(0), &json!(10)));
+        assert_eq!(row["at"]["offset"], 0, "{row}");
+        assert!(row["max_timestamp"]["timestamp_ms"].as_i64() >= row["at"]["timestamp_ms"].as_i64(), "{row}");
+    }
+    let newest = rows[1]["max_timestamp"]["timestamp_ms"].as_i64().expect("a timestamp");
+    let later = node.levada_json(&format!("offsets dated -p 1 --at {}", newest + 1));
+    assert_eq!((later.as_array().map(Vec::len), &later[0]["at"]), (Some(1), &Value::Null), "{later}");
+    let table = node.levada("offsets").run().stdout;
+    let first = table.lines().nth(1).expect("a row");
+    assert!(first.starts_with("dated          0         0      10 "), "numbers are aligned: {table}");
+    refused(&node, "offsets nothing", 1, "levada topic list");
+    refused(&node, "offsets dated -p 2", 2, "it has 2, numbered from 0");
+    refused(&node, "offsets dated --at yesterday", 2, "expected a time such as");
+}
+
+#[test]
+fn topics_grow_and_change() {
+    let mut node = Node::started();
+    node.levada("topic create grown --partitions 1").run();
+    refused(&node, "topic alter grown", 2, "nothing to change");
+    refused(&node, "topic alter grown -c flavour=sweet", 1, "flavour");
+    node.levada("topic alter grown -p 3 -c retention.ms=5000 --dry-run").run();
+    let before = node.levada_json("topic describe grown");
+    assert_eq!(before[0]["partitions"].as_array().map(Vec::len), Some(1), "a dry run changes nothing");
+    node.levada("topic alter grown -p 3 -c retention.ms=5000 -c cleanup.policy+=compact").run();
+    let own = |described: &Value, key: &str| {
+        let settings = described[0]["settings"].as_array().expect("settings");
+        settings.iter().find(|one| one["key"] == key).map(|one| (one["value"].clone(), one["source"].clone()))
+    };
+    await_json(&node, "topic describe grown", "/0/partitions/2/end_offset", &json!(0));
+    let described = node.levada_json("topic describe grown");
+    assert_eq!(own(&described, "retention.ms"), Some((json!("5000"), json!("topic"))));
+    assert_eq!(own(&described, "cleanup.policy"), Some((json!("delete,compact"), json!("topic"))));
+    assert_eq!(own(&described, "segment.bytes"), None, "has its default");
+    assert!(own(&node.levada_json("topic describe grown --all"), "segment.bytes").is_some());
+    refused(&node, "topic alter grown -p 2", 1, "INVALID_PARTITIONS");
+    refused(&node, "topic describe nothing", 1, "UNKNOWN_TOPIC_OR_PARTITION");
+    node.levada("topic alter grown --delete-config retention.ms").run();
+    node.restart();
+    await_json(&node, "config get topic grown retention.ms", "/0/settings/0/source", &json!("default"));
+}
+
+#[test]
+fn settings_of_topics_brokers_and_clients() {
+    let node = Node::started();
+    node.levada("topic create set").run();
+    node.levada("config set topic set max.message.bytes=2000 cleanup.policy+=compact").run();
+    node.levada("config set broker default log.segment.bytes=3000000").run();
+    node.levada("config set broker 1 log.segment.bytes=2000000").run();
+    await_json(
+        &node,
+        "config get broker 1 log.segment.bytes",
+        "/0/settings/0/source",
+        &json!("dynamic-broker"),
+    );
+    let segment = node.levada_json("config get topic set segment.bytes");
+    let layers: Vec<_> = segment[0]["settings"][0]["synonyms"].as_array().expect("layers").iter().collect();
+    let layers: Vec<_> = layers.iter().map(|one| (one["value"].as_str(), one["source"].as_str())).collect();
+    let expected = [
+        (Some("2000000"), Some("dynamic-broker")),
+        (Some("3000000"), Some("dynamic-default")),
+        (Some("1073741824"), Some("default")),
+    ];
+    assert_eq!(layers, expected);
+    let all = node.levada_json("config get topic");
+    assert_eq!((&all[0]["kind"], &all[0]["name"]), (&json!("topic"), &json!("set")), "{all}");
+    node.levada("config delete topic set max.message.bytes").run();
+    await_json(&node, "config get topic set max.message.bytes", "/0/settings/0/source", &json!("default"));
+
+    node.levada("config set quota user=alice,client-id=import producer_byte_rate=1000").run();
+    node.levada("config set quota client-id consumer_byte_rate=2000").run();
+    await_json(&node, "config get quota client-id", "/0/settings/0/value", &json!("2000"));
+    let quotas = node.levada_json("config get quota");
+    let names: Vec<_> = quotas.as_array().expect("quotas").iter().map(|one| one["name"].as_str()).collect();
+    assert_eq!(names, [Some("client-id"), Some("user=alice,client-id=import")]);
+    node.levada("config delete quota client-id consumer_byte_rate").run();
+    await_json(&node, "config get quota", "/0/name", &json!("user=alice,client-id=import"));
+
+    refused(&node, "config set topic set flavour=sweet", 1, "flavour");
+    refused(&node, "config get topic set flavour", 1, "has no setting flavour");
+    refused(&node, "config get topic nothing", 1, "UNKNOWN_TOPIC_OR_PARTITION");
+    refused(&node, "config get broker 7", 1, "no broker 7");
+    refused(&node, "config get broker all", 2, "expected a broker's number, or default");
+    refused(&node, "config set broker 1 node.id=2", 1, "node.id");
+    refused(&node, "config set quota alice producer_byte_rate=1", 2, "names no client");
+    refused(&node, "config set quota user=alice producer_byte_rate=fast", 2, "expected a number");
+}
+
+fn reader(node: &Node, group: &str, protocol: &str) -> Conversation {
+    let mut tool = Tool::python("reader.py");
+    let mut reader = tool.args([&node.bootstrap(), group, "clicks", "10", protocol]).spawn();
+    assert_eq!(reader.line(LIMIT), "committed");
+    reader
+}
+
+fn leave(mut reader: Conversation) {
+    reader.say("leave");
+    reader.finish(LIMIT);
+}
+
+#[test]
+fn groups_of_both_kinds_are_described_and_reset() {
+    let mut node = Node::started();
+    filled(&node, "clicks", 1, 30);
+    for protocol in ["classic", "consumer"] {
+        let reader = reader(&node, protocol, protocol);
+        let listed = node.levada_json(&format!("group list --type {protocol} --state stable"));
+        assert_eq!(listed[0]["group"], protocol, "{listed}");
+        let described = node.levada_json(&format!("group describe {protocol}"));
+        let group = &described[0];
+        assert_eq!((&group["type"], &group["state"]), (&json!(protocol), &json!("Stable")), "{group}");
+        let member = &group["members"][0];
+        assert_eq!((&member["client_id"], &member["host"]), (&json!("reader"), &json!("127.0.0.1")));
+        assert_eq!(member["partitions"], json!([{ "topic": "clicks", "partition": 0 }]), "{member}");
+        assert_eq!((&group["lag"], &group["partitions"][0]["lag"]), (&json!(20), &json!(20)), "{group}");
+        assert_eq!(group["partitions"][0]["member"], member["id"]);
+
+        let reset = format!("group reset {protocol} --topic clicks --to-earliest --execute");
+        refused(&node, &reset, 1, "is Stable with 1 member");
+        refused(&node, &format!("group delete {protocol}"), 1, "NON_EMPTY_GROUP");
+        leave(reader);
+        await_json(&node, &format!("group describe {protocol}"), "/0/state", &json!("Empty"));
+        check_resets(&node, protocol);
+    }
+    node.restart();
+    await_json(&node, "group describe consumer", "/0/lag", &json!(30));
+    node.levada("group delete consumer --topic clicks").run();
+    await_json(&node, "group describe consumer", "/0/partitions", &json!([]));
+    node.levada("group delete classic consumer").run();
+    refused(&node, "group describe classic", 1, "GROUP_ID_NOT_FOUND");
+    refused(&node, "group delete classic", 1, "levada group list");
+}
+
+/// Moves the offset of an idle group from 10, and leaves it at the start.
+fn check_resets(node: &Node, group: &str) {
+    let reset = |how: &str| node.levada_json(&format!("group reset {group} --topic clicks {how}"));
+    let plan = reset("--to-latest");
+    let expected = json!({
+        "group": group,
+        "executed": false,
+        "partitions": [{ "topic": "clicks", "partition": 0, "committed": 10, "new": 30 }],
+    });
+    assert_eq!(plan, expected);
+    let new = |plan: &Value| plan["partitions"][0]["new"].clone();
+    for (how, expected) in [
+        ("--shift-by -3", 7),
+        ("--shift-by 100", 30),
+        ("--to-offset 4", 4),
+        ("--to-offset 99", 30),
+        ("--to-datetime 2020-01-01", 0),
+        ("--to-datetime 2100-01-01T00:00:00Z", 30),
+        ("--by-duration 1d", 0),
+        ("--by-duration PT0S", 30),
+    ] {
+        assert_eq!(new(&reset(how)), expected, "{how}");
+    }
+    let lag = || node.levada_json(&format!("group describe {group}"))[0]["lag"].clone();
+    assert_eq!(lag(), 20, "plans change nothing");
+    assert_eq!(reset("--to-offset 4 --execute")["executed"], true);
+    assert_eq!(lag(), 26);
+    let all = node.levada_json(&format!("group reset {group} --all-topics --to-earliest --execute"));
+    assert_eq!(all["partitions"][0]["committed"], 4, "{all}");
+    assert_eq!(lag(), 30);
+    refused(node, &format!("group reset {group} --topic nothing --to-latest"), 1, "nothing");
+    refused(node, &format!("group reset {group} --topic clicks:1 --to-latest"), 2, "has no partition 1");
+    refused(node, &format!("group reset {group} --topic clicks"), 2, "--to-earliest");
+    refused(node, &format!("group reset {group} --to-latest"), 2, "--topic");
+    refused(
+        node,
+        &format!("group reset {group} --topic clicks --to-latest --shift-by 1"),
+        2,
+        "cannot be used",
+    );
+}
+
+#[test]
+fn a_transaction_is_listed_described_and_aborted() {
+    let node = Node::started();
+    node.levada("topic create ledger --partitions 1").run();
+    let mut tool = Tool::python("open_transaction.py");
+    let mut producer = tool.args([&node.bootstrap(), "payments", "ledger"]).spawn();
+    assert_eq!(producer.line(LIMIT), "open");
+    let listed = node.levada_json("transaction list --state ongoing");
+    assert_eq!((&listed[0]["id"], &listed[0]["state"]), (&json!("payments"), &json!("Ongoing")), "{listed}");
+    assert_eq!(node.levada_json("transaction list --older-than 1h"), json!([]));
+    let described = node.levada_json("transaction describe payments");
+    assert_eq!(described[0]["partitions"], json!([{ "topic": "ledger", "partition": 0 }]), "{described}");
+    assert!(described[0]["duration_ms"].as_i64() >= Some(0), "{described}");
+    assert_eq!(
+        node.levada_json("transaction hanging --older-than 0s"),
+        json!([]),
+        "its coordinator knows it"
+    );
+    let ends = |line: &str| node.levada_json(line)[0]["latest"].clone();
+    assert_eq!((ends("offsets ledger"), ends("offsets ledger --committed")), (json!(2), json!(0)));
+
+    node.levada("transaction abort payments").run();
+    await_json(&node, "offsets ledger --committed", "/0/latest", &json!(3));
+    producer.say("commit");
+    assert_eq!(producer.line(LIMIT), "fenced");
+    producer.finish(LIMIT);
+    refused(&node, "transaction describe nobody", 1, "TRANSACTIONAL_ID_NOT_FOUND");
+    refused(&node, "transaction abort nobody", 1, "levada transaction list");
+    refused(&node, "transaction list --state happy", 2, "expected Empty, Ongoing");
+    refused(&node, "transaction abort", 2, "<ID>");
+    refused(&node, "transaction abort --topic ledger -p 0", 2, "--start-offset");
+}
+
+#[test]
+fn offsets_of_open_transactions_are_not_found_by_readers_of_committed_records() {
+    let node = Node::started();
+    node.levada("topic create ledger --partitions 1").run();
+    let mut tool = Tool::python("open_transaction.py");
+    let mut producer = tool.args([&node.bootstrap(), "payments", "ledger"]).spawn();
+    assert_eq!(producer.line(LIMIT), "open");
+    let committed = node.levada_json("offsets ledger --committed --at 2020-01-01");
+    assert_eq!((&committed[0]["max_timestamp"], &committed[0]["at"]), (&Value::Null, &Value::Null));
+    let all = node.levada_json("offsets ledger --at 2020-01-01");
+    assert_eq!(all[0]["at"]["offset"], 0);
+}
+
+/// Opens a transaction that no coordinator has heard of, as a lost request once left behind.
+fn hang(node: &Node) {
+    const TRANSACTIONAL: i16 = 0x10;
+    let batch = Batch { producer: (4711, 0, 0), attributes: TRANSACTIONAL, ..Batch::of(&[b"one"]) }.encode();
+    let head = Encoder::default().i16(0).i16(8).i32(7).string("raw").string("lost").i16(-1).i32(5_000);
+    let request = head.i32(1).string("ledger").i32(1).i32(0).bytes(&batch).done();
+    let response = Connection::open(node.address()).call(&request);
+    assert_eq!(produce_error(&response), 0);
+}
+
+#[test]
+fn hanging_transactions_are_found_and_ended() {
+    let mut node = Node::new().option("transaction.partition.verification.enable", "false");
+    node.start();
+    node.levada("topic create ledger --partitions 1").run();
+    // The coordinator's own topic comes with the first transactional id.
+    Tool::python("open_transaction.py").args([&node.bootstrap(), "first", "ledger"]).spawn().line(LIMIT);
+    node.levada("transaction abort first").run();
+    await_json(&node, "offsets ledger --committed", "/0/latest", &json!(3));
+    hang(&node);
+    let found = node.levada_json("transaction hanging --topic ledger");
+    let expected = json!([{
+        "topic": "ledger",
+        "partition": 0,
+        "producer_id": 4711,
+        "producer_epoch": 0,
+        "coordinator_epoch": -1,
+        "start_offset": 3,
+        "last_ms": 1_700_000_000_000_i64,
+    }]);
+    assert_eq!(found, expected);
+    refused(&node, "transaction abort --topic ledger -p 0 --start-offset 1", 1, "no open transaction begins");
+    node.levada("transaction abort --topic ledger -p 0 --start-offset 3").run();
+    await_json(&node, "offsets ledger --committed", "/0/latest", &json!(5));
+    assert_eq!(node.levada_json("transaction hanging"), json!([]));
+}
+
+#[test]
+fn wrong_questions_are_answered_on_stderr_alone() {
+    let node = Node::started();
+    for (line, expected) in [
+        ("group", "Usage"),
+        ("group describe", "<GROUP>"),
+        ("group list --state happy", "expected PreparingRebalance"),
+        ("group list --type modern", "expected classic, consumer"),
+        ("group reset g --topic t: --to-latest", "TOPIC:0,2"),
+        ("group reset g --topic t --by-duration long", "expected a duration such as"),
+        ("config get", "<KIND>"),
+        ("config get planet", "possible values"),
+        ("config set topic t retention.ms", "expected KEY=VALUE"),
+        ("config delete topic t", "<KEY>"),
+        ("topic alter t -p 0", "0 is not in 1.."),
+        ("offsets --output yaml", "[possible values: table, json]"),
+    ] {
+        refused(&node, line, 2, expected);
+    }
+    let (code, said) = Tool::levada().args(["topic", "list", "--brokers", "127.0.0.1:1"]).outcome();
+    assert_eq!(code, Some(1));
+    assert!(
+        said.stderr.contains("cannot connect to 127.0.0.1:1") && said.stderr.contains("try: "),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut command = Command::new(place::binary());
+    command.args(["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().expect("an end");
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+}
