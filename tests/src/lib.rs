@@ -6,6 +6,7 @@
 
 pub mod corpus;
 pub mod journal;
+pub mod ledger;
 pub mod node;
 pub mod place;
 pub mod process;

@@ -181,6 +181,17 @@ impl Conversation {
         self.lines.try_recv().ok()
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended by itself, which must be well.
+    pub fn has_ended(&mut self) -> bool {
+        let status = self.child.try_wait().expect("wait");
+        status.inspect(|status| assert!(status.success(), "{}: {status}", self.name)).is_some()
+    }
+
     /// Says a line.
     pub fn say(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("stdin is open");
