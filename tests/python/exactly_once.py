@@ -163,12 +163,19 @@ class Copier:
                 elif messages:
                     self.copy(messages, member)
             except KafkaException as failed:
-                if not failed.args[0].txn_requires_abort():
-                    print(f"over: {failed.args[0].str()}", flush=True)
-                    # As a crash would: without leaving the group.
-                    os._exit(0)
-                self.give_up()
+                self.recover(failed.args[0])
         self.consumer.close()
+
+    def recover(self, error):
+        try:
+            if error.txn_requires_abort():
+                self.give_up()
+                return
+        except KafkaException as failed:
+            error = failed.args[0]
+        print(f"over: {error.str()}", flush=True)
+        # As a crash would: without leaving the group.
+        os._exit(0)
 
     def copy(self, messages, member):
         self.producer.begin_transaction()
