@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use levada_tests::raw::{Batch, Connection, Encoder, produce_error};
+use levada_tests::raw::{Batch, Connection, Decoder, Encoder, produce_error};
 use levada_tests::tool::Conversation;
 use levada_tests::{Node, Tool, await_some, place};
 use serde_json::{Value, json};
@@ -127,6 +127,46 @@ fn settings_of_topics_brokers_and_clients() {
     refused(&node, "config set broker 1 node.id=2", 1, "node.id");
     refused(&node, "config set quota alice producer_byte_rate=1", 2, "names no client");
     refused(&node, "config set quota user=alice producer_byte_rate=fast", 2, "expected a number");
+}
+
+/// What a member of the group `paced` is told by a ConsumerGroupHeartbeat 1: its epoch and the interval.
+fn beat(node: &Node, epoch: i32) -> (i32, i32) {
+    const MEMBER: &str = "member-of-22-character";
+    let head = Encoder::default().i16(68).i16(1).i32(7).string("raw").varint(0);
+    let member =
+        head.compact_string("paced").compact_string(MEMBER).i32(epoch).varint(0).varint(0).i32(30_000);
+    let topics = member.varint(2).compact_string("set").varint(0).varint(0);
+    let request = topics.varint(if epoch == 0 { 1 } else { 0 }).varint(0).done();
+    let response = Connection::open(node.address()).call(&request);
+    let after = response.windows(MEMBER.len()).position(|window| window == MEMBER.as_bytes());
+    let numbers = &response[after.unwrap_or_else(|| panic!("refused: {response:?}")) + MEMBER.len()..];
+    let mut numbers = Decoder::new(numbers);
+    (numbers.i32(), numbers.i32())
+}
+
+#[test]
+fn a_group_sets_its_own_heartbeat_interval() {
+    let mut node = Node::started();
+    node.levada("topic create set --partitions 1").run();
+    refused(&node, "config set group paced consumer.heartbeat.interval.ms=1", 1, "min.heartbeat.interval.ms");
+    refused(&node, "config set group paced retention.ms=1", 1, "Unknown group config name");
+    // The coordinator may still be starting.
+    node.levada("group reset paced --topic set --to-latest --execute").run();
+    let (epoch, interval) = beat(&node, 0);
+    assert_eq!(interval, 5_000);
+    let await_interval = |node: &Node, expected: i32| {
+        let interval = || (beat(node, epoch).1 == expected).then_some(());
+        await_some("the new interval", LIMIT, interval);
+    };
+    node.levada("config set group paced consumer.heartbeat.interval.ms=6000").run();
+    await_interval(&node, 6_000);
+    assert_eq!(node.levada_json("config get group")[0]["settings"][0]["value"], "6000");
+    node.restart();
+    await_json(&node, "group describe paced", "/0/members/0/epoch", &json!(epoch));
+    await_interval(&node, 6_000);
+    node.levada("config delete group paced consumer.heartbeat.interval.ms").run();
+    await_interval(&node, 5_000);
+    assert_eq!(node.levada_json("config get group"), json!([]));
 }
 
 fn reader(node: &Node, group: &str, protocol: &str) -> Conversation {

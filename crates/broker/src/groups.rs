@@ -18,8 +18,8 @@ use crate::coordination::{self, Due};
 use crate::group::coordinator::Replayed;
 use crate::group::request::EndTxnRequest;
 use crate::group::{
-    Action, Coordinator, EncodedRecord, Event, GroupConfig, GroupError, Outcome, Payload, PersistFailure,
-    PersistId, Producer, Request, Ticket, Topics,
+    Action, Coordinator, EncodedRecord, Event, GroupConfig, GroupError, Outcome, OwnSettings, Payload,
+    PersistFailure, PersistId, Producer, Request, Ticket, Topics,
 };
 use crate::lane::{AppendResult, Submitted};
 use crate::metadata::image::{Image, Topic};
@@ -31,6 +31,8 @@ pub(crate) struct Groups {
     alarm: Arc<Notify>,
     /// The topics as the coordinators were last told.
     topics: Mutex<Arc<Image>>,
+    /// What groups set for themselves, as the coordinators were last told.
+    own_settings: Mutex<Arc<OwnSettings>>,
 }
 
 /// One coordinator and those who wait for it.
@@ -53,7 +55,7 @@ impl Groups {
         let alarm = Arc::new(Notify::new());
         let seat = |_| Arc::new(Seat::new(Coordinator::new(config.clone()), alarm.clone()));
         let topics = Mutex::new(Arc::new(Image::empty()));
-        Self { seats: (0..partitions).map(seat).collect(), alarm, topics }
+        Self { seats: (0..partitions).map(seat).collect(), alarm, topics, own_settings: Mutex::default() }
     }
 
     /// Asks the coordinator of the request's group and waits for its answer, however long it takes.
@@ -105,6 +107,15 @@ impl Groups {
         }
     }
 
+    /// Tells every coordinator what groups set for themselves from now on.
+    pub(crate) fn own_settings_changed(&self, latest: OwnSettings) {
+        let mut own_settings = self.own_settings.lock();
+        *own_settings = Arc::new(latest);
+        for seat in &self.seats {
+            seat.step(Event::OwnSettings(own_settings.clone()));
+        }
+    }
+
     /// Tells every coordinator that partitions were deleted, and their offsets with them.
     pub(crate) fn partitions_deleted(&self, topics: &[(String, Vec<i32>)]) {
         for seat in &self.seats {
@@ -117,6 +128,7 @@ impl Groups {
         let index = usize::try_from(partition.index()).expect("partition indexes are not negative");
         if let Some(seat) = self.seats.get(index) {
             seat.step(Event::Topics(self.topics.lock().clone()));
+            seat.step(Event::OwnSettings(self.own_settings.lock().clone()));
             seat.load(partition);
         }
     }

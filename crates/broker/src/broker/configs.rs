@@ -8,6 +8,7 @@ use crate::broker::opening::log_config;
 use crate::broker::topics::flatten;
 use crate::config::Values;
 use crate::error_code::Failure;
+use crate::group::OwnSetting;
 use crate::metadata::controller::{AlterConfig, Decision, NewValue, Refusal, alter_configs, replace_configs};
 use crate::metadata::image::{ConfigResource, Image, ResourceKind};
 
@@ -60,6 +61,9 @@ impl Broker {
     }
 
     fn apply_configs(&self, image: &Image, changed: &[&ConfigResource]) {
+        if changed.iter().any(|resource| resource.kind == ResourceKind::Group) {
+            self.apply_group_configs(image);
+        }
         if changed.iter().any(|resource| resource.kind == ResourceKind::Broker) {
             self.apply_broker_config(image);
             image.topics().iter().for_each(|topic| self.apply_topic_config(image, topic.name()));
@@ -78,6 +82,20 @@ impl Broker {
             Ok(config) => self.config.store(Arc::new(config)),
             Err(error) => tracing::error!(%error, "the broker configuration stays as it was"),
         }
+    }
+
+    /// Tells the coordinators what groups set for themselves.
+    pub(super) fn apply_group_configs(&self, image: &Image) {
+        let config = self.config();
+        let groups = image.config_resources().filter(|(resource, _)| resource.kind == ResourceKind::Group);
+        let own = groups.map(|(resource, values)| {
+            let own = OwnSetting {
+                session_timeout_ms: config.own_session_timeout_ms(values),
+                heartbeat_interval_ms: config.own_heartbeat_interval_ms(values),
+            };
+            (resource.name.clone(), own)
+        });
+        self.groups.own_settings_changed(own.collect());
     }
 
     fn apply_topic_config(&self, image: &Image, name: &str) {

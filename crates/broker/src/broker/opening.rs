@@ -131,6 +131,7 @@ impl Broker {
     fn open_all(&self, left: &LeftBehind) -> Result<(), OpenError> {
         let image = self.metadata.image();
         self.groups.topics_changed(|| image.clone());
+        self.apply_group_configs(&image);
         let missing = self.missing_partitions(&image, image.topics().iter().map(|topic| topic.id()));
         let known =
             |topic: &str, index| image.topic(topic).is_some_and(|topic| topic.partition(index).is_some());

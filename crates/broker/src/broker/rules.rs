@@ -14,7 +14,7 @@ impl ConfigRules for BrokerConfig {
             ResourceKind::Broker => {
                 self.check_dynamic(resource.name.is_empty(), values).map_err(invalid_request)
             }
-            ResourceKind::Group => check_group(values).map_err(invalid_config),
+            ResourceKind::Group => check_group(self, values).map_err(invalid_config),
             ResourceKind::ClientMetrics => check_client_metrics(values).map_err(|wrong| match wrong {
                 Wrong::Request(message) => invalid_request(message),
                 Wrong::Config(message) => invalid_config(message),

@@ -147,7 +147,7 @@ impl BrokerConfig {
         });
         errors.extend(read.role().err());
         errors.extend(read.log_dirs().err());
-        errors.extend(read.session_limits().err());
+        errors.extend(read.session_limits());
         let topic_defaults = TopicConfig::defaults(&settings);
         errors.extend(topic_defaults.check(|name| settings.topic_origin(name)).err());
         if !errors.is_empty() {
@@ -296,12 +296,24 @@ impl Reader<'_> {
         }
     }
 
-    fn session_limits(&self) -> Result<(), ConfigError> {
-        let (least, most) = ("group.min.session.timeout.ms", "group.max.session.timeout.ms");
-        match self.long(least) <= self.long(most) {
-            true => Ok(()),
-            false => Err(self.invalid(least, format!("no more than {most} ({})", self.long(most)))),
-        }
+    /// Bounds that contradict each other, or a value outside its bounds.
+    fn session_limits(&self) -> Vec<ConfigError> {
+        let ordered = |least: &str, most: &str| match self.long(least) <= self.long(most) {
+            true => None,
+            false => Some(self.invalid(least, format!("no more than {most} ({})", self.long(most)))),
+        };
+        let bounded = ["session.timeout.ms", "heartbeat.interval.ms"].into_iter().flat_map(|name| {
+            let [least, value, most] =
+                ["min.", "", "max."].map(|bound| format!("group.consumer.{bound}{name}"));
+            let low = || {
+                let least_ms = self.long(&least);
+                (self.long(&value) < least_ms)
+                    .then(|| self.invalid(&value, format!("no less than {least} ({least_ms})")))
+            };
+            [ordered(&least, &most), low(), ordered(&value, &most)]
+        });
+        let classic = ordered("group.min.session.timeout.ms", "group.max.session.timeout.ms");
+        std::iter::once(classic).chain(bounded).flatten().collect()
     }
 
     fn invalid(&self, key: &str, allowed: String) -> ConfigError {

@@ -267,16 +267,12 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "consumer groups have the settings of the broker and are assigned at once",
+        "consumer groups are assigned at once",
         &[
             "group.consumer.assignment.interval.ms",
             "group.consumer.assignors",
             "group.consumer.max.assignment.interval.ms",
-            "group.consumer.max.heartbeat.interval.ms",
-            "group.consumer.max.session.timeout.ms",
             "group.consumer.min.assignment.interval.ms",
-            "group.consumer.min.heartbeat.interval.ms",
-            "group.consumer.min.session.timeout.ms",
         ],
     ),
     (

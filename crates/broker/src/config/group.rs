@@ -124,35 +124,71 @@ const OTHER_KEYS: [GroupKey; 8] = [
     ),
 ];
 
+/// The keys that have an effect: those of consumer groups, which alone are served.
+const SESSION_TIMEOUT_MS: &str = "consumer.session.timeout.ms";
+const HEARTBEAT_INTERVAL_MS: &str = "consumer.heartbeat.interval.ms";
+
 fn keys() -> impl Iterator<Item = &'static GroupKey> {
     MEMBER_KEYS.iter().flatten().chain(&OTHER_KEYS)
 }
 
 /// Whether a group may set these values; the error is Kafka's sentence.
-pub(crate) fn check_group(values: &Values) -> Result<(), String> {
+pub(crate) fn check_group(broker: &BrokerConfig, values: &Values) -> Result<(), String> {
     if let Some(unknown) = values.keys().find(|name| keys().all(|known| known.key.name != **name)) {
         return Err(format!("Unknown group config name: {unknown}"));
     }
     let mut set = keys().filter_map(|known| Some((known, values.get(known.key.name)?)));
     set.try_for_each(|(known, value)| match known.key.refusal(value) {
         Some(refusal) => Err(refusal),
-        None => check_bounds(known, value),
-    })
+        None => check_bounds(broker, known, value),
+    })?;
+    let number = |name| broker.group_number(name, values);
+    match number(SESSION_TIMEOUT_MS) > number(HEARTBEAT_INTERVAL_MS) {
+        true => Ok(()),
+        false => Err(format!("{SESSION_TIMEOUT_MS} must be greater than {HEARTBEAT_INTERVAL_MS}")),
+    }
 }
 
-fn check_bounds(known: &GroupKey, value: &str) -> Result<(), String> {
+fn check_bounds(broker: &BrokerConfig, known: &GroupKey, value: &str) -> Result<(), String> {
     let (Some([least, most]), Ok(value)) = (known.bounds, value.trim().parse::<i64>()) else { return Ok(()) };
     let name = known.key.name;
-    if value < least.1 {
+    if value < broker.bound(least) {
         return Err(format!("{name} must be greater than or equal to {}", least.0));
     }
-    if value > most.1 {
+    if value > broker.bound(most) {
         return Err(format!("{name} must be less than or equal to {}", most.0));
     }
     Ok(())
 }
 
 impl BrokerConfig {
+    /// How long a member of a consumer group with these settings may be silent, if the group says so.
+    pub(crate) fn own_session_timeout_ms(&self, own: &Values) -> Option<i32> {
+        own.get(SESSION_TIMEOUT_MS)?;
+        i32::try_from(self.group_number(SESSION_TIMEOUT_MS, own)?).ok()
+    }
+
+    /// How often members of a consumer group with these settings send heartbeats, if the group says so.
+    pub(crate) fn own_heartbeat_interval_ms(&self, own: &Values) -> Option<i32> {
+        own.get(HEARTBEAT_INTERVAL_MS)?;
+        i32::try_from(self.group_number(HEARTBEAT_INTERVAL_MS, own)?).ok()
+    }
+
+    /// The number in force for a group with these settings. Bounds may have been drawn closer since one was set.
+    fn group_number(&self, name: &str, own: &Values) -> Option<i64> {
+        let known = keys().find(|known| known.key.name == name)?;
+        let inherited = self.settings().text(known.broker).or(known.key.default);
+        let number = |text: &str| text.trim().parse::<i64>().ok();
+        let value = own.get(name).and_then(|own| number(own)).or_else(|| number(inherited?))?;
+        let Some([least, most]) = known.bounds else { return Some(value) };
+        Some(value.min(self.bound(most)).max(self.bound(least)))
+    }
+
+    /// A bound: the broker's where its table has the key, else Kafka's default.
+    fn bound(&self, (name, default): (&str, i64)) -> i64 {
+        self.settings().text(name).and_then(|text| text.parse().ok()).unwrap_or(default)
+    }
+
     /// Every group key, for a group with these settings of its own, in order of name.
     pub(crate) fn describe_group(&self, own: &Values) -> Vec<Described> {
         let mut rows: Vec<Described> = keys().map(|known| self.describe_group_key(known, own)).collect();

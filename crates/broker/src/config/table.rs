@@ -64,8 +64,12 @@ pub const BROKER_KEYS: &[Key] = &[
     int("group.min.session.timeout.ms", "Shortest session timeout a member may ask for.").default("6000").at_least(0),
     int("group.max.session.timeout.ms", "Longest session timeout a member may ask for.").default("1800000").at_least(0),
     int("group.max.size", "Most members of one group.").default("2147483647").at_least(1),
-    int("group.consumer.session.timeout.ms", "A member of a consumer group (KIP-848) silent for so long is put out.").default("45000").at_least(1),
-    int("group.consumer.heartbeat.interval.ms", "How often members of consumer groups are told to send heartbeats.").default("5000").at_least(1),
+    int("group.consumer.session.timeout.ms", "A member of a consumer group (KIP-848) silent for so long is put out; a group may set its own.").default("45000").at_least(1),
+    int("group.consumer.heartbeat.interval.ms", "How often members of consumer groups are told to send heartbeats; a group may set its own.").default("5000").at_least(1),
+    int("group.consumer.min.session.timeout.ms", "Shortest session timeout that a consumer group may set.").default("45000").at_least(1),
+    int("group.consumer.max.session.timeout.ms", "Longest session timeout that a consumer group may set.").default("60000").at_least(1),
+    int("group.consumer.min.heartbeat.interval.ms", "Shortest heartbeat interval that a consumer group may set.").default("5000").at_least(1),
+    int("group.consumer.max.heartbeat.interval.ms", "Longest heartbeat interval that a consumer group may set.").default("15000").at_least(1),
     string("group.consumer.migration.policy", "Which way groups may change their kind while they have members.")
         .default("bidirectional")
         .valid(MIGRATIONS),

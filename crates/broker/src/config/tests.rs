@@ -203,6 +203,10 @@ fn wrong_settings_say_what_where_and_what_next() {
         "group.min.session.timeout.ms=2000000 (flag -o): must be no more than group.max.session.timeout.ms (1800000)",
     );
     check(
+        &["group.consumer.session.timeout.ms=10000"],
+        "group.consumer.session.timeout.ms=10000 (flag -o): must be no less than group.consumer.min.session.timeout.ms (45000)",
+    );
+    check(
         &["authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"],
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer (flag -o): access control is not served yet, and must not be off unnoticed: remove the key",
     );
@@ -471,7 +475,8 @@ fn dynamic_changes_are_refused_in_kafkas_words() {
 
 #[test]
 fn groups_and_subscriptions_are_checked_in_kafkas_words() {
-    let group = |name: &str, value: &str| check_group(&own(&[(name, value)])).err();
+    let broker = BrokerConfig::default();
+    let group = |name: &str, value: &str| check_group(&broker, &own(&[(name, value)])).err();
     assert_eq!(group("consumer.session.timeout.ms", "50000"), None);
     assert_eq!(
         group("consumer.session.timeout.ms", "5").unwrap(),
@@ -482,6 +487,17 @@ fn groups_and_subscriptions_are_checked_in_kafkas_words() {
         "share.heartbeat.interval.ms must be less than or equal to group.share.max.heartbeat.interval.ms"
     );
     assert_eq!(group("retention.ms", "5").unwrap(), "Unknown group config name: retention.ms");
+    let wide =
+        ["group.consumer.min.session.timeout.ms=1000", "group.consumer.max.heartbeat.interval.ms=60000"];
+    let wide = BrokerConfig::load(&Sources::flags(wide)).unwrap();
+    let both = own(&[("consumer.session.timeout.ms", "20000"), ("consumer.heartbeat.interval.ms", "20000")]);
+    let expected = "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms";
+    assert_eq!(check_group(&wide, &both).unwrap_err(), expected);
+    let short = own(&[("consumer.session.timeout.ms", "20000")]);
+    assert_eq!(check_group(&wide, &short), Ok(()));
+    assert_eq!(wide.own_session_timeout_ms(&short), Some(20_000));
+    assert_eq!(broker.own_session_timeout_ms(&short), Some(45_000), "the bounds are closer now");
+    assert_eq!(broker.own_heartbeat_interval_ms(&short), None);
     let subscription = |name: &str, value: &str| match check_client_metrics(&own(&[(name, value)])) {
         Ok(()) => None,
         Err(Wrong::Request(message)) => Some((42, message)),

@@ -1,5 +1,7 @@
 //! The settings a group coordinator obeys, as plain numbers.
 
+use std::collections::BTreeMap;
+
 /// Settings of a group coordinator; the defaults are Kafka's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupConfig {
@@ -38,6 +40,18 @@ pub struct ConsumerConfig {
     pub upgrades: bool,
     /// Whether a consumer group of classic members alone becomes a classic group (as above).
     pub downgrades: bool,
+}
+
+/// What single consumer groups set for themselves, by group id.
+pub type OwnSettings = BTreeMap<String, OwnSetting>;
+
+/// What a consumer group sets for itself; the rest is the coordinator's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnSetting {
+    /// In place of [`ConsumerConfig::session_timeout_ms`] (`consumer.session.timeout.ms`).
+    pub session_timeout_ms: Option<i32>,
+    /// In place of [`ConsumerConfig::heartbeat_interval_ms`] (`consumer.heartbeat.interval.ms`).
+    pub heartbeat_interval_ms: Option<i32>,
 }
 
 impl Default for ConsumerConfig {

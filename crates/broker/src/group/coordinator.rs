@@ -22,7 +22,7 @@ pub(in crate::group) use self::consumers::Adoption;
 use self::appends::{Appends, Parked};
 use self::consumers::Waiting;
 use super::classic::ClassicGroup;
-use super::config::GroupConfig;
+use super::config::{GroupConfig, OwnSettings};
 use super::consumer::ConsumerGroup;
 use super::error::GroupError;
 use super::event::{Action, Event};
@@ -47,6 +47,8 @@ pub struct Coordinator {
     /// Consumer groups that are being written, and what waits for that.
     writing: BTreeMap<String, Waiting>,
     topics: Arc<dyn Topics>,
+    /// What single groups set in place of the configuration.
+    own_settings: Arc<OwnSettings>,
     offsets: OffsetStore,
     timers: Timers,
     appends: Appends,
@@ -84,6 +86,7 @@ impl Coordinator {
             consumers: BTreeMap::new(),
             writing: BTreeMap::new(),
             topics: Arc::new(NoTopics),
+            own_settings: Arc::default(),
             offsets: OffsetStore::default(),
             timers: Timers::default(),
             appends: Appends::default(),
@@ -128,6 +131,7 @@ impl Coordinator {
                 Event::Loaded => self.loaded(now_ms),
                 Event::Unload => self.unload(now_ms),
                 Event::Topics(topics) => self.topics_changed(topics),
+                Event::OwnSettings(own) => self.own_settings = own,
                 event => self.refuse(&event, GroupError::CoordinatorLoadInProgress),
             },
             Phase::Unloaded => self.refuse(&event, GroupError::NotCoordinator),
@@ -160,6 +164,7 @@ impl Coordinator {
             Event::Delete(ticket, request) => self.delete(ticket, request, now_ms),
             Event::Persisted(id, result) => self.persisted(id, result, now_ms),
             Event::Topics(topics) => self.topics_changed(topics),
+            Event::OwnSettings(own) => self.own_settings = own,
             Event::PartitionsDeleted(partitions) => self.forget_partitions(&partitions, now_ms),
             Event::Unload => self.unload(now_ms),
             Event::Loaded | Event::Tick => {}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::config::OwnSettings;
 use super::error::{GroupError, PersistFailure};
 use super::request::{
     CommitOutcome, CommitRequest, ConsumerHeartbeatOutcome, ConsumerHeartbeatRequest, DeleteOutcome,
@@ -43,6 +44,9 @@ pub enum Event {
     Persisted(PersistId, Result<i64, PersistFailure>),
     /// Topics have come, gone or grown. To be told before [`Event::Loaded`], and whenever it happens.
     Topics(Arc<dyn Topics>),
+    /// Groups have settings of their own, all of them; a member goes by them from its next heartbeat on. To be told
+    /// before [`Event::Loaded`], and whenever they change.
+    OwnSettings(Arc<OwnSettings>),
     /// Topic partitions are gone; so are the offsets committed for them.
     PartitionsDeleted(Vec<(String, Vec<i32>)>),
     /// Every record of the partition has been replayed: serve.
@@ -166,6 +170,7 @@ impl Event {
             Self::Delete(ticket, request) => (*ticket, Outcome::Delete(request.refused(error))),
             Self::Persisted(..)
             | Self::Topics(_)
+            | Self::OwnSettings(_)
             | Self::PartitionsDeleted(_)
             | Self::Loaded
             | Self::Unload
@@ -190,6 +195,7 @@ impl Event {
             | Self::Fetch(..)
             | Self::Persisted(..)
             | Self::Topics(_)
+            | Self::OwnSettings(_)
             | Self::PartitionsDeleted(_)
             | Self::Loaded
             | Self::Unload

@@ -22,7 +22,7 @@ mod timers;
 pub mod topics;
 mod turn;
 
-pub use config::{ConsumerConfig, GroupConfig};
+pub use config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings};
 pub use coordinator::{Coordinator, partition_for};
 pub use error::{GroupError, PersistFailure};
 pub use event::{Action, EncodedRecord, Event, Outcome, Payload, PersistId, Producer, Ticket};

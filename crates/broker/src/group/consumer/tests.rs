@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::group::config::{ConsumerConfig, GroupConfig};
+use crate::group::config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings};
 use crate::group::coordinator::{Coordinator, DescribedConsumerGroup, ListFilter};
 use crate::group::error::{GroupError, PersistFailure};
 use crate::group::event::Event;
@@ -343,6 +343,24 @@ fn a_full_group_turns_new_members_away() {
     ok(&mut rig, enter("a", &["t"]));
     assert_eq!(rig.ask(enter("b", &["t"])), Err(GroupError::GroupMaxSizeReached));
     ok(&mut rig, enter("a", &["t"]));
+}
+
+#[test]
+fn a_group_sets_its_own_times() {
+    let mut rig = rig();
+    let own = OwnSetting { session_timeout_ms: Some(60_000), heartbeat_interval_ms: Some(7_000) };
+    rig.step(Event::OwnSettings(Arc::new(OwnSettings::from([(GROUP.to_owned(), own)]))));
+    let first = ok(&mut rig, enter("a", &["t"]));
+    assert_eq!(first.heartbeat_interval_ms, 7_000);
+    rig.pass(59_999);
+    assert_eq!(group(&rig).members.len(), 1, "longer than the coordinator's 45 seconds");
+    rig.step(Event::OwnSettings(Arc::default()));
+    rig.pass(1);
+    assert_eq!(group(&rig).members.len(), 0, "the session that had begun keeps its length");
+    let again = ok(&mut rig, enter("a", &["t"]));
+    assert_eq!(again.heartbeat_interval_ms, 5_000);
+    rig.pass(45_000);
+    assert_eq!(group(&rig).members.len(), 0);
 }
 
 #[test]

@@ -142,7 +142,7 @@ impl Coordinator {
         let outcome = Outcome::ConsumerHeartbeat(Ok(ConsumerBeat {
             member_id: member_id.clone(),
             member_epoch: beat.epoch,
-            heartbeat_interval_ms: self.config.consumer.heartbeat_interval_ms,
+            heartbeat_interval_ms: self.heartbeat_interval_ms(&request.group_id),
             assigned: beat.assigned,
         }));
         let Some(draft) = beat.draft else {
@@ -332,7 +332,7 @@ impl Coordinator {
     pub(super) fn watch_session(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
         let classic = self.consumers.get(group_id).and_then(|group| group.classic_timeouts(member_id));
         let timeout_ms =
-            classic.map_or(self.config.consumer.session_timeout_ms, |(session_ms, _)| session_ms);
+            classic.map_or_else(|| self.session_timeout_ms(group_id), |(session_ms, _)| session_ms);
         let key = TimerKey::Session(group_id.to_owned(), member_id.to_owned());
         self.timers.set(key, now_ms.saturating_add(i64::from(timeout_ms)), Alarm::SessionOver);
     }
@@ -384,6 +384,16 @@ impl Coordinator {
                 self.consumers.entry(group_id.clone()).or_insert_with(new).apply(record);
             }
         }
+    }
+
+    fn session_timeout_ms(&self, group_id: &str) -> i32 {
+        let own = self.own_settings.get(group_id).and_then(|own| own.session_timeout_ms);
+        own.unwrap_or(self.config.consumer.session_timeout_ms)
+    }
+
+    fn heartbeat_interval_ms(&self, group_id: &str) -> i32 {
+        let own = self.own_settings.get(group_id).and_then(|own| own.heartbeat_interval_ms);
+        own.unwrap_or(self.config.consumer.heartbeat_interval_ms)
     }
 
     /// Topics have come, gone or grown.
