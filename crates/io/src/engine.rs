@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::counters::Counters;
+use crate::path::Path;
 use crate::pipe::PipePool;
 use crate::plan::{Means, Thresholds};
 use crate::probe::Caps;
@@ -17,6 +18,7 @@ pub struct Engine {
     pub(crate) pipes: PipePool,
     pub(crate) page_bytes: u64,
     pub(crate) reports_cold: bool,
+    pub(crate) forced: Option<Path>,
     /// Whether writing to a closed socket would kill the process unless this thread holds the signal off.
     sigpipe_kills: bool,
     scratch: Vec<u8>,
@@ -39,6 +41,7 @@ impl Engine {
             pipes: PipePool::new(&thresholds),
             page_bytes: rustix::param::page_size() as u64,
             reports_cold: false,
+            forced: None,
             sigpipe_kills: !sigpipe::is_ignored(),
             scratch: Vec::new(),
         }
@@ -48,6 +51,12 @@ impl Engine {
     /// waiting for the disk; see [`residency`](crate::residency). Off at first.
     pub fn report_cold(&mut self, report: bool) {
         self.reports_cold = report;
+    }
+
+    /// Sends extents by this path whatever their size, as far as it goes, instead of the planned one: to measure and to test. Bytes from
+    /// memory and ranges that may change are not affected. One of [`Path::FILE_TO_SOCKET`]; others force nothing.
+    pub fn force(&mut self, path: Option<Path>) {
+        self.forced = path.filter(|path| Path::FILE_TO_SOCKET.contains(path));
     }
 
     /// The counters that this engine counts in.

@@ -99,6 +99,7 @@ pub mod residency;
 pub mod ring;
 pub mod routes;
 pub mod runs;
+pub mod zerocopy;
 
 mod engine;
 mod pipe;

@@ -16,6 +16,8 @@ use crate::probe::Caps;
 use crate::queue::Queue;
 
 pub(crate) mod copy_file_range;
+pub(crate) mod mmap_write;
+pub(crate) mod msg_zerocopy;
 pub(crate) mod read_write;
 pub(crate) mod reflink;
 pub(crate) mod sendfile;
@@ -45,11 +47,15 @@ pub enum Path {
     UringSend,
     /// From memory through a ring, by reference; [`Snapshot::copied_by_kernel`](crate::Snapshot::copied_by_kernel) says when it was not.
     UringSendZc,
+    /// From a mapping of the file by `send`: copied once.
+    MmapWrite,
+    /// From memory by `MSG_ZEROCOPY`, by reference; see [`Snapshot::copied_by_kernel`](crate::Snapshot::copied_by_kernel).
+    MsgZerocopy,
 }
 
 impl Path {
     /// Every path, in the order of its index in counters.
-    pub const ALL: [Path; 9] = [
+    pub const ALL: [Path; 11] = [
         Path::Send,
         Path::ReadWrite,
         Path::Sendfile,
@@ -59,7 +65,12 @@ impl Path {
         Path::UringRead,
         Path::UringSend,
         Path::UringSendZc,
+        Path::MmapWrite,
+        Path::MsgZerocopy,
     ];
+
+    /// The paths that a [`Transfer`](crate::Transfer) can send an extent by.
+    pub const FILE_TO_SOCKET: [Path; 4] = [Path::ReadWrite, Path::MmapWrite, Path::Sendfile, Path::Splice];
 
     /// The name used in metrics and tables.
     pub fn label(self) -> &'static str {
@@ -73,6 +84,8 @@ impl Path {
             Path::UringRead => "uring_read",
             Path::UringSend => "uring_send",
             Path::UringSendZc => "uring_send_zc",
+            Path::MmapWrite => "mmap_write",
+            Path::MsgZerocopy => "msg_zerocopy",
         }
     }
 
@@ -87,6 +100,8 @@ impl Path {
             Path::UringRead => uring_read::needs(caps),
             Path::UringSend => uring_send::needs(caps),
             Path::UringSendZc => uring_send_zc::needs(caps),
+            Path::MmapWrite => mmap_write::needs(caps),
+            Path::MsgZerocopy => msg_zerocopy::needs(caps),
         }
     }
 }

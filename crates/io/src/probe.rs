@@ -13,6 +13,7 @@ use rustix::io::ReadWriteFlags;
 use rustix::net::{SendFlags, sockopt};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
+use crate::path::msg_zerocopy;
 use crate::ring::{Event, Memory, Mode, Operation, Ring, RingOptions};
 use crate::sys::calls;
 
@@ -265,9 +266,8 @@ impl Bench {
     fn msg_zerocopy(&self) -> io::Result<()> {
         let (sender, receiver) = connection()?;
         calls::enable_zerocopy(sender.as_fd())?;
-        // rustix has no name for it.
-        let zerocopy = SendFlags::from_bits_retain(0x0400_0000);
-        let count = rustix::net::send(&sender, &SAMPLE, SendFlags::NOSIGNAL | zerocopy)?;
+        let slices = [std::io::IoSlice::new(&SAMPLE)];
+        let count = msg_zerocopy::send(sender.as_fd(), &slices, SendFlags::empty())?;
         received(receiver, count)
     }
 

@@ -134,7 +134,10 @@ impl Queue {
 fn planned(piece: &Piece, engine: &Engine) -> Path {
     let source = match piece {
         Piece::Bytes(_) => Source::Memory,
-        Piece::Extent(_) => Source::File,
+        Piece::Extent(_) => match engine.forced {
+            Some(path) => return path,
+            None => Source::File,
+        },
         Piece::Volatile(_) => Source::VolatileFile,
     };
     plan(&Question { source, len: piece.len(), tls: Tls::None, means: engine.means }, &engine.thresholds)

@@ -5,8 +5,10 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod calls;
+pub(crate) mod error_queue;
 pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod mincore;
 pub(crate) mod sigpipe;
 pub(crate) mod uring;
+pub(crate) mod window;

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::engine::Engine;
 use crate::error::TransferError;
-use crate::path::{Job, Path, Progress, read_write, sendfile, splice};
+use crate::path::{Job, Path, Progress, mmap_write, read_write, sendfile, splice};
 use crate::queue::Queue;
 use crate::residency::{self, Residency, Warm};
 use crate::{Extent, Piece};
@@ -101,6 +101,7 @@ impl Transfer {
         let by_reference = match path {
             Path::Sendfile => sendfile::advance,
             Path::Splice => splice::advance,
+            Path::MmapWrite => mmap_write::advance,
             // The rest of the catalogue leads elsewhere than to a socket, and is never planned.
             _ => return read_write::advance(job, &mut self.queue),
         };
