@@ -5,6 +5,8 @@ use std::{io, process::ExitCode};
 use levada_broker::config::ConfigErrors;
 use levada_wire::ClientError;
 
+use crate::colour::{self, Style};
+
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -49,20 +51,20 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Usage(what) => {
-                eprintln!("error: {what}");
+                eprintln!("{} {what}", colour::err(Style::Red, "error:"));
                 ExitCode::from(2)
             }
             Self::Failed { what, next } => {
-                eprintln!("error: {what}");
+                eprintln!("{} {what}", colour::err(Style::Red, "error:"));
                 if let Some(next) = next {
-                    eprintln!("  try: {next}");
+                    eprintln!("  {} {next}", colour::err(Style::Bold, "try:"));
                 }
                 ExitCode::from(1)
             }
             Self::Told => ExitCode::from(1),
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Self::Output(error) => {
-                eprintln!("error: cannot write to stdout: {error}");
+                eprintln!("{} cannot write to stdout: {error}", colour::err(Style::Red, "error:"));
                 ExitCode::from(1)
             }
         }

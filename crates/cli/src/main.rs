@@ -2,6 +2,7 @@
 //! (0 done, 1 failed, 2 asked wrongly). Results go to stdout, talk goes to stderr.
 
 mod cluster;
+mod colour;
 mod completions;
 mod config;
 mod consume;
@@ -64,6 +65,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    colour::decide();
     let ended = match output::stdout() {
         Ok(mut out) => run(cli, &mut out).and_then(|()| Ok(out.flush()?)),
         Err(error) => Err(error.into()),

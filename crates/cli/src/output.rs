@@ -10,7 +10,10 @@ use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::{
+    colour::{self, Style},
+    failure::Failure,
+};
 
 /// The form of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -68,8 +71,11 @@ pub(crate) fn table(out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    for line in table.lines() {
-        writeln!(out, "{}", line.trim_end())?;
+    for (index, line) in table.lines().enumerate() {
+        match index {
+            0 => writeln!(out, "{}", colour::out(Style::Bold, line.trim_end()))?,
+            _ => writeln!(out, "{}", line.trim_end())?,
+        }
     }
     Ok(())
 }

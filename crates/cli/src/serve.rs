@@ -5,8 +5,7 @@ use std::time::Instant;
 use levada_broker::server::{Server, Signals};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::SourceArgs;
-use crate::failure::Failure;
+use crate::{colour, config::SourceArgs, failure::Failure};
 
 /// Serve Kafka clients until SIGTERM or SIGINT
 #[derive(Debug, clap::Args)]
@@ -40,7 +39,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// The log goes to stderr, from `info` up unless `LEVADA_LOG` says otherwise.
 fn start_log() {
     let filter = EnvFilter::try_from_env("LEVADA_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let colours =
-        std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colour::on_stderr())
+        .with_writer(std::io::stderr)
+        .init();
 }

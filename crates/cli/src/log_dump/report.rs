@@ -4,7 +4,11 @@ use std::{io::Write, path::Path};
 
 use serde_json::{Map, Value, json};
 
-use crate::{failure::Failure, output};
+use crate::{
+    colour::{self, Style},
+    failure::Failure,
+    output,
+};
 
 /// Where the things found go.
 pub(super) struct Report<'a> {
@@ -75,8 +79,13 @@ impl<'a> Report<'a> {
             return output::json_line(self.out, &object);
         }
         match verdict {
-            Verdict::Sound(what) => writeln!(self.out, "{file}: sound: {what}")?,
-            Verdict::Damaged { at, what } => writeln!(self.out, "{file}: DAMAGED at {at}: {what}")?,
+            Verdict::Sound(what) => {
+                writeln!(self.out, "{file}: {}: {what}", colour::out(Style::Green, "sound"))?;
+            }
+            Verdict::Damaged { at, what } => {
+                let damaged = colour::out(Style::Red, &format!("DAMAGED at {at}"));
+                writeln!(self.out, "{file}: {damaged}: {what}")?;
+            }
         }
         Ok(())
     }
