@@ -35,7 +35,7 @@ impl Engine {
     /// An engine with thresholds of the caller's.
     pub fn with_thresholds(caps: &Caps, counters: Arc<Counters>, thresholds: Thresholds) -> Engine {
         Engine {
-            means: Means::of(caps),
+            means: Means::of(caps).without_ring(),
             thresholds,
             counters,
             pipes: PipePool::new(&thresholds),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::path::Path;
 use crate::pipe::Pipe;
-use crate::plan::{Question, Source, Tls, plan};
+use crate::plan::{Question, Route, Source, Tls, plan};
+use crate::residency::Residency;
 use crate::{Extent, Piece};
 
 /// Pieces that are not empty, the first of them partly sent.
@@ -133,12 +134,23 @@ impl Queue {
 /// What the plan says for a piece on a plain socket.
 fn planned(piece: &Piece, engine: &Engine) -> Path {
     let source = match piece {
-        Piece::Bytes(_) => Source::Memory,
+        Piece::Bytes(_) => Source::Memory { registered: false },
         Piece::Extent(_) => match engine.forced {
             Some(path) => return path,
             None => Source::File,
         },
         Piece::Volatile(_) => Source::VolatileFile,
     };
-    plan(&Question { source, len: piece.len(), tls: Tls::None, means: engine.means }, &engine.thresholds)
+    let question = Question {
+        source,
+        len: piece.len(),
+        // Asked window by window, just before they are sent, and brought in by somebody else.
+        residency: Residency::Unknown,
+        read_once: false,
+        tls: Tls::None,
+        // A transfer borrows nobody's memory beyond its step, so that bytes always go by `send`.
+        route: Route::Copies,
+        means: engine.means,
+    };
+    plan(&question, &engine.thresholds).path
 }

@@ -54,8 +54,18 @@ pub(crate) fn caps(splice: bool, sendfile: bool) -> Caps {
 }
 
 /// Everything that there is.
-pub(crate) const ALL_MEANS: Means =
-    Means { splice: true, sendfile: true, nowait_reads: true, cachestat: true };
+pub(crate) const ALL_MEANS: Means = Means {
+    splice: true,
+    sendfile: true,
+    nowait_reads: true,
+    cachestat: true,
+    ring: true,
+    ring_zero_copy: true,
+    msg_zerocopy: true,
+    uncached_reads: true,
+    copy_file_range: true,
+    reflink: true,
+};
 
 /// Writes a file to its device and evicts its pages; whether the file system could do that.
 pub(crate) fn chilled(file: &File) -> bool {
