@@ -11,11 +11,15 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use levada_log::{Append, AppendError, Appended, LogError, Writer};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+
+use crate::durability::{Synced, Syncs};
+use crate::partition::Partition;
 
 /// What the log said to one batch.
 pub(crate) type AppendResult = Result<Appended, AppendError>;
@@ -56,6 +60,8 @@ pub(crate) enum Submitted {
         /// Where the log is.
         dir: PathBuf,
     },
+    /// Either of them, whose answer waits for the device.
+    Durable(Box<Submitted>, Arc<Partition>, Option<oneshot::Receiver<Synced>>),
 }
 
 impl Submitted {
@@ -66,7 +72,20 @@ impl Submitted {
             Self::Queued { answer, dir } => {
                 answer.await.unwrap_or_else(|_| Err(LogError::Offline { dir }.into()))
             }
+            Self::Durable(submitted, partition, sync) => {
+                let appended = Box::pin(submitted.wait()).await?;
+                let sync = sync.unwrap_or_else(|| Syncs::ask(&partition));
+                let stopped = |_| Err(LogError::Offline { dir: partition.log().dir().to_owned() });
+                sync.await.unwrap_or_else(stopped)?;
+                Ok(appended)
+            }
         }
+    }
+
+    /// Has the answer wait for the device. The sync begins at once if the batch is in the log, else when it is.
+    pub(crate) fn durable(self, partition: &Arc<Partition>) -> Self {
+        let sync = matches!(self, Self::Done(Ok(_))).then(|| Syncs::ask(partition));
+        Self::Durable(Box::new(self), partition.clone(), sync)
     }
 }
 

@@ -4,6 +4,7 @@ mod api;
 mod broker;
 pub mod config;
 mod coordination;
+mod durability;
 pub mod error_code;
 mod fetch_session;
 pub mod group;

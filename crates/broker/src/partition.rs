@@ -12,6 +12,7 @@ use tokio::sync::RwLock;
 
 use crate::broker;
 use crate::config::TopicConfig;
+use crate::durability::Syncs;
 use crate::error_code::ErrorCode;
 use crate::lane::{Lane, Left, Submitted};
 use crate::waiters::Waiters;
@@ -34,6 +35,7 @@ pub(crate) struct Partition {
     log: Arc<levada_log::Partition>,
     lane: Lane,
     waiters: Arc<Waiters>,
+    syncs: Syncs,
     /// Held shared from the question whether a batch belongs to its transaction until the batch has its place in the
     /// lane, and alone by a marker: so no marker comes between, behind which the batch would open the
     /// transaction again.
@@ -61,6 +63,7 @@ impl Partition {
             log: writer.partition().clone(),
             lane: Lane::new(writer),
             waiters: Arc::default(),
+            syncs: Syncs::default(),
             transactions: RwLock::default(),
             config: ArcSwap::new(config),
             deleted: AtomicBool::new(false),
@@ -111,11 +114,16 @@ impl Partition {
         &self.lane
     }
 
+    pub(crate) fn syncs(&self) -> &Syncs {
+        &self.syncs
+    }
+
     pub(crate) fn waiters(&self) -> &Arc<Waiters> {
         &self.waiters
     }
 
-    /// Appends a checked batch through the lane and wakes those who wait for it.
+    /// Appends a checked batch through the lane and wakes those who wait for it. Where its topic wants that, the answer waits
+    /// until the batch is on the device.
     pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
         let (submitted, left) = self.lane.submit(append, now_ms, || self.waiters.wake());
         if left == Left::More {
@@ -126,7 +134,13 @@ impl Partition {
                 }
             });
         }
-        submitted
+        if self.is_sync_due() { submitted.durable(self) } else { submitted }
+    }
+
+    /// Whether acknowledgements wait for the device: always, or because `flush.messages` records do.
+    fn is_sync_due(&self) -> bool {
+        let config = self.config();
+        config.acks_durable || self.log.log_end() - self.log.durable() >= config.flush_messages
     }
 
     /// Whether its topic has been deleted.

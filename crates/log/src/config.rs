@@ -1,5 +1,6 @@
 //! What of a topic's configuration a log needs: Kafka's keys, with Kafka's meaning and defaults.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 /// Whose clock the timestamps of a partition are from: `message.timestamp.type`.
@@ -19,6 +20,8 @@ pub struct LogConfig {
     pub segment_bytes: u32,
     /// `segment.ms`: a segment whose first batch is older than this, measured by timestamps, is rolled.
     pub segment_ms: i64,
+    /// `segment.jitter.ms`: how much earlier a segment may be rolled, so that not all are rolled at once.
+    pub segment_jitter_ms: i64,
     /// `index.interval.bytes`: about one index entry for so many bytes of log.
     pub index_interval_bytes: u32,
     /// `segment.index.bytes`: the size of an index at most; a full one rolls the segment.
@@ -41,12 +44,26 @@ pub struct LogConfig {
     pub producer_id_expiration_ms: i64,
 }
 
+impl LogConfig {
+    /// How old the first batch of the segment with this base offset may become; `salt` differs between partitions.
+    pub(crate) fn roll_after_ms(&self, salt: &impl Hash, base: i64) -> i64 {
+        let jitter_ms = self.segment_jitter_ms.clamp(0, self.segment_ms);
+        if jitter_ms == 0 {
+            return self.segment_ms;
+        }
+        let mut hasher = DefaultHasher::new();
+        (salt, base).hash(&mut hasher);
+        self.segment_ms - (hasher.finish() % jitter_ms.unsigned_abs()).cast_signed()
+    }
+}
+
 impl Default for LogConfig {
     fn default() -> LogConfig {
         let days = |days: u64| Duration::from_secs(days * 86_400).as_millis() as i64;
         LogConfig {
             segment_bytes: 1 << 30,
             segment_ms: days(7),
+            segment_jitter_ms: 0,
             index_interval_bytes: 4096,
             segment_index_bytes: 10 << 20,
             max_message_bytes: 1_048_588,

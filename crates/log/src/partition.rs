@@ -48,6 +48,7 @@ struct Marks {
     last_stable: AtomicI64,
     log_end: AtomicI64,
     recovery_point: AtomicI64,
+    durable: AtomicI64,
     latest_epoch: AtomicI32,
 }
 
@@ -108,6 +109,7 @@ impl Partition {
             last_stable: start.last_stable.into(),
             log_end: start.log_end.into(),
             recovery_point: start.recovery_point.into(),
+            durable: start.recovery_point.into(),
             latest_epoch: epochs.latest().into(),
         };
         Partition {
@@ -151,6 +153,11 @@ impl Partition {
     /// Everything before this offset is known to be on the device: what the checkpoint of recovery points stores.
     pub fn recovery_point(&self) -> i64 {
         self.marks.recovery_point.load(Ordering::Acquire)
+    }
+
+    /// Records before this offset are known to be on the device; the recovery point, which needs indexes as well, may lag behind.
+    pub fn durable(&self) -> i64 {
+        self.marks.durable.load(Ordering::Acquire)
     }
 
     /// The latest leader epoch, -1 if there was none.
@@ -344,6 +351,7 @@ impl Partition {
             &marks.high_watermark,
             &marks.log_end,
             &marks.recovery_point,
+            &marks.durable,
         ] {
             mark.fetch_min(end, Ordering::AcqRel);
         }

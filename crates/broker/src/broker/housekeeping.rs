@@ -2,12 +2,17 @@
 //! age, flushing sealed segments, opening what could not be opened, checkpoints.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use levada_log::checkpoint::OffsetCheckpoint;
 
 use crate::broker::data_dir::{Left, Offsets};
 use crate::broker::{Broker, now_ms};
 use crate::partition::Partition;
+
+/// How often topics with `flush.ms` are looked for, at most and at least.
+const FLUSHES_MS: i64 = 5_000;
+const FLUSHES_MIN_MS: i64 = 50;
 
 impl Broker {
     /// One round of housekeeping, off the shards.
@@ -20,6 +25,36 @@ impl Broker {
             broker.store_checkpoints();
         })
         .await;
+    }
+
+    /// Forces logs to the device whose topics set `flush.ms`; never returns.
+    pub(crate) async fn run_flushes(self: Arc<Self>) {
+        let mut looked_ms = now_ms();
+        loop {
+            let shortest_ms = self.partitions.all().iter().map(|one| one.config().flush_ms).min();
+            let pause_ms = shortest_ms.unwrap_or(FLUSHES_MS).clamp(FLUSHES_MIN_MS, FLUSHES_MS);
+            tokio::time::sleep(Duration::from_millis(pause_ms.unsigned_abs())).await;
+            let now = now_ms();
+            let since_ms = std::mem::replace(&mut looked_ms, now);
+            self.off_shard(move |broker| {
+                for partition in broker.partitions.all() {
+                    broker.flush_if_due(&partition, since_ms, now);
+                }
+            })
+            .await;
+        }
+    }
+
+    /// Whether `flush.ms` ran out between two looks: deadlines are the multiples of it, so that nothing has to be remembered.
+    fn flush_if_due(&self, partition: &Partition, since_ms: i64, now_ms: i64) {
+        let flush_ms = partition.config().flush_ms.max(1);
+        if since_ms / flush_ms == now_ms / flush_ms || partition.log().durable() >= partition.log().log_end()
+        {
+            return;
+        }
+        if let Err(error) = partition.log().flush() {
+            tracing::error!(partition = partition.name(), %error, "not flushed; the partition is offline");
+        }
     }
 
     fn keep_partition(&self, partition: &Partition) {

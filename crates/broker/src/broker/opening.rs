@@ -384,6 +384,7 @@ pub(super) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfi
             true => topic.segment_ms.min(topic.max_compaction_lag_ms),
             false => topic.segment_ms,
         },
+        segment_jitter_ms: topic.segment_jitter_ms,
         index_interval_bytes: topic.index_interval_bytes,
         segment_index_bytes: topic.segment_index_bytes,
         max_message_bytes: topic.max_message_bytes,

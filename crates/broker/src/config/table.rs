@@ -27,6 +27,7 @@ const CLEANUP: Valid = Valid::SomeOf(&["compact", "delete"]);
 const CODECS: Valid = Valid::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]);
 const MIGRATIONS: Valid = Valid::OneOf(&["bidirectional", "disabled", "downgrade", "upgrade"]);
 const CLOCKS: Valid = Valid::OneOf(&["CreateTime", "LogAppendTime"]);
+const DURABILITY: Valid = Valid::OneOf(&["page-cache", "fdatasync"]);
 const FOREVER: &str = "9223372036854775807";
 
 /// Keys of the broker.
@@ -108,6 +109,7 @@ pub const BROKER_KEYS: &[Key] = &[
     long("log.flush.interval.messages", "Default of flush.messages.").default(FOREVER).at_least(1).cluster_wide(),
     long("log.flush.interval.ms", "Default of flush.ms.").at_least(0).cluster_wide(),
     long("log.flush.scheduler.interval.ms", "Default of flush.ms where log.flush.interval.ms is unset.").default(FOREVER).at_least(0),
+    string("levada.ack.durability", "Default of the topic key of this name.").default("page-cache").valid(DURABILITY).cluster_wide(),
     int("log.index.interval.bytes", "Default of index.interval.bytes.").default("4096").at_least(0).cluster_wide(),
     int("log.index.size.max.bytes", "Default of segment.index.bytes.").default("10485760").at_least(4).cluster_wide(),
     long("log.local.retention.bytes", "Default of local.retention.bytes.").default("-2").at_least(-2).cluster_wide(),
@@ -145,6 +147,7 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
     topic(list("follower.replication.throttled.replicas", "Replicas throttled on the follower's side.").default(""), &[]),
     topic(int("index.interval.bytes", "Bytes of log between two entries of the offset index.").at_least(0), &["log.index.interval.bytes"]),
     topic(list("leader.replication.throttled.replicas", "Replicas throttled on the leader's side.").default(""), &[]),
+    topic(string("levada.ack.durability", "When a batch is acknowledged: in the page cache, or on the device (one sync for all that wait).").valid(DURABILITY), &["levada.ack.durability"]),
     topic(long("local.retention.bytes", "Bytes kept locally by a tiered topic; -2 means retention.bytes.").at_least(-2), &["log.local.retention.bytes"]),
     topic(long("local.retention.ms", "Time kept locally by a tiered topic; -2 means retention.ms.").at_least(-2), &["log.local.retention.ms"]),
     topic(long("max.compaction.lag.ms", "Longest time a record stays out of compaction.").at_least(1), &["log.cleaner.max.compaction.lag.ms"]),
@@ -155,7 +158,7 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
     topic(double("min.cleanable.dirty.ratio", "Share of uncompacted bytes at which compaction starts.").valid(Valid::Ratio(0.0, 1.0)), &["log.cleaner.min.cleanable.ratio"]),
     topic(long("min.compaction.lag.ms", "Shortest time a record stays out of compaction.").at_least(0), &["log.cleaner.min.compaction.lag.ms"]),
     topic(int("min.insync.replicas", "Replicas that must have a record before acks=all is answered.").at_least(1), &["min.insync.replicas"]),
-    topic(boolean("preallocate", "Whether a new segment's file is allocated in full."), &["log.preallocate"]),
+    topic(boolean("preallocate", "Taken for Kafka's sake, without an effect here: segments grow as they are written."), &["log.preallocate"]),
     topic(boolean("remote.log.copy.disable", "Whether a tiered topic stops copying to remote storage.").default("false"), &[]),
     topic(boolean("remote.log.delete.on.disable", "Whether remote data goes when tiering is turned off.").default("false"), &[]),
     topic(boolean("remote.storage.enable", "Whether the topic is tiered. Not served so far: must be false.").default("false"), &[]),

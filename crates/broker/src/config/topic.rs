@@ -32,6 +32,8 @@ pub struct TopicConfig {
     pub flush_ms: i64,
     /// `index.interval.bytes`.
     pub index_interval_bytes: u32,
+    /// `levada.ack.durability` is `fdatasync`: acknowledgements wait for the device.
+    pub acks_durable: bool,
     /// `max.compaction.lag.ms`.
     pub max_compaction_lag_ms: i64,
     /// `max.message.bytes`.
@@ -162,6 +164,7 @@ impl TopicConfig {
             flush_messages: read.long("flush.messages"),
             flush_ms: read.long("flush.ms"),
             index_interval_bytes: read.size("index.interval.bytes"),
+            acks_durable: read.text("levada.ack.durability") == "fdatasync",
             max_compaction_lag_ms: read.long("max.compaction.lag.ms"),
             max_message_bytes: read.size("max.message.bytes"),
             timestamp_after_max_ms: read.long("message.timestamp.after.max.ms"),

@@ -28,6 +28,7 @@ fn append(lane: &Lane) -> Option<i64> {
     let result = match submitted {
         Submitted::Done(result) => result,
         Submitted::Queued { answer, .. } => answer.blocking_recv().ok()?,
+        Submitted::Durable(..) => unreachable!("a lane does not sync"),
     };
     result.ok().map(|appended| appended.base_offset)
 }

@@ -30,6 +30,40 @@ impl Partition {
         self.flush_to(|partition| partition.segments.load().last().map_or(0, |active| active.base()))
     }
 
+    /// Makes the records below the log's end durable, and only them: the next opening reads more than after a [`Partition::flush`],
+    /// which syncs indexes as well. Returns the offset that is safe. Appends go on meanwhile. Blocks.
+    ///
+    /// # Errors
+    /// As [`Partition::flush`].
+    pub fn sync_records(&self) -> Result<i64, LogError> {
+        let end = self.log_end();
+        // A segment with something below `end` had its name noted before.
+        if self.unsynced_names.load(Ordering::Acquire) {
+            return self.flush();
+        }
+        let _flushing = self.flushing.lock();
+        if self.is_offline() {
+            return Err(LogError::Offline { dir: self.dir.clone() });
+        }
+        let durable = self.durable();
+        let segments = self.segments.load_full();
+        for (at, segment) in segments.iter().enumerate() {
+            let next = segments.get(at + 1).map_or(i64::MAX, |next| next.base());
+            if next <= durable || segment.base() >= end {
+                continue;
+            }
+            let synced = segment
+                .file(&*self.disk)
+                .and_then(|file| self.disk.sync(file, segment.path()).at("sync", segment.path()));
+            if let Err(error) = synced {
+                self.go_offline();
+                return Err(error);
+            }
+        }
+        self.marks.durable.fetch_max(end, Ordering::AcqRel);
+        Ok(end.max(durable))
+    }
+
     fn flush_to(&self, end: impl FnOnce(&Partition) -> i64) -> Result<i64, LogError> {
         let _flushing = self.flushing.lock();
         if self.is_offline() {
@@ -46,6 +80,7 @@ impl Partition {
             return Err(error);
         }
         self.marks.recovery_point.fetch_max(end, Ordering::AcqRel);
+        self.marks.durable.fetch_max(end, Ordering::AcqRel);
         Ok(end.max(done))
     }
 

@@ -151,7 +151,7 @@ impl Writer {
             _ => now_ms.saturating_sub(self.active.created_ms),
         };
         Ok(size + batch.size_bytes() as u64 > u64::from(self.config.segment_bytes)
-            || waited_ms > self.config.segment_ms
+            || waited_ms > self.roll_after_ms()
             || self.active.is_index_full(&*self.disk, &self.config, pending.entries.len())?)
     }
 

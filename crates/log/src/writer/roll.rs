@@ -18,11 +18,16 @@ impl Writer {
         self.active.learn(&*self.disk)?;
         let first = self.active.progress.first_timestamp.filter(|first| *first >= 0);
         let waited_ms = now_ms.saturating_sub(first.unwrap_or(self.active.created_ms));
-        let due = self.active.size > 0 && waited_ms > self.config.segment_ms;
+        let due = self.active.size > 0 && waited_ms > self.roll_after_ms();
         if due {
             self.roll(now_ms)?;
         }
         Ok(due)
+    }
+
+    /// How old the first batch of the active segment may become.
+    pub(super) fn roll_after_ms(&self) -> i64 {
+        self.config.roll_after_ms(&self.partition.dir(), self.active.segment.base())
     }
 
     /// Ends the active segment and starts one at the log's end. In this order: the last time index entry, the new files, the new list,

@@ -270,3 +270,46 @@ fn closing_what_nobody_wrote_to_writes_nothing() {
     assert_eq!(writer.close().unwrap(), 1);
     assert_eq!(kit.disk.take_done(), [""; 0]);
 }
+
+#[test]
+fn a_sync_of_records_leaves_nothing_out_and_syncs_no_more_than_that() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    let partition = writer.partition().clone();
+    plain(&mut writer).unwrap();
+    assert_eq!(partition.sync_records().unwrap(), 1);
+    let first = kit.disk.take_done();
+    assert!(first.iter().any(|done| done.starts_with("sync_dir")), "the segment's name is new: {first:?}");
+    plain(&mut writer).unwrap();
+    kit.disk.take_done();
+    assert_eq!(partition.sync_records().unwrap(), 2);
+    assert_eq!(kit.disk.take_done(), ["sync 00000000000000000000.log"]);
+    assert_eq!((partition.durable(), partition.recovery_point()), (2, 1), "indexes are not on the device");
+
+    plain(&mut writer).unwrap();
+    writer.roll(NOW_MS).unwrap();
+    plain(&mut writer).unwrap();
+    kit.disk.take_done();
+    assert_eq!(partition.sync_records().unwrap(), 4);
+    let rolled = kit.disk.take_done();
+    for needed in ["sync 00000000000000000000.log", "sync 00000000000000000003.log", "sync_dir "] {
+        assert!(rolled.iter().any(|done| done == needed), "{needed} is missing: {rolled:?}");
+    }
+
+    plain(&mut writer).unwrap();
+    kit.disk.fail("sync", ".log", EIO);
+    partition.sync_records().unwrap_err();
+    kit.disk.heal();
+    assert!(matches!(partition.sync_records(), Err(LogError::Offline { .. })), "not asked for again");
+    assert_eq!(partition.durable(), 4);
+}
+
+#[test]
+fn segments_roll_at_different_ages_where_jitter_is_allowed() {
+    let config = LogConfig { segment_ms: 1_000, segment_jitter_ms: 400, ..LogConfig::default() };
+    let ages: std::collections::BTreeSet<i64> =
+        (0..50).map(|base| config.roll_after_ms(&"topic-0", base)).collect();
+    assert!(ages.len() > 10 && ages.iter().all(|age| (601..=1_000).contains(age)), "{ages:?}");
+    let plain = LogConfig { segment_jitter_ms: 0, ..config };
+    assert_eq!(plain.roll_after_ms(&"topic-0", 7), 1_000);
+}
