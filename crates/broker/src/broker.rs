@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
 use levada_io::residency::Warmer;
@@ -11,6 +11,7 @@ use levada_io::{Caps, Counters};
 use levada_wire::Uuid;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::cleaner::Cleaner;
 use crate::config::{BrokerConfig, HostPort};
 use crate::error_code::ErrorCode;
 use crate::fetch_session::Sessions;
@@ -18,10 +19,12 @@ use crate::groups::Groups;
 use crate::metadata::records::control::VoterEndpoint;
 use crate::partition::{Partition, Partitions};
 use crate::txns::Txns;
-use crate::web::{Source, Stats};
+use crate::web::{CleanerStats, Source, Stats};
 
+mod compaction;
 mod configs;
 mod data_dir;
+mod discarded;
 mod housekeeping;
 mod metadata;
 mod opening;
@@ -34,6 +37,7 @@ mod transactions;
 
 pub(crate) use self::configs::ConfigChanges;
 use self::data_dir::{DataDir, Unopened};
+use self::discarded::Waiting;
 use self::metadata::Metadata;
 pub use self::opening::OpenError;
 use self::producer_ids::ProducerIds;
@@ -56,6 +60,10 @@ pub(crate) struct Broker {
     groups: Groups,
     txns: Txns,
     fetch_sessions: Mutex<Sessions>,
+    cleaner: Cleaner,
+    /// Held while the cleaner's checkpoint is written, so that no older one comes later.
+    storing_checkpoint: Mutex<()>,
+    waiting: Waiting,
     quota_book: QuotaBook,
     /// What clients are told where nothing is advertised is the address they came by; this is for
     /// those that are: bound port and advertised address of each listener.
@@ -120,6 +128,10 @@ impl Broker {
         self.metadata.image().topic(topic).is_some_and(|topic| topic.partition(index).is_some())
     }
 
+    pub(crate) fn cleaner(&self) -> &Cleaner {
+        &self.cleaner
+    }
+
     pub(crate) fn groups(&self) -> &Groups {
         &self.groups
     }
@@ -172,6 +184,15 @@ impl Source for Broker {
 
     fn partitions(&self) -> u64 {
         self.partitions.count() as u64
+    }
+
+    fn cleaner(&self) -> CleanerStats {
+        self.cleaner.stats()
+    }
+
+    fn longest_lane_turn(&self) -> Duration {
+        let partitions = self.partitions.all();
+        partitions.iter().map(|partition| partition.lane().longest_turn()).max().unwrap_or_default()
     }
 
     fn unhealthy(&self) -> Option<String> {

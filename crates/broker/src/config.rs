@@ -21,7 +21,7 @@ mod table;
 mod topic;
 mod wording;
 
-pub use broker::{BrokerConfig, GroupConfig, OffsetsConfig, TransactionsConfig};
+pub use broker::{BrokerConfig, CleanerConfig, GroupConfig, OffsetsConfig, TransactionsConfig};
 pub(crate) use client_metrics::{Wrong, check_client_metrics, describe_client_metrics};
 pub use describe::{ConfigSource, Described, Synonym};
 pub(crate) use dynamic::Values;

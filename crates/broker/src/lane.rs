@@ -12,7 +12,8 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use levada_log::{Append, AppendError, Appended, LogError, Writer};
 use parking_lot::Mutex;
@@ -32,6 +33,7 @@ pub(crate) struct Lane {
     dir: PathBuf,
     /// When the operator was last told of a storage error here.
     told_ms: AtomicI64,
+    longest_turn_ns: AtomicU64,
 }
 
 /// A disk that stays full would otherwise fill the operator's log as well.
@@ -108,7 +110,13 @@ const GROUP_BATCHES_MAX: usize = 512;
 impl Lane {
     pub(crate) fn new(writer: Writer) -> Self {
         let dir = writer.partition().dir().to_owned();
-        Self { queue: Mutex::default(), writer: Mutex::new(Some(writer)), dir, told_ms: AtomicI64::new(0) }
+        Self {
+            queue: Mutex::default(),
+            writer: Mutex::new(Some(writer)),
+            dir,
+            told_ms: AtomicI64::new(0),
+            longest_turn_ns: AtomicU64::new(0),
+        }
     }
 
     /// Appends a checked batch, or queues it behind the write that is running.
@@ -162,7 +170,10 @@ impl Lane {
 
     fn write(&self, group: &mut [Append], now_ms: i64) -> Vec<AppendResult> {
         let results = match &mut *self.writer.lock() {
-            Some(writer) => writer.append(group, now_ms),
+            Some(writer) => {
+                let _turn = Turn::begin(self);
+                writer.append(group, now_ms)
+            }
             None => {
                 let offline = |_: &Append| Err(LogError::Offline { dir: self.dir.clone() }.into());
                 return group.iter().map(offline).collect();
@@ -186,12 +197,41 @@ impl Lane {
     /// Housekeeping with the writer (rolling, truncating); none once the log is closed. Appends wait
     /// meanwhile, so nothing slow may happen in `work`.
     pub(crate) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
-        self.writer.lock().as_mut().map(work)
+        let mut writer = self.writer.lock();
+        let _turn = Turn::begin(self);
+        writer.as_mut().map(work)
+    }
+
+    /// The longest time that anybody had the writer since the start: appends waited for so long at most.
+    pub(crate) fn longest_turn(&self) -> Duration {
+        Duration::from_nanos(self.longest_turn_ns.load(Ordering::Relaxed))
     }
 
     /// Takes the writer for closing or deletion: later appends find the log offline.
     pub(crate) fn take_writer(&self) -> Option<Writer> {
         self.writer.lock().take()
+    }
+}
+
+/// Measures how long somebody has the writer.
+struct Turn<'a> {
+    lane: &'a Lane,
+    begun: Instant,
+}
+
+impl Turn<'_> {
+    fn begin(lane: &Lane) -> Turn<'_> {
+        Turn { lane, begun: Instant::now() }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let took_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        // Nearly always there is nothing to write, and the cache line stays shared.
+        if took_ns > self.lane.longest_turn_ns.load(Ordering::Relaxed) {
+            self.lane.longest_turn_ns.fetch_max(took_ns, Ordering::Relaxed);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod api;
 mod broker;
+mod cleaner;
 pub mod config;
 mod coordination;
 mod durability;

@@ -101,6 +101,11 @@ impl Partition {
         &self.log
     }
 
+    /// The log, for those who keep it while they work on it.
+    pub(crate) fn shared_log(&self) -> Arc<levada_log::Partition> {
+        self.log.clone()
+    }
+
     pub(crate) fn leader_epoch(&self) -> i32 {
         self.leader_epoch
     }

@@ -6,6 +6,7 @@ mod metrics;
 mod process;
 mod stats;
 
+pub use crate::cleaner::CleanerStats;
 pub use stats::{Connection, Stats};
 
 use std::{
@@ -13,6 +14,7 @@ use std::{
     net::{SocketAddr, TcpListener, ToSocketAddrs},
     sync::Arc,
     thread,
+    time::Duration,
 };
 
 use axum::{
@@ -36,6 +38,12 @@ pub trait Source: Send + Sync + 'static {
 
     /// Partitions on this broker.
     fn partitions(&self) -> u64;
+
+    /// What compaction has done.
+    fn cleaner(&self) -> CleanerStats;
+
+    /// The longest time that anybody had the writer of a partition.
+    fn longest_lane_turn(&self) -> Duration;
 
     /// Why the broker cannot serve, if it cannot.
     fn unhealthy(&self) -> Option<String>;

@@ -280,13 +280,17 @@ impl Producers {
     pub(crate) fn last_records(&self) -> LastRecords {
         let last = |producer: &Producer| producer.last().map(|written| written.last_offset);
         let known = self.known.iter();
-        LastRecords { by_producer: known.map(|(id, one)| (*id, (one.epoch, last(one)))).collect() }
+        let by_producer = known.map(|(id, one)| (*id, (one.epoch, last(one)))).collect();
+        LastRecords { by_producer, open: self.open.clone() }
     }
 
-    /// Ends every transaction that is open, however.
-    pub(crate) fn end_transactions(&mut self) {
-        self.open.clear();
-        self.known.values_mut().for_each(|producer| producer.transaction_start = None);
+    /// Ends every transaction that is not `still_open`, given by first offset and producer.
+    pub(crate) fn end_transactions(&mut self, still_open: &BTreeMap<i64, i64>) {
+        let is_open = |start: i64, id: i64| still_open.get(&start) == Some(&id);
+        self.open.retain(|start, id| is_open(*start, *id));
+        for (id, producer) in &mut self.known {
+            producer.transaction_start = producer.transaction_start.filter(|start| is_open(*start, *id));
+        }
     }
 
     /// Makes everything noted so far final.

@@ -33,7 +33,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> 
 fn delete(broker: &Arc<Broker>, topic: &str, asked: &DeleteRecordsPartition) -> DeleteRecordsPartitionResult {
     let deleted = match broker.partition(topic, asked.partition_index) {
         Ok(_) if is_internal(topic) => Err(ErrorCode::InvalidTopic),
-        Ok(partition) => delete_before(&partition, asked.offset),
+        Ok(partition) => delete_before(broker, &partition, asked.offset),
         Err(error) => Err(error),
     };
     message!(DeleteRecordsPartitionResult {
@@ -44,7 +44,7 @@ fn delete(broker: &Arc<Broker>, topic: &str, asked: &DeleteRecordsPartition) -> 
 }
 
 /// The partition's first offset afterwards.
-fn delete_before(partition: &Partition, offset: i64) -> Result<i64, ErrorCode> {
+fn delete_before(broker: &Broker, partition: &Partition, offset: i64) -> Result<i64, ErrorCode> {
     if !partition.config().cleanup_policy.delete {
         return Err(ErrorCode::PolicyViolation);
     }
@@ -55,8 +55,8 @@ fn delete_before(partition: &Partition, offset: i64) -> Result<i64, ErrorCode> {
     }
     let advanced = partition.lane().with_writer(|writer| writer.advance_log_start(offset));
     let discarded = advanced.ok_or(ErrorCode::NotLeaderOrFollower)?;
-    // Files are removed outside the lane: appends go on meanwhile.
-    let removed = discarded.and_then(|discarded| discarded.remove());
+    // Files are renamed outside the lane: appends go on meanwhile.
+    let removed = discarded.and_then(|discarded| broker.retire(partition, discarded));
     partition.waiters().wake();
     match removed {
         Ok(()) => Ok(partition.log().log_start()),

@@ -44,6 +44,8 @@ pub(super) struct LeftBehind {
     pub(super) clean: bool,
     pub(super) recovery_points: Offsets,
     pub(super) log_starts: Offsets,
+    /// Where compaction goes on.
+    pub(super) cleaned: Offsets,
 }
 
 /// How one partition was left; the default is that of one that is new.
@@ -112,6 +114,7 @@ impl DataDir {
         let left = LeftBehind {
             recovery_points: checkpoint(OffsetCheckpoint::RecoveryPoint, path),
             log_starts: checkpoint(OffsetCheckpoint::LogStart, path),
+            cleaned: checkpoint(OffsetCheckpoint::Cleaner, path),
             clean: CleanShutdown::take(&RealDisk, path)?.is_some(),
         };
         Ok((Self { path: std::path::absolute(path).map_err(failed)?, _lock: lock }, left))

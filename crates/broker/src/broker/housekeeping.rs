@@ -23,6 +23,7 @@ impl Broker {
             }
             broker.open_unopened();
             broker.store_checkpoints();
+            broker.remove_discarded();
         })
         .await;
     }

@@ -14,10 +14,12 @@ use levada_wire::Uuid;
 use parking_lot::Mutex;
 
 use crate::broker::data_dir::{DataDir, Key, Left, LeftBehind};
+use crate::broker::discarded::Waiting;
 use crate::broker::metadata::Metadata;
 use crate::broker::producer_ids::ProducerIds;
 use crate::broker::quotas::QuotaBook;
 use crate::broker::{Broker, now_ms};
+use crate::cleaner::Cleaner;
 use crate::config::{BrokerConfig, TimestampType, TopicConfig};
 use crate::fetch_session::Sessions;
 use crate::group::{ConsumerConfig, GroupConfig};
@@ -110,6 +112,9 @@ impl Broker {
             ),
             quota_book: QuotaBook::default(),
             unopened: Mutex::default(),
+            cleaner: Cleaner::new(left.cleaned.clone()),
+            storing_checkpoint: Mutex::default(),
+            waiting: Waiting::default(),
             fetch_sessions: Mutex::new(Sessions::new(config.fetch_session_slots as usize)),
             advertised: advertised(&config, bound),
             node_id: config.node_id,

@@ -14,29 +14,36 @@ impl Broker {
             tokio::time::sleep(Duration::from_millis(interval_ms)).await;
             self.off_shard(|broker| {
                 for partition in broker.partitions.all() {
-                    delete_old_segments(&partition);
+                    broker.delete_old_segments(&partition);
                 }
             })
             .await;
         }
     }
-}
 
-fn delete_old_segments(partition: &Partition) {
-    let Some(discarded) = partition.lane().with_writer(|writer| writer.delete_old_segments(now_ms())) else {
-        return;
-    };
-    // Files are removed outside the lane: appends go on meanwhile.
-    let removed = discarded.and_then(|discarded| {
-        let (segments, bytes) = (discarded.count(), discarded.size_bytes());
-        discarded.remove().map(|()| (segments, bytes))
-    });
-    match removed {
-        Ok((0, _)) => {}
-        Ok((segments, bytes)) => {
-            let log_start = partition.log().log_start();
-            tracing::info!(partition = partition.name(), segments, bytes, log_start, "old segments deleted");
+    fn delete_old_segments(&self, partition: &Partition) {
+        let discarded = partition.lane().with_writer(|writer| writer.delete_old_segments(now_ms()));
+        // Files are renamed outside the lane: appends go on meanwhile.
+        let retired = discarded.map(|discarded| {
+            let discarded = discarded?;
+            let (segments, bytes) = (discarded.count(), discarded.size_bytes());
+            self.retire(partition, discarded).map(|()| (segments, bytes))
+        });
+        match retired {
+            None | Some(Ok((0, _))) => {}
+            Some(Ok((segments, bytes))) => {
+                let log_start = partition.log().log_start();
+                tracing::info!(
+                    partition = partition.name(),
+                    segments,
+                    bytes,
+                    log_start,
+                    "old segments deleted"
+                );
+            }
+            Some(Err(error)) => {
+                tracing::error!(partition = partition.name(), %error, "old segments not deleted");
+            }
         }
-        Err(error) => tracing::error!(partition = partition.name(), %error, "old segments not deleted"),
     }
 }

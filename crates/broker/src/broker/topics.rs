@@ -188,6 +188,7 @@ impl Broker {
         let mut doomed = Vec::with_capacity(removed.len());
         for partition in removed.iter() {
             drop(partition.lane().take_writer());
+            self.cleaner.forget(&(partition.topic().to_owned(), partition.index()));
             match self.data_dir.doom_partition(partition.topic(), partition.index()) {
                 Ok(dir) => doomed.push(dir),
                 Err(error) => {

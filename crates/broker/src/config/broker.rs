@@ -44,6 +44,8 @@ pub struct BrokerConfig {
     pub offsets: OffsetsConfig,
     /// `transaction.*`, `transactional.*`.
     pub transactions: TransactionsConfig,
+    /// `log.cleaner.*`.
+    pub cleaner: CleanerConfig,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration_ms: i64,
     /// `producer.id.expiration.check.interval.ms`.
@@ -123,6 +125,23 @@ pub struct TransactionsConfig {
     pub verify_partitions: bool,
 }
 
+/// How logs are compacted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CleanerConfig {
+    /// `log.cleaner.enable`.
+    pub enabled: bool,
+    /// `log.cleaner.threads`.
+    pub threads: u32,
+    /// `log.cleaner.backoff.ms`.
+    pub backoff_ms: i64,
+    /// `log.cleaner.dedupe.buffer.size`.
+    pub dedupe_buffer_bytes: usize,
+    /// `log.cleaner.io.buffer.load.factor`.
+    pub load_factor: f64,
+    /// `log.cleaner.io.max.bytes.per.second`.
+    pub io_max_bytes_per_second: f64,
+}
+
 impl BrokerConfig {
     /// Reads and checks a configuration; every mistake in it is reported.
     pub fn load(sources: &Sources) -> Result<Self, ConfigErrors> {
@@ -172,6 +191,7 @@ impl BrokerConfig {
             groups: read.groups(),
             offsets: read.offsets(),
             transactions: read.transactions(),
+            cleaner: read.cleaner(),
             producer_id_expiration_ms: read.long("producer.id.expiration.ms"),
             producer_id_expiration_check_interval_ms: read.long("producer.id.expiration.check.interval.ms"),
             retention_check_interval_ms: read.long("log.retention.check.interval.ms"),
@@ -208,6 +228,10 @@ impl Reader<'_> {
 
     fn size(&self, name: &str) -> u32 {
         u32::try_from(self.long(name)).expect("the table keeps sizes from 0 to 2^31-1")
+    }
+
+    fn number(&self, name: &str) -> f64 {
+        self.text(name).parse().expect("the table has a number as default and settings are checked")
     }
 
     fn is_true(&self, name: &str) -> bool {
@@ -252,6 +276,17 @@ impl Reader<'_> {
             topic_partitions: self.int("transaction.state.log.num.partitions"),
             topic_segment_bytes: self.int("transaction.state.log.segment.bytes"),
             verify_partitions: self.is_true("transaction.partition.verification.enable"),
+        }
+    }
+
+    fn cleaner(&self) -> CleanerConfig {
+        CleanerConfig {
+            enabled: self.is_true("log.cleaner.enable"),
+            threads: self.size("log.cleaner.threads"),
+            backoff_ms: self.long("log.cleaner.backoff.ms"),
+            dedupe_buffer_bytes: usize::try_from(self.long("log.cleaner.dedupe.buffer.size")).unwrap_or(0),
+            load_factor: self.number("log.cleaner.io.buffer.load.factor"),
+            io_max_bytes_per_second: self.number("log.cleaner.io.max.bytes.per.second"),
         }
     }
 

@@ -56,12 +56,7 @@ const DYNAMIC: &[&str] = &[
     "group.coordinator.cached.buffer.max.bytes",
     "group.share.assignment.interval.ms",
     "group.streams.assignment.interval.ms",
-    "log.cleaner.backoff.ms",
-    "log.cleaner.dedupe.buffer.size",
-    "log.cleaner.io.buffer.load.factor",
     "log.cleaner.io.buffer.size",
-    "log.cleaner.io.max.bytes.per.second",
-    "log.cleaner.threads",
     "max.connection.creation.rate",
     "max.connections",
     "max.connections.per.ip",
@@ -383,18 +378,7 @@ const NOTED: &[(&str, &[&str])] = &[
             "telemetry.max.bytes",
         ],
     ),
-    (
-        "compaction is not served yet",
-        &[
-            "log.cleaner.backoff.ms",
-            "log.cleaner.dedupe.buffer.size",
-            "log.cleaner.enable",
-            "log.cleaner.io.buffer.load.factor",
-            "log.cleaner.io.buffer.size",
-            "log.cleaner.io.max.bytes.per.second",
-            "log.cleaner.threads",
-        ],
-    ),
+    ("compaction reads and writes in steps of its own", &["log.cleaner.io.buffer.size"]),
     (
         "this limit is not enforced yet",
         &[

@@ -96,6 +96,13 @@ pub const BROKER_KEYS: &[Key] = &[
     long("log.retention.check.interval.ms", "How often segments past their retention are looked for.").default("300000").at_least(1),
     int("log.flush.offset.checkpoint.interval.ms", "How often recovery points are written down.").default("60000").at_least(0),
     int("log.flush.start.offset.checkpoint.interval.ms", "How often log start offsets are written down.").default("60000").at_least(0),
+    // Compaction.
+    boolean("log.cleaner.enable", "Whether topics whose cleanup.policy says so are compacted.").default("true"),
+    int("log.cleaner.threads", "Logs that are compacted at once.").default("1").at_least(0).cluster_wide(),
+    long("log.cleaner.backoff.ms", "How often logs that need compaction are looked for when there is none.").default("15000").at_least(0).cluster_wide(),
+    long("log.cleaner.dedupe.buffer.size", "Most memory for keys, shared by all logs that are compacted at once; a key takes 24 bytes.").default("134217728").cluster_wide(),
+    double("log.cleaner.io.buffer.load.factor", "How full that memory may get.").default("0.9").cluster_wide(),
+    double("log.cleaner.io.max.bytes.per.second", "Most bytes that compaction reads and writes per second.").default("1.7976931348623157E308").cluster_wide(),
     // Defaults of topics; see TOPIC_KEYS for their meaning.
     list("log.cleanup.policy", "Default of cleanup.policy.").default("delete").valid(CLEANUP).cluster_wide(),
     int("compression.gzip.level", "Default of the topic key of this name.").default("-1").valid(Valid::UnsetOr(1, 9)).cluster_wide(),

@@ -117,6 +117,7 @@ impl Server {
     /// answer those who wait, logs are closed and marked clean. Blocks until all that is done.
     pub fn stop(self) {
         self.stop.raise();
+        self.broker.cleaner().halt();
         self.broker.groups().unload();
         self.broker.txns().unload();
         for shard in self.shards {

@@ -13,7 +13,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{Source, process::Process};
+use super::{CleanerStats, Source, process::Process};
 
 /// The media type of the text.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -43,6 +43,7 @@ impl Collector for Scrape {
         families.build()?;
         families.transfers(&self.source.transfers())?;
         families.clients(self.source.as_ref())?;
+        families.cleaner(self.source.cleaner())?;
         families.process(&Process::read(), self.source.stats().started())
     }
 }
@@ -96,7 +97,19 @@ impl Families<'_> {
         self.gauge("levada_connections", "Connections open now", stats.connections_open())?;
         self.counter("levada_produced_bytes", "Record bytes appended", stats.produced_bytes())?;
         self.counter("levada_fetched_bytes", "Record bytes answered to fetches", stats.fetched_bytes())?;
-        self.gauge("levada_partitions", "Partitions on this broker", source.partitions())
+        self.gauge("levada_partitions", "Partitions on this broker", source.partitions())?;
+        let turn = source.longest_lane_turn().as_secs_f64();
+        self.gauge("levada_lane_longest_turn_seconds", "Longest time a partition's writer was held", turn)
+    }
+
+    fn cleaner(&mut self, stats: CleanerStats) -> fmt::Result {
+        self.counter("levada_cleaner_runs", "Logs compacted", stats.runs)?;
+        self.counter("levada_cleaner_read_bytes", "Bytes that compaction read", stats.read_bytes)?;
+        self.counter("levada_cleaner_written_bytes", "Bytes that compaction wrote", stats.written_bytes)?;
+        let (name, help) = ("levada_cleaner_dirtiest_percent", "Largest share of a log not compacted yet");
+        self.gauge(name, help, stats.dirtiest_percent)?;
+        let (name, help) = ("levada_cleaner_uncleanable_partitions", "Partitions that cannot be compacted");
+        self.gauge(name, help, stats.uncleanable)
     }
 
     fn process(&mut self, process: &Process, started: SystemTime) -> fmt::Result {

@@ -29,6 +29,14 @@ impl Source for Fake {
         7
     }
 
+    fn cleaner(&self) -> CleanerStats {
+        CleanerStats { runs: 3, read_bytes: 500, written_bytes: 90, dirtiest_percent: 41, uncleanable: 1 }
+    }
+
+    fn longest_lane_turn(&self) -> Duration {
+        Duration::from_micros(1_500)
+    }
+
     fn unhealthy(&self) -> Option<String> {
         self.sick.load(Ordering::Relaxed).then(|| "data directory is full".to_owned())
     }

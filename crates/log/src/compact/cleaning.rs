@@ -197,18 +197,18 @@ impl Cleaning {
         }
         let modified = old.last().map(|last| last.modified(&**disk)).transpose()?;
         let snapshots = recover::snapshots_in(partition.dir(), base..end)?;
-        let producers = self.producers_at(base)?;
+        let producers = self.producers_at(base, producers)?;
         let cleaned = output.finish(&self.transactions.take_kept(), producers, modified)?;
         Ok(Cleaned { old, snapshots, ..cleaned })
     }
 
-    /// The snapshot of producers where a group begins, as it may stay. Transactions that were open there have ended: if their markers are
-    /// taken out, nothing would end them again after a crash.
-    fn producers_at(&self, offset: i64) -> Result<Option<Vec<u8>>, LogError> {
+    /// The snapshot of producers where a group begins, as it may stay: without transactions that have ended since, whose markers may be
+    /// taken out, so that nothing would end them again after a crash.
+    fn producers_at(&self, offset: i64, now: &LastRecords) -> Result<Option<Vec<u8>>, LogError> {
         let (disk, dir) = (&*self.job.partition.disk, self.job.partition.dir());
         match Producers::load(disk, dir, offset, self.job.now_ms) {
             Ok(mut producers) => {
-                producers.end_transactions();
+                producers.end_transactions(&now.open);
                 Ok(Some(producers.encode()))
             }
             Err(LogError::Corrupt { .. }) => Ok(None),

@@ -1,7 +1,7 @@
 //! What stays of one batch: all of it, some of its records, its header, or nothing.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::key_map::KeyMap;
 use super::transactions::Transactions;
@@ -12,6 +12,8 @@ use crate::batch::{self, BatchView, RecompressError, Record};
 pub struct LastRecords {
     /// By producer id: its epoch, and the offset of its last record unless a marker has ended that epoch's beginning.
     pub(crate) by_producer: HashMap<i64, (i16, Option<i64>)>,
+    /// Transactions that are open: first offset and producer. The log may begin behind it.
+    pub(crate) open: BTreeMap<i64, i64>,
 }
 
 impl LastRecords {
