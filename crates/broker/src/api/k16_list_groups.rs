@@ -1,6 +1,7 @@
 //! ListGroups (key 16), versions 0–5.
 //!
-//! All groups of this broker, filtered by state (version 4) and by type (version 5).
+//! All groups of this broker, filtered by state (version 4) and by type (version 5). As long as nobody has
+//! asked for a coordinator there is no `__consumer_offsets`, and no group.
 
 use levada_wire::messages::list_groups_response::ListedGroup;
 use levada_wire::messages::{ListGroupsRequest, ListGroupsResponse};
@@ -8,11 +9,15 @@ use levada_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 use crate::api::{Context, text};
 use crate::error_code::error_code;
 use crate::group::coordinator::ListFilter;
+use crate::partition::OFFSETS_TOPIC;
 
 const STATE_VERSION_MIN: i16 = 4;
 const TYPE_VERSION_MIN: i16 = 5;
 
 pub(crate) async fn answer(context: &Context, request: ListGroupsRequest) -> ListGroupsResponse {
+    if context.broker().partitions().by_name(OFFSETS_TOPIC, 0).is_none() {
+        return ListGroupsResponse::default();
+    }
     let filter = ListFilter {
         states: request.states_filter.into_iter().map(|state| state.into_string()).collect(),
         types: request.types_filter.into_iter().map(|kind| kind.into_string()).collect(),
