@@ -2,7 +2,7 @@
 //!
 //! The offset of a point in time, or of the log's start (-2), its end (-1; for read_committed the last
 //! stable offset), its newest timestamp (-3, version 7), or of tiered storage (-4 local start, -5 last
-//! tiered, -6 earliest pending upload), which a log without tiers answers from itself or with -1.
+//! tiered, -6 earliest pending upload), which a log without tiers answers with its own start and with -1.
 
 use levada_wire::messages::list_offsets_request::ListOffsetsPartition;
 use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
@@ -57,11 +57,11 @@ fn look_up(
     let end = if committed_only { log.last_stable() } else { log.high_watermark() };
     Ok(match asked.timestamp {
         LATEST => (end, -1, log.latest_epoch()),
-        EARLIEST | EARLIEST_LOCAL | EARLIEST_PENDING_UPLOAD => {
+        EARLIEST | EARLIEST_LOCAL => {
             let start = log.log_start();
             (start, -1, log.epoch_at(start))
         }
-        LATEST_TIERED => NOTHING,
+        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => NOTHING,
         MAX_TIMESTAMP => match log.max_timestamp_offset()?.filter(|found| found.offset < end) {
             Some(found) => (found.offset, found.timestamp, found.leader_epoch),
             None => NOTHING,
