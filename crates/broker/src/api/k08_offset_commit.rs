@@ -1,7 +1,8 @@
 //! OffsetCommit (key 8), versions 2–10.
 //!
 //! Stores a group's positions. Partitions that do not exist are refused one by one; the rest goes to
-//! the group's coordinator. From version 10 on topics are named by id.
+//! the group's coordinator. From version 10 on topics are named by id; the id is stored in any case, so that a
+//! position in a deleted topic is not taken for one in its successor.
 //!
 //! Not done: the retention time of versions 2–4 is kept in the record, as Kafka does, for its expiry.
 
@@ -63,7 +64,8 @@ fn sort_out(context: &Context, topic: OffsetCommitRequestTopic) -> (OffsetCommit
     let name = context.topic_name(by_id, &topic.name, topic.topic_id);
     let topic_id = if by_id { topic.topic_id } else { Uuid::ZERO };
     let mut answered = message!(OffsetCommitResponseTopic { topic_id: topic_id, name: text(name.clone().unwrap_or_default()) });
-    let mut commit = CommitTopic { name: name.clone().unwrap_or_default(), topic_id: from_wire_id(topic_id), partitions: Vec::new() };
+    let stored_id = if by_id { topic_id } else { context.topic_id(topic.name.as_str()) };
+    let mut commit = CommitTopic { name: name.clone().unwrap_or_default(), topic_id: from_wire_id(stored_id), partitions: Vec::new() };
     for partition in topic.partitions {
         let index = partition.partition_index;
         let known = name.as_deref().is_some_and(|name| context.broker().has_partition(name, index));

@@ -160,6 +160,11 @@ impl Context {
         Some(self.broker().metadata().image().topic_by_id(topic_id)?.name().to_string())
     }
 
+    /// A topic's id; zero if there is no such topic.
+    fn topic_id(&self, name: &str) -> Uuid {
+        self.broker().metadata().image().topic(name).map_or(Uuid::ZERO, |topic| topic.id())
+    }
+
     /// The partition that a hot request means: by topic id from version 13 on, else by name.
     fn partition(
         &self,
