@@ -176,6 +176,8 @@ pub enum ErrorCode {
     ProducerFenced = 90,
     /// `RESOURCE_NOT_FOUND`
     ResourceNotFound = 91,
+    /// `DUPLICATE_RESOURCE`
+    DuplicateResource = 92,
     /// `INCONSISTENT_VOTER_SET`
     InconsistentVoterSet = 94,
     /// `INVALID_UPDATE_VERSION`
@@ -300,6 +302,7 @@ impl ErrorCode {
             Self::ThrottlingQuotaExceeded => "THROTTLING_QUOTA_EXCEEDED",
             Self::ProducerFenced => "PRODUCER_FENCED",
             Self::ResourceNotFound => "RESOURCE_NOT_FOUND",
+            Self::DuplicateResource => "DUPLICATE_RESOURCE",
             Self::InconsistentVoterSet => "INCONSISTENT_VOTER_SET",
             Self::InvalidUpdateVersion => "INVALID_UPDATE_VERSION",
             Self::FeatureUpdateFailed => "FEATURE_UPDATE_FAILED",

@@ -17,16 +17,12 @@ const QUORUM: &str = "the broker is its own controller, alone in its quorum";
 /// Why an API of Kafka's is not served.
 const REASONS: &[(ApiKey, &str)] = &[
     (ApiKey::SaslHandshake, SECURITY),
-    (ApiKey::DescribeAcls, SECURITY),
-    (ApiKey::CreateAcls, SECURITY),
-    (ApiKey::DeleteAcls, SECURITY),
     (ApiKey::AlterReplicaLogDirs, "there is one data directory"),
     (ApiKey::SaslAuthenticate, SECURITY),
     (ApiKey::CreateDelegationToken, SECURITY),
     (ApiKey::RenewDelegationToken, SECURITY),
     (ApiKey::ExpireDelegationToken, SECURITY),
     (ApiKey::DescribeDelegationToken, SECURITY),
-    (ApiKey::DescribeUserScramCredentials, SECURITY),
     (ApiKey::AlterUserScramCredentials, SECURITY),
     (ApiKey::UpdateFeatures, "features stay at the level that the cluster began with"),
     (ApiKey::UnregisterBroker, QUORUM),
