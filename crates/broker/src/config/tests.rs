@@ -462,12 +462,15 @@ fn dynamic_changes_are_refused_in_kafkas_words() {
         ("compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
         ("log.preallocate", "maybe", "Expected value to be either true or false"),
         ("log.cleaner.min.cleanable.ratio", "1.5", "Value must be no more than 1"),
-        ("log.cleaner.min.cleanable.ratio", "-1", "Value must be at least 0"),
+        ("log.cleaner.min.cleanable.ratio", "-1.0", "Value must be at least 0"),
         ("log.message.timestamp.type", "Now", "String must be one of: CreateTime, LogAppendTime"),
     ] {
         let expected = format!("Invalid value {value} for configuration {name}: {demand}");
         check(false, &[(name, value)], Err(&expected));
     }
+    let ratio =
+        "Invalid value 2.0 for configuration log.cleaner.min.cleanable.ratio: Value must be no more than 1";
+    check(false, &[("log.cleaner.min.cleanable.ratio", "2")], Err(ratio));
     let shred =
         "Invalid value shred for configuration log.cleanup.policy: String must be one of: compact, delete";
     check(false, &[("log.cleanup.policy", "delete,shred")], Err(shred));

@@ -1,6 +1,8 @@
 //! What Kafka's clients are told of a value that a key does not allow. Tools and test suites compare these
 //! sentences, so they are Kafka's.
 
+use std::borrow::Cow;
+
 use super::key::{ConfigType, Key, Valid, words};
 
 impl Key {
@@ -18,12 +20,18 @@ impl Key {
     }
 
     /// Kafka names the first item of a list that is not allowed, else the whole value.
-    fn culprit<'v>(&self, value: &'v str) -> &'v str {
-        match self.valid {
-            Valid::SomeOf(allowed) => {
-                words(value).find(|word| !allowed.contains(word)).unwrap_or_else(|| value.trim())
+    fn culprit<'v>(&self, value: &'v str) -> Cow<'v, str> {
+        let value = value.trim();
+        match (self.kind, self.valid) {
+            (_, Valid::SomeOf(allowed)) => {
+                words(value).find(|word| !allowed.contains(word)).unwrap_or(value).into()
             }
-            _ => value.trim(),
+            // As a number, in which a point is never missing.
+            (ConfigType::Double, _) => match value.parse::<f64>() {
+                Ok(number) => format!("{number:?}").into(),
+                Err(_) => value.into(),
+            },
+            _ => value.into(),
         }
     }
 
