@@ -14,6 +14,7 @@ pub mod raw;
 pub mod rest;
 pub mod tool;
 pub mod trace;
+pub mod transcript;
 
 pub use node::Node;
 pub use tool::Tool;

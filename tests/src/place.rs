@@ -40,6 +40,11 @@ pub fn script(name: &str) -> PathBuf {
     root().join("tests/python").join(name)
 }
 
+/// A transcript below `tests/transcripts`.
+pub fn transcript(name: &str) -> PathBuf {
+    root().join("tests/transcripts").join(name).with_extension("txt")
+}
+
 fn installed(name: &str) -> PathBuf {
     let given = std::env::var_os("LEVADA_TEST_CACHE").map(PathBuf::from);
     let home = || Path::new(&std::env::var_os("HOME").expect("HOME is set")).join(".cache/levada-test");

@@ -1,0 +1,140 @@
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeSet;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.WakeupException;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/** Clients that stay between two commands, for the tools to look at: members of groups, and open transactions. */
+final class Actors {
+    private final String bootstrap;
+    private final Map<String, Member> members = new HashMap<>();
+    private final Map<String, KafkaProducer<String, String>> transactions = new HashMap<>();
+
+    Actors(String bootstrap) {
+        this.bootstrap = bootstrap;
+    }
+
+    void act(String name, List<String> words) throws Exception {
+        switch (name) {
+            case "produce" -> produce(words.get(0), Integer.parseInt(words.get(1)), Integer.parseInt(words.get(2)));
+            case "join" -> join(words);
+            case "leave" -> members.remove(words.get(0)).leave();
+            case "begin" -> begin(words.get(0), words.subList(1, words.size()));
+            case "commit" -> transactions.get(words.get(0)).commitTransaction();
+            case "abort" -> transactions.get(words.get(0)).abortTransaction();
+            case "write" -> Files.writeString(Path.of(words.get(0)), words.get(1));
+            case "forget" -> transactions.remove(words.get(0)).close(Duration.ZERO);
+            default -> throw new IllegalArgumentException(name);
+        }
+    }
+
+    /** produce TOPIC PARTITION COUNT: records {@code key-N} and {@code value-N}, the second ones in milliseconds N. */
+    private void produce(String topic, int partition, int count) {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", bootstrap);
+        properties.put("linger.ms", "100");
+        try (var producer = new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer())) {
+            for (int number = 0; number < count; number++) {
+                long time = 1_600_000_000_000L + number;
+                producer.send(new ProducerRecord<>(topic, partition, time, "key-" + number, "value-" + number));
+            }
+        }
+    }
+
+    /** join NAME GROUP TOPIC [KEY=VALUE]...: a member that reads and commits nothing; says what it was given. */
+    private void join(List<String> words) throws Exception {
+        Properties properties = properties(words.subList(3, words.size()));
+        properties.put("client.id", words.get(0));
+        properties.put("group.id", words.get(1));
+        properties.put("enable.auto.commit", "false");
+        Member member = new Member(properties, words.get(2));
+        members.put(words.get(0), member);
+        member.start();
+        if (!member.assigned.await(60, TimeUnit.SECONDS)) {
+            throw new IllegalStateException("no assignment");
+        }
+    }
+
+    /** begin ID TOPIC-PARTITION...: a transaction with a record in each partition, left open. */
+    private void begin(String id, List<String> partitions) throws Exception {
+        var producer = transactions.get(id);
+        if (producer == null) {
+            Properties properties = properties(List.of("transactional.id=" + id, "client.id=" + id));
+            producer = new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer());
+            producer.initTransactions();
+            transactions.put(id, producer);
+        }
+        producer.beginTransaction();
+        for (String name : partitions) {
+            int dash = name.lastIndexOf('-');
+            int partition = Integer.parseInt(name.substring(dash + 1));
+            producer.send(new ProducerRecord<>(name.substring(0, dash), partition, "key", "value")).get();
+        }
+    }
+
+    private Properties properties(List<String> settings) {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", bootstrap);
+        for (String setting : settings) {
+            String[] halves = setting.split("=", 2);
+            properties.put(halves[0], halves[1]);
+        }
+        return properties;
+    }
+
+    private static final class Member extends Thread implements ConsumerRebalanceListener {
+        final CountDownLatch assigned = new CountDownLatch(1);
+        private final KafkaConsumer<String, String> consumer;
+
+        Member(Properties properties, String topic) {
+            consumer = new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer());
+            consumer.subscribe(List.of(topic), this);
+            setDaemon(true);
+        }
+
+        @Override
+        public void run() {
+            try (consumer) {
+                while (true) {
+                    consumer.poll(Duration.ofMinutes(1));
+                }
+            } catch (WakeupException asked) {
+                // Closing leaves the group.
+            }
+        }
+
+        void leave() throws InterruptedException {
+            consumer.wakeup();
+            join();
+        }
+
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+            if (!partitions.isEmpty()) {
+                TreeSet<String> names = new TreeSet<>();
+                partitions.forEach(partition -> names.add(partition.toString()));
+                if (assigned.getCount() > 0) {
+                    System.out.println(names);
+                }
+                assigned.countDown();
+            }
+        }
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> partitions) { }
+    }
+}

@@ -1,0 +1,116 @@
+//! Transcripts: what somebody typed, and what Kafka's tools answered. A transcript is replayed against the
+//! broker under test, which must answer the same.
+//!
+//! A line `$ COMMAND` is run once; `? COMMAND` is run until it answers as expected, for what a real Kafka
+//! broker learns a little after it has promised it. The answer follows, with a line `=== CODE` if the exit
+//! code is not 0. What comes before the first command explains the transcript.
+//!
+//! `LEVADA_BLESS=1` writes down what the broker answers, instead of comparing it. Only a real Kafka's answers
+//! are worth that, except where a transcript says so.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::tool::Conversation;
+use crate::{Node, Tool, place};
+
+const LIMIT: Duration = Duration::from_secs(90);
+/// How long an expected answer is awaited.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Replays `tests/transcripts/NAME.txt`.
+pub fn replay(node: &Node, name: &str) {
+    let path = place::transcript(name);
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (head, steps) = parse(&text);
+    let mut tools = Tool::own_java("Tools");
+    tools.args([&node.bootstrap(), &node.scratch().display().to_string()]);
+    let mut tools = tools.spawn();
+    let bless = std::env::var_os("LEVADA_BLESS").is_some();
+    let (mut written, mut complaints) = (head.to_string(), Vec::new());
+    for step in &steps {
+        let answer = step.answer(&mut tools, bless);
+        if answer != step.expected {
+            complaints.push(format!("{}\nexpected:\n{}answered:\n{answer}", step.line, step.expected));
+        }
+        written.push_str(&format!("\n{}\n{answer}", step.line));
+    }
+    tools.finish(LIMIT);
+    if bless {
+        write(&path, &written);
+        return;
+    }
+    assert!(complaints.is_empty(), "{}: {} differ\n\n{}", name, complaints.len(), complaints.join("\n"));
+}
+
+/// A command and what it is expected to print.
+struct Step<'a> {
+    line: &'a str,
+    expected: String,
+}
+
+impl Step<'_> {
+    fn answer(&self, tools: &mut Conversation, bless: bool) -> String {
+        let (mark, command) = self.line.split_at(2);
+        let start = Instant::now();
+        loop {
+            let answer = ask(tools, command);
+            let patience = if bless { PATIENCE / 10 } else { PATIENCE };
+            if mark == "$ " || answer == self.expected || start.elapsed() > patience {
+                return answer;
+            }
+        }
+    }
+}
+
+fn ask(tools: &mut Conversation, command: &str) -> String {
+    tools.say(command);
+    let mut answer = String::new();
+    loop {
+        let line = tools.line(LIMIT);
+        match line.strip_prefix("=== ") {
+            Some("0") => return answer,
+            Some(_) => return answer + &line + "\n",
+            None => answer.push_str(&(line + "\n")),
+        }
+    }
+}
+
+/// The explanation and the steps.
+fn parse(text: &str) -> (&str, Vec<Step<'_>>) {
+    let is_command = |line: &str| line.starts_with("$ ") || line.starts_with("? ");
+    let first = text.find("\n\n$ ").expect("an explanation, an empty line and commands") + 1;
+    let mut steps: Vec<Step> = Vec::new();
+    for line in text[first + 1..].lines() {
+        match steps.last_mut() {
+            Some(step) if !is_command(line) => step.expected.push_str(&format!("{line}\n")),
+            _ => steps.push(Step { line, expected: String::new() }),
+        }
+    }
+    if let Some((_, before)) = steps.split_last_mut() {
+        // The empty line before the next command is no answer.
+        for step in before {
+            step.expected.pop();
+        }
+    }
+    (&text[..first], steps)
+}
+
+fn write(path: &PathBuf, text: &str) {
+    fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn a_transcript_is_an_explanation_and_steps() {
+        let text = "Why.\n\n$ A b\nline\n\nlast\n\n$ B\n\n? C d\nthere\n=== 1\n";
+        let (head, steps) = parse(text);
+        assert_eq!(head, "Why.\n");
+        let steps: Vec<_> = steps.iter().map(|step| (step.line, step.expected.as_str())).collect();
+        assert_eq!(steps, [("$ A b", "line\n\nlast\n"), ("$ B", ""), ("? C d", "there\n=== 1\n")]);
+    }
+}

@@ -1,0 +1,44 @@
+//! Kafka's own tools say to Levada's users what they say to Kafka's: transcripts of a real Kafka are replayed.
+
+use levada_tests::node::Kind;
+use levada_tests::{Node, transcript};
+
+fn replay(name: &str) {
+    let mut node = Node::new().option("group.initial.rebalance.delay.ms", "0");
+    node.start();
+    transcript::replay(&node, name);
+    node.assert_running(name);
+    node.stop();
+}
+
+#[test]
+fn topics_and_partitions() {
+    replay("topics");
+}
+
+#[test]
+fn configurations_and_quotas() {
+    replay("configs");
+}
+
+#[test]
+fn groups() {
+    replay("groups");
+}
+
+#[test]
+fn transactions() {
+    replay("transactions");
+}
+
+#[test]
+fn the_cluster() {
+    replay("cluster");
+}
+
+#[test]
+fn what_is_not_served_is_refused_in_words_that_tools_understand() {
+    if Kind::under_test() == Kind::Levada {
+        replay("unserved");
+    }
+}
