@@ -339,6 +339,73 @@ fn hanging_transactions_are_found_and_ended() {
     assert_eq!(node.levada_json("transaction hanging"), json!([]));
 }
 
+/// The fields of a JSON value, with those of the first entry of each array.
+fn shape(value: &Value) -> String {
+    match value {
+        Value::Array(entries) => format!("[{}]", entries.first().map(shape).unwrap_or_default()),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| match shape(value).as_str() {
+                "" => name.clone(),
+                inner => format!("{name}:{inner}"),
+            });
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(" "))
+        }
+        _ => String::new(),
+    }
+}
+
+#[test]
+fn json_has_the_fields_that_the_documentation_promises() {
+    const SETTING: &str = "{key read_only sensitive source synonyms:[{key source value}] value}";
+    let node = Node::started();
+    filled(&node, "clicks", 1, 20);
+    let reader = reader(&node, "readers", "consumer");
+    node.levada("topic create ledger --partitions 1").run();
+    let mut tool = Tool::python("open_transaction.py");
+    let mut producer = tool.args([&node.bootstrap(), "payments", "ledger"]).spawn();
+    assert_eq!(producer.line(LIMIT), "open");
+    let topic = format!(
+        "[{{id internal name partitions:[{{end_offset in_sync:[] leader leader_epoch partition replicas:[] \
+         start_offset}}] settings:[{SETTING}]}}]"
+    );
+    for (line, expected) in [
+        ("topic list", "[{internal name partitions replicas}]"),
+        ("topic describe clicks --all", &topic),
+        (
+            "offsets clicks --at 2020-01-01",
+            "[{at:{offset timestamp_ms} earliest latest max_timestamp:{offset timestamp_ms} partition topic}]",
+        ),
+        ("group list", "[{coordinator group protocol_type state type}]"),
+        (
+            "group describe readers",
+            "[{assignor coordinator epoch group lag members:[{client_id epoch host id instance_id \
+             partitions:[{partition topic}] topic_regex topics:[]}] partitions:[{client_id committed \
+             committed_leader_epoch end lag member metadata partition topic}] protocol_type state type}]",
+        ),
+        (
+            "group reset others --topic clicks --to-latest",
+            "{executed group partitions:[{committed new partition topic}]}",
+        ),
+        ("transaction list", "[{coordinator id producer_id state}]"),
+        (
+            "transaction describe payments",
+            "[{coordinator duration_ms id partitions:[{partition topic}] producer_epoch producer_id \
+             started_ms state timeout_ms}]",
+        ),
+        ("config get broker 1", &format!("[{{kind name settings:[{SETTING}]}}]")),
+    ] {
+        assert_eq!(shape(&node.levada_json(line)), expected, "{line}");
+    }
+    let json = |words: [&str; 4]| {
+        let said = Tool::levada().args(words).run().stdout;
+        shape(&serde_json::from_str(&said).expect("JSON"))
+    };
+    assert_eq!(json(["config", "show", "--output", "json"]), "[{doc key origin value}]");
+    let doctor = "{capabilities:[{name remedy why works}] directory kernel large_fetches_use}";
+    assert_eq!(json(["doctor", "--dir=.", "--output", "json"]), doctor);
+    leave(reader);
+}
+
 #[test]
 fn wrong_questions_are_answered_on_stderr_alone() {
     let node = Node::started();

@@ -148,7 +148,7 @@ impl Shown<'_> {
         object.insert("topic".to_owned(), json!(self.topic));
         object.insert("partition".to_owned(), json!(self.partition));
         object.insert("offset".to_owned(), json!(self.offset));
-        object.insert("timestamp".to_owned(), json!(self.timestamp_ms));
+        object.insert("timestamp_ms".to_owned(), json!(self.timestamp_ms));
         insert_bytes(&mut object, "key", self.record.key.as_deref());
         insert_bytes(&mut object, "value", self.record.value.as_deref());
         let header = |header: &levada_log::batch::Header| {

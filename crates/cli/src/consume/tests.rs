@@ -85,7 +85,7 @@ fn wrong_formats_name_what_is_wrong() {
 #[test]
 fn json_loses_no_bytes() {
     let expected = json!({
-        "topic": "t", "partition": 2, "offset": 7, "timestamp": 9, "key": null, "value_base64": "dv8=",
+        "topic": "t", "partition": 2, "offset": 7, "timestamp_ms": 9, "key": null, "value_base64": "dv8=",
         "headers": [{ "key": "a", "value": "1" }, { "key": "b", "value": null }],
     });
     assert_eq!(shown(&record()).json(), expected);

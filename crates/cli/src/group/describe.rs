@@ -37,8 +37,8 @@ pub(super) struct Describe {
 struct Description {
     #[serde(flatten)]
     group: Group,
-    /// Sum of what is known.
-    lag: i64,
+    /// Sum of what is known, if anything is.
+    lag: Option<i64>,
     partitions: Vec<Row>,
 }
 
@@ -96,7 +96,9 @@ fn ask(cluster: &mut Cluster, id: &str) -> Result<Description, Failure> {
     let topics = cluster.topics(Some(&names))?;
     let ends = cluster.offsets_at(topics.values(), LATEST, Isolation::Uncommitted)?;
     let partitions = rows(&committed, &group.owners(), &ends);
-    Ok(Description { lag: partitions.iter().filter_map(|row| row.lag).sum(), group, partitions })
+    let lags: Vec<i64> = partitions.iter().filter_map(|row| row.lag).collect();
+    let lag = (!lags.is_empty()).then(|| lags.iter().sum());
+    Ok(Description { group, lag, partitions })
 }
 
 fn rows(
@@ -134,7 +136,7 @@ impl Description {
         writeln!(out, "Assignor     {}", output::or_nothing(&group.assignor))?;
         writeln!(out, "Coordinator  {}", group.coordinator)?;
         writeln!(out, "Members      {}", group.members.len())?;
-        writeln!(out, "Lag          {}", self.lag)?;
+        writeln!(out, "Lag          {}", output::number(self.lag))?;
         if !group.members.is_empty() {
             writeln!(out)?;
             let row = |member: &Member| {
