@@ -1,6 +1,7 @@
 //! The broker's typed configuration.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::{
     ConfigError, ConfigErrors, HostPort, Listener, Settings, Sources, TopicConfig,
@@ -32,6 +33,12 @@ pub struct BrokerConfig {
     pub auto_create_topics: bool,
     /// `delete.topic.enable`.
     pub delete_topics: bool,
+    /// `connections.max.idle.ms`; `None` for no limit.
+    pub connections_max_idle: Option<Duration>,
+    /// `max.connections`.
+    pub max_connections: u32,
+    /// `max.connections.per.ip`.
+    pub max_connections_per_ip: u32,
     /// `socket.request.max.bytes`.
     pub socket_request_max_bytes: u32,
     /// `fetch.max.bytes`.
@@ -185,6 +192,11 @@ impl BrokerConfig {
             clamp_replication_factor: read.is_true("levada.replication.factor.clamp"),
             auto_create_topics: read.is_true("auto.create.topics.enable"),
             delete_topics: read.is_true("delete.topic.enable"),
+            connections_max_idle: u64::try_from(read.long("connections.max.idle.ms"))
+                .ok()
+                .map(Duration::from_millis),
+            max_connections: read.size("max.connections"),
+            max_connections_per_ip: read.size("max.connections.per.ip"),
             socket_request_max_bytes: read.size("socket.request.max.bytes"),
             fetch_max_bytes: read.size("fetch.max.bytes"),
             fetch_session_slots: read.size("max.incremental.fetch.session.cache.slots"),

@@ -58,8 +58,6 @@ const DYNAMIC: &[&str] = &[
     "group.streams.assignment.interval.ms",
     "log.cleaner.io.buffer.size",
     "max.connection.creation.rate",
-    "max.connections",
-    "max.connections.per.ip",
     "max.connections.per.ip.overrides",
     "metric.reporters",
     "num.io.threads",
@@ -382,10 +380,7 @@ const NOTED: &[(&str, &[&str])] = &[
     (
         "this limit is not enforced yet",
         &[
-            "connections.max.idle.ms",
             "max.connection.creation.rate",
-            "max.connections",
-            "max.connections.per.ip",
             "max.connections.per.ip.overrides",
             "max.request.partition.size.limit",
             "quota.window.num",

@@ -54,7 +54,10 @@ pub const BROKER_KEYS: &[Key] = &[
     boolean("levada.replication.factor.clamp", "Whether a replication factor above the number of brokers is lowered to it instead of refused; for test suites and development.").default("false"),
     boolean("auto.create.topics.enable", "Whether a topic is created when a client first asks for it.").default("true"),
     boolean("delete.topic.enable", "Whether topics may be deleted.").default("true"),
-    // Limits of requests.
+    // Limits of connections and requests.
+    int("max.connections", "Most connections of Kafka clients; further ones wait until one has gone.").default("2147483647").at_least(0).cluster_wide(),
+    int("max.connections.per.ip", "Most connections from one address; further ones are closed.").default("2147483647").at_least(0).cluster_wide(),
+    long("connections.max.idle.ms", "A connection that neither sends nor takes anything for so long is closed; a negative number keeps it for ever.").default("600000"),
     int("socket.request.max.bytes", "Largest request accepted; a longer one closes the connection.").default("104857600").at_least(1),
     int("fetch.max.bytes", "Most record bytes in one answer to a fetch.").default("57671680").at_least(1024),
     int("max.incremental.fetch.session.cache.slots", "Most fetch sessions that are kept.").default("1000").at_least(0),

@@ -10,9 +10,10 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use crate::broker::Broker;
+use crate::server::StartError;
+use crate::server::listener::Doorman;
 use crate::server::shard::Accepted;
 use crate::server::shutdown::Stop;
-use crate::server::{StartError, listener};
 
 /// What the admin thread is given.
 pub(crate) struct Duties {
@@ -42,15 +43,16 @@ pub(crate) fn start(duties: Duties) -> Result<JoinHandle<()>, StartError> {
 
 async fn run(duties: Duties) {
     let Duties { broker, stop, listeners, inboxes } = duties;
+    let doorman = Doorman::new(broker.clone(), inboxes, stop.clone());
     for listener in listeners {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                tokio::task::spawn_local(listener::accept(listener, inboxes.clone(), stop.clone()));
+                tokio::task::spawn_local(doorman.clone().accept(listener));
             }
             Err(error) => tracing::error!(%error, "a listener cannot be watched"),
         }
     }
-    drop(inboxes);
+    drop(doorman);
     let groups = broker.clone();
     tokio::task::spawn_local(async move { groups.groups().run_clock().await });
     tokio::task::spawn_local(broker.clone().run_retention());

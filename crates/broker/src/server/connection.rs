@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::api::{self, Context, Refusal, Reply};
 use crate::quota::Used;
+use crate::server::places::Place;
 use crate::server::shard::{Accepted, Shard};
 
 /// What a connection may send in one turn before others on its shard get theirs.
@@ -44,6 +45,8 @@ enum Ended {
     Send(#[from] TransferError),
     #[error("connection lost: {0}")]
     Lost(#[from] std::io::Error),
+    #[error("nothing was sent or taken for longer than connections.max.idle.ms")]
+    Idle,
 }
 
 /// Serves one connection until it ends; its errors concern nobody else.
@@ -52,6 +55,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
     let _counted = shard.broker.stats().connection();
     match run(&shard, accepted).await {
         Ok(()) => tracing::debug!(%peer, "connection closed"),
+        Err(error @ Ended::Idle) => tracing::debug!(%peer, %error, "connection closed by the broker"),
         Err(Ended::Lost(error)) => tracing::debug!(%peer, %error, "connection lost"),
         Err(Ended::Send(error @ TransferError::Peer { .. })) => {
             tracing::debug!(%peer, %error, "connection lost")
@@ -66,6 +70,8 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
         shard: shard.clone(),
         peer: accepted.peer,
         local: stream.local_addr()?,
+        max_idle: shard.broker.config().connections_max_idle,
+        _place: accepted.place,
         received: FrameBuffer::new(shard.broker.config().socket_request_max_bytes),
         trail: Trail::default(),
         stream,
@@ -100,6 +106,8 @@ struct Connection {
     local: SocketAddr,
     received: FrameBuffer,
     trail: Trail,
+    max_idle: Option<Duration>,
+    _place: Place,
 }
 
 impl Connection {
@@ -109,7 +117,7 @@ impl Connection {
             if let Some(frame) = self.received.next_frame()? {
                 return Ok(Some(frame));
             }
-            self.stream.readable().await?;
+            self.unless_idle(self.stream.readable()).await?;
             match self.stream.try_read_buf(self.received.spare()) {
                 Ok(0) if self.received.pending() == 0 => return Ok(None),
                 Ok(0) => return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into()),
@@ -118,6 +126,15 @@ impl Connection {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Waits for the socket, no longer than a connection may be idle.
+    async fn unless_idle(&self, ready: impl Future<Output = std::io::Result<()>>) -> Result<(), Ended> {
+        let ready = match self.max_idle {
+            Some(limit) => tokio::time::timeout(limit, ready).await.map_err(|_| Ended::Idle)?,
+            None => ready.await,
+        };
+        Ok(ready?)
     }
 
     async fn answer(&mut self, mut frame: BytesMut) -> Result<(), Ended> {
@@ -160,7 +177,7 @@ impl Connection {
     async fn send(&mut self, pieces: Vec<Piece>, kept: Kept) -> Result<(), Ended> {
         let mut transfer = Transfer::new(pieces);
         loop {
-            self.stream.writable().await?;
+            self.unless_idle(self.stream.writable()).await?;
             let mut failed = None;
             let turn = self.stream.try_io(Interest::WRITABLE, || {
                 let mut engine = self.shard.engine.borrow_mut();

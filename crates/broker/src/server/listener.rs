@@ -1,13 +1,16 @@
-//! A listening socket: accepts, tunes and hands connections to the shards in turn.
+//! A listening socket: accepts, tunes and hands connections to the shards in turn, as many as there may be.
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::sync::mpsc;
 
+use crate::broker::Broker;
 use crate::config::HostPort;
 use crate::server::StartError;
+use crate::server::places::{Full, Place, Places};
 use crate::server::shard::Accepted;
 use crate::server::shutdown::Stop;
 
@@ -41,28 +44,59 @@ fn open(address: SocketAddr) -> std::io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Accepts until the stop signal.
-pub(crate) async fn accept(
-    listener: tokio::net::TcpListener,
+/// Lets connections in, as many as there may be, and hands them to the shards in turn.
+#[derive(Clone)]
+pub(crate) struct Doorman {
+    broker: Arc<Broker>,
     shards: Vec<mpsc::Sender<Accepted>>,
+    places: Arc<Places>,
     stop: Stop,
-) {
-    let mut turn = shards.iter().cycle();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stop.signalled() => return,
-        };
-        match accepted.and_then(|(stream, peer)| Ok((tune(stream)?, peer))) {
-            Ok((stream, peer)) => {
-                let shard = turn.next().expect("a broker has at least one shard");
-                if shard.send(Accepted { stream, peer }).await.is_err() {
-                    return;
+}
+
+impl Doorman {
+    pub(crate) fn new(broker: Arc<Broker>, shards: Vec<mpsc::Sender<Accepted>>, stop: Stop) -> Self {
+        Self { broker, shards, places: Arc::default(), stop }
+    }
+
+    /// Accepts until the stop signal.
+    pub(crate) async fn accept(self, listener: tokio::net::TcpListener) {
+        let mut turn = self.shards.iter().cycle();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.stop.signalled() => return,
+            };
+            match accepted.and_then(|(stream, peer)| Ok((tune(stream)?, peer))) {
+                Ok((stream, peer)) => {
+                    let place = tokio::select! {
+                        place = self.place(peer.ip()) => place,
+                        () = self.stop.signalled() => return,
+                    };
+                    let Some(place) = place else { continue };
+                    let shard = turn.next().expect("a broker has at least one shard");
+                    if shard.send(Accepted { stream, peer, place }).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "accept failed; if descriptors are used up, raise `ulimit -n`");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
-            Err(error) => {
-                tracing::warn!(%error, "accept failed; if descriptors are used up, raise `ulimit -n`");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+        }
+    }
+
+    /// Waits for a place among all connections; none if there are too many from this address alone.
+    async fn place(&self, address: IpAddr) -> Option<Place> {
+        loop {
+            let taken = self.places.take(address, &self.broker.config());
+            match taken {
+                Ok(place) => return Some(place),
+                Err(Full::Address) => {
+                    tracing::info!(%address, "connection closed: max.connections.per.ip is reached");
+                    return None;
+                }
+                Err(Full::Broker) => self.places.freed().await,
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::web::{WebError, WebServer};
 mod admin;
 mod connection;
 mod listener;
+mod places;
 pub(crate) mod shard;
 pub(crate) mod shutdown;
 mod signals;

@@ -14,6 +14,7 @@ use tokio::task::LocalSet;
 use crate::broker::Broker;
 use crate::server::StartError;
 use crate::server::connection;
+use crate::server::places::Place;
 use crate::server::shutdown::Stop;
 
 /// What the connections of one shard share; never leaves its thread.
@@ -27,6 +28,7 @@ pub(crate) struct Shard {
 pub(crate) struct Accepted {
     pub(crate) stream: std::net::TcpStream,
     pub(crate) peer: SocketAddr,
+    pub(crate) place: Place,
 }
 
 /// The listener's end of a shard.
