@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod golden;
 #[path = "../hasty/mod.rs"]
 mod hasty;
 mod list;

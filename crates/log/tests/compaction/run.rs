@@ -19,27 +19,18 @@ use crate::steps::{Batch, Step, Writing};
 const NOW_MS: i64 = 1_000;
 
 /// A log and what it must be.
-struct Life {
+pub(crate) struct Life {
     writer: Option<Writer>,
     disk: Arc<Hasty>,
-    dir: tempfile::TempDir,
+    pub(crate) dir: tempfile::TempDir,
     config: LogConfig,
-    list: List,
+    pub(crate) list: List,
     checkpoint: Option<i64>,
-    now_ms: i64,
+    pub(crate) now_ms: i64,
 }
 
 pub(crate) fn run(steps: &[Step], config: LogConfig) {
-    let mut life = Life {
-        writer: None,
-        disk: Arc::default(),
-        dir: tempfile::tempdir().unwrap(),
-        config,
-        list: List::default(),
-        checkpoint: None,
-        now_ms: NOW_MS,
-    };
-    life.open(false);
+    let mut life = Life::begin(config);
     for step in steps {
         let held = life.hold();
         life.take(step);
@@ -51,6 +42,14 @@ pub(crate) fn run(steps: &[Step], config: LogConfig) {
 }
 
 impl Life {
+    pub(crate) fn begin(config: LogConfig) -> Life {
+        let dir = tempfile::tempdir().unwrap();
+        let (disk, list) = (Arc::default(), List::default());
+        let mut life = Life { writer: None, disk, dir, config, list, checkpoint: None, now_ms: NOW_MS };
+        life.open(false);
+        life
+    }
+
     fn writer(&mut self) -> &mut Writer {
         self.writer.as_mut().unwrap()
     }
@@ -81,7 +80,7 @@ impl Life {
         self.writer = Some(writer);
     }
 
-    fn take(&mut self, step: &Step) {
+    pub(crate) fn take(&mut self, step: &Step) {
         match step {
             Step::Append(batch) => self.append(batch),
             Step::End { producer, commit, bump } => self.end(i64::from(*producer), *commit, *bump),
@@ -155,8 +154,12 @@ impl Life {
 
     /// Compacts the log as the broker does, on one thread.
     fn clean(&mut self, memory_bytes: usize) -> Result<Round, CleanError> {
+        let dirt = Dirt::of(&self.partition(), &self.config, self.checkpoint, self.now_ms)?;
+        self.clean_dirt(dirt, memory_bytes)
+    }
+
+    pub(crate) fn clean_dirt(&mut self, dirt: Dirt, memory_bytes: usize) -> Result<Round, CleanError> {
         let (partition, config, now_ms) = (self.partition(), self.config.clone(), self.now_ms);
-        let dirt = Dirt::of(&partition, &config, self.checkpoint, now_ms)?;
         let bases = bases(self.dir.path());
         let job = Job { partition, config, dirt, memory_bytes, load_factor: 0.9, now_ms };
         let pace = |_| ControlFlow::Continue(());
@@ -331,7 +334,7 @@ fn bytes_of(slice: &levada_log::Slice) -> Vec<u8> {
     bytes
 }
 
-fn items(mut bytes: &[u8]) -> Vec<Item> {
+pub(crate) fn items(mut bytes: &[u8]) -> Vec<Item> {
     let mut items = Vec::new();
     while !bytes.is_empty() {
         items.push(Item::of(bytes));
@@ -351,7 +354,7 @@ fn files(dir: &Path) -> impl Iterator<Item = String> {
 }
 
 /// Where the segments begin.
-fn bases(dir: &Path) -> Vec<i64> {
+pub(crate) fn bases(dir: &Path) -> Vec<i64> {
     let logs = files(dir).filter(|path| path.ends_with(".log"));
     let mut bases: Vec<i64> =
         logs.map(|path| Path::new(&path).file_stem().unwrap().to_str().unwrap().parse().unwrap()).collect();
