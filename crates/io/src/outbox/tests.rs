@@ -256,3 +256,33 @@ proptest! {
         prop_assert_eq!(outbox.refused, fails && !failed);
     }
 }
+
+#[test]
+fn little_locked_memory_means_copies() {
+    const NAME: &str = "outbox::tests::little_locked_memory_means_copies";
+    if crate::tests::role().is_none() {
+        // Root of a namespace of its own is bound by the limit; root outside is not.
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-Ur", "sh", "-c", "ulimit -l 64 && exec \"$0\" \"$@\""]);
+        command.arg(std::env::current_exe().unwrap()).args(["--exact", NAME, "--nocapture"]);
+        let Ok(output) = command.env("LEVADA_IO_TEST_ROLE", "inside").output() else { return };
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(!said.contains("running 1 test") || said.contains("all of it arrived"), "{said}");
+        return;
+    }
+    let (mut ring, pool) = (ring(), BufferPool::new(1 << 20, 4).unwrap());
+    if let Some(ring) = &mut ring {
+        assert_eq!(ring.register_buffers(&pool).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+        let (socket, receiver) = tcp();
+        let reader = receive(receiver);
+        let counters = Counters::default();
+        let mut outbox = Outbox::new(socket);
+        let expected = content(20 << 20);
+        outbox.push(Load::Bytes(expected.clone().into()));
+        assert!(drive(&mut outbox, ring, terms(usize::MAX, true), &counters).1.is_none());
+        drop(outbox);
+        assert!(reader.join().unwrap() == expected);
+        assert_eq!(counters.snapshot().fallbacks(Fallback::NoLockedMemory), 1);
+    }
+    println!("all of it arrived");
+}

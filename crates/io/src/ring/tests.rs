@@ -384,3 +384,47 @@ fn ten_thousand_sends_under_random_resets() {
     }
     assert_eq!((results, under_way.len(), ring.in_flight()), (SENDS, 0, 0));
 }
+
+/// A network namespace of our own with a device that takes references and drops what it gets; then this test again inside.
+const DEVICE: &str = "ip link add ifb9 type ifb && ip link set ifb9 mtu 65535 up && ip addr add 10.9.0.1/24 dev ifb9 && \
+    ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:01 dev ifb9 nud permanent && exec \"$0\" \"$@\"";
+
+#[test]
+fn a_device_that_takes_references_copies_nothing() {
+    const NAME: &str = "ring::tests::a_device_that_takes_references_copies_nothing";
+    if crate::tests::role().is_none() {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-Urn", "sh", "-c", DEVICE]).arg(std::env::current_exe().unwrap());
+        command.args(["--exact", NAME, "--nocapture"]).env("LEVADA_IO_TEST_ROLE", "inside");
+        // Not everywhere may one make a namespace and a device.
+        let Ok(output) = command.output() else { return };
+        let said = String::from_utf8_lossy(&output.stdout);
+        let started = said.contains("running 1 test");
+        assert!(!started || said.contains("nothing was copied"), "{said}");
+        return;
+    }
+    let Some(mut ring) = default_ring() else {
+        println!("no ring, so nothing was copied");
+        return;
+    };
+    let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
+    socket.connect("10.9.0.2:9").unwrap();
+    let pool = BufferPool::new(65_000, 4).unwrap();
+    ring.register_buffers(&pool).unwrap();
+    let socket = Arc::new(socket);
+    for _ in 0..4 {
+        let mut buffer = pool.take().unwrap();
+        buffer.set_len(65_000);
+        ring.push(Operation::send(Arc::clone(&socket), Memory::Buffer(buffer)).zero_copy()).unwrap();
+    }
+    while ring.in_flight() > 0 {
+        for completion in completions(&mut ring) {
+            match completion.event {
+                Event::Sent { result } => assert_eq!(result.unwrap(), 65_000),
+                Event::Released { copied, .. } => assert!(!copied),
+                Event::Done { .. } => panic!("{completion:?}"),
+            }
+        }
+    }
+    println!("nothing was copied");
+}
