@@ -11,6 +11,8 @@ use crate::{
     output::{self, Format, FormatArgs},
 };
 
+mod live;
+
 /// Show which transfer paths this machine allows, why not, and the remedy
 ///
 /// Everything is tried, nothing is assumed: on a temporary file and over loopback. Nothing is left behind.
@@ -18,11 +20,18 @@ use crate::{
 #[command(after_help = "Examples:
   levada doctor
   levada doctor --dir /var/lib/levada     try the file system that will hold the data
-  levada doctor --output json")]
+  levada doctor --output json
+  levada doctor --live                    what a running broker moves by which path, each second")]
 pub(crate) struct Args {
     /// Directory on the file system to try [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Show instead what a running broker moves by which path, each second
+    #[arg(long, conflicts_with = "dir")]
+    live: bool,
+    /// HTTP address of that broker
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9644", requires = "live")]
+    http: String,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -45,6 +54,9 @@ struct Capability {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    if args.live {
+        return live::run(&args.http, args.format.format, out);
+    }
     let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     if !directory.is_dir() {
         let what = format!("{} is not a directory", directory.display());
