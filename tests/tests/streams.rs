@@ -28,7 +28,11 @@ impl Scene {
         let mut node = Node::new()
             .option("group.initial.rebalance.delay.ms", "0")
             .option("group.min.session.timeout.ms", "1000")
-            .option("transaction.abort.timed.out.transaction.cleanup.interval.ms", "500");
+            .option("transaction.abort.timed.out.transaction.cleanup.interval.ms", "500")
+            // The changelog is compacted all the time, and so are the coordinators' own topics.
+            .option("log.roll.ms", "300")
+            .option("log.cleaner.min.cleanable.ratio", "0.01")
+            .option("log.cleaner.backoff.ms", "100");
         node.start();
         for topic in ["lines", "counts"] {
             Tool::python("topics.py").args([&node.bootstrap(), topic, "3"]).run();
