@@ -139,5 +139,21 @@ fn words_are_counted_once_through_crashes_of_broker_and_application() {
         *last = *count;
     }
     assert_eq!(reached, scene.said);
+    reset(&scene.node);
     scene.node.stop();
+}
+
+/// Kafka's tool puts the application back to its beginning: its members out, its positions to the start, its
+/// internal topics away.
+fn reset(node: &Node) {
+    let mut resetter = Tool::java("org.apache.kafka.tools.StreamsResetter");
+    resetter.args(["--bootstrap-server", &node.bootstrap(), "--application-id", "word-count", "--force"]);
+    let said = resetter.args(["--input-topics", "lines"]).run().stdout;
+    let internal = ["word-count-totals-changelog", "word-count-words-repartition"];
+    assert!(said.contains("Topic: lines Partition: 2 Offset: 0"), "{said}");
+    assert!(internal.iter().all(|topic| said.contains(topic)), "{said}");
+    await_some("no internal topics", LIMIT, || {
+        let listing = Tool::kcat().args(["-L", "-b", &node.bootstrap()]).run().stdout;
+        (!internal.iter().any(|topic| listing.contains(topic))).then_some(())
+    });
 }
