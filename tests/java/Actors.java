@@ -36,6 +36,7 @@ final class Actors {
             case "begin" -> begin(words.get(0), words.subList(1, words.size()));
             case "commit" -> transactions.get(words.get(0)).commitTransaction();
             case "abort" -> transactions.get(words.get(0)).abortTransaction();
+            case "ask" -> Administrator.ask(bootstrap, words.get(0));
             case "write" -> Files.writeString(Path.of(words.get(0)), words.get(1));
             case "forget" -> transactions.remove(words.get(0)).close(Duration.ZERO);
             default -> throw new IllegalArgumentException(name);

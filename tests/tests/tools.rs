@@ -37,6 +37,11 @@ fn the_cluster() {
 }
 
 #[test]
+fn the_administration_client() {
+    replay("administrator");
+}
+
+#[test]
 fn what_is_not_served_is_refused_in_words_that_tools_understand() {
     if Kind::under_test() == Kind::Levada {
         replay("unserved");
