@@ -33,6 +33,7 @@ pub(crate) struct BrokerArgs {
         value_name = "HOST:PORT",
         env = "LEVADA_BROKERS",
         global = true,
+        display_order = 101,
         default_value = "127.0.0.1:9092"
     )]
     brokers: String,

@@ -23,6 +23,8 @@ use crate::{
 
 /// Look into the files of a data directory
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada log dump levada-data/clicks-0/00000000000000000000.log")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,

@@ -22,7 +22,7 @@ use crate::{
   levada offsets clicks -p 0
   levada offsets clicks --at 2026-11-21T06:30:00Z  of the first record from then on
   levada offsets clicks --ago 90m                  of the first record of the last 90 minutes
-  levada offsets clicks --committed                the end is where the first open transaction begins")]
+  levada offsets clicks --committed                up to the first open transaction")]
 pub(crate) struct Args {
     /// Names of the topics [default: all]
     #[arg(value_name = "TOPIC")]

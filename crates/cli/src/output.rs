@@ -29,7 +29,7 @@ pub(crate) enum Format {
 #[derive(Debug, clap::Args)]
 pub(crate) struct FormatArgs {
     /// Form of the result
-    #[arg(long = "output", value_name = "FORM", default_value = "table")]
+    #[arg(long = "output", value_name = "FORM", default_value = "table", display_order = 100)]
     pub(crate) format: Format,
 }
 

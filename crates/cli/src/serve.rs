@@ -10,7 +10,7 @@ use crate::{colour, config::SourceArgs, failure::Failure};
 /// Serve Kafka clients until SIGTERM or SIGINT
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  levada serve                                  127.0.0.1:9092, data in ./levada-data, HTTP on 127.0.0.1:9644
+  levada serve                                  for this machine alone, data in ./levada-data
   levada serve --config server.properties       a Kafka file; unknown keys are errors
   levada serve -o log.dirs=/var/lib/levada -o listeners=PLAINTEXT://0.0.0.0:9092
   LEVADA_LOG=debug levada serve                 say more")]

@@ -98,7 +98,7 @@ impl Setting {
 }
 
 /// The header over [`Setting::row`].
-pub(crate) const HEADER: [&str; 3] = ["SETTING", "VALUE", "SOURCE"];
+pub(crate) const HEADER: [&str; 3] = ["KEY", "VALUE", "SOURCE"];
 
 /// The settings of one resource by key, those named or all.
 pub(crate) fn describe(

@@ -51,6 +51,11 @@ fn every_command_says_what_it_does() {
         {
             assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
         }
+        let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(examples.contains("Examples:"), "{} shows no example", command.get_name());
+        // As wide as clap lets help be: a longer line would be broken.
+        let long = examples.lines().find(|line| line.chars().count() > 100);
+        assert_eq!(long, None, "{}", command.get_name());
         command.get_subcommands().for_each(check);
     }
     check(&Cli::command());

@@ -50,6 +50,10 @@ enum Verb {
 
 /// Create topics
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada topic create clicks
+  levada topic create clicks views -p 6 -c retention.ms=86400000 -c cleanup.policy=compact,delete
+  levada topic create clicks -p 6 --dry-run")]
 struct Create {
     /// Names of the topics
     #[arg(required = true, value_name = "TOPIC")]
@@ -70,6 +74,9 @@ struct Create {
 
 /// List topics
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada topic list
+  levada topic list --output json | jq -r '.[].name'")]
 struct List {
     /// Also topics the broker keeps for itself
     #[arg(short, long)]
@@ -80,6 +87,8 @@ struct List {
 
 /// Delete topics with everything in them
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada topic delete clicks views")]
 struct Delete {
     /// Names of the topics
     #[arg(required = true, value_name = "TOPIC")]

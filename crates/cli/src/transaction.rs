@@ -34,6 +34,7 @@ pub(crate) struct Args {
 enum Verb {
     List(list::List),
     Describe(describe::Describe),
+    #[command(visible_alias = "find-hanging")]
     Hanging(hanging::Hanging),
     Abort(abort::Abort),
 }

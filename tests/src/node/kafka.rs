@@ -41,7 +41,8 @@ pub(super) fn command(plan: &Plan, home: &Path) -> Command {
 }
 
 fn configuration(plan: &Plan, home: &Path) -> String {
-    let controller = free_port();
+    let mut free = std::iter::repeat_with(free_port);
+    let controller = free.find(|port| *port != plan.kafka).expect("the sequence has no end");
     let mut lines = vec![
         "process.roles=broker,controller".to_string(),
         "node.id=1".to_string(),

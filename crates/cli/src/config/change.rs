@@ -20,7 +20,7 @@ use crate::{
   levada config set broker default message.max.bytes=2000000
   levada config set group readers consumer.heartbeat.interval.ms=6000
   levada config set quota user=alice,client-id=import producer_byte_rate=1048576
-  levada config set quota client-id consumer_byte_rate=1048576      every client without a limit of its own")]
+  levada config set quota client-id consumer_byte_rate=1048576      whoever has no limit of its own")]
 pub(super) struct Set {
     /// What has the settings
     kind: Kind,

@@ -28,8 +28,8 @@ use crate::{
   levada config get quota
   levada config get quota user=alice,client-id=import
 
-Sources: topic, group and quota are the thing's own; dynamic-broker and dynamic-default were set while the
-broker ran, on it alone or on all; static-broker is the broker's file, environment or flags.")]
+Sources: topic, group and quota are the thing's own; dynamic-broker and dynamic-default were set
+while the broker ran, on it alone or on all; static-broker is its file, environment or flags.")]
 pub(super) struct Get {
     /// What has the settings
     kind: Kind,

@@ -26,7 +26,7 @@ use crate::{
 #[command(after_help = "Examples:
   levada transaction abort payments-1
   levada transaction abort --topic clicks -p 0 --start-offset 42
-  levada transaction abort --topic clicks -p 0 --producer-id 7 --producer-epoch 0 --coordinator-epoch 0")]
+  levada transaction abort --topic t -p 0 --producer-id 7 --producer-epoch 0 --coordinator-epoch 0")]
 pub(super) struct Abort {
     /// Transactional id
     #[arg(required_unless_present = "topic", conflicts_with_all = ["topic", "partition"])]
