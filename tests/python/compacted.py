@@ -35,7 +35,7 @@ def create():
 
 
 def read(partition, isolation="read_committed"):
-    """Everything from the beginning to the end: (offset, key, value), each later than the one before."""
+    """Everything up to what the end is now: (offset, key, value), each later than the one before."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -46,6 +46,7 @@ def read(partition, isolation="read_committed"):
             "check.crcs": True,
         }
     )
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=60)
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
     found, deadline = [], time.monotonic() + LIMIT
     while time.monotonic() < deadline:
@@ -54,8 +55,11 @@ def read(partition, isolation="read_committed"):
             continue
         if message.error() is not None:
             assert message.error().name() == "_PARTITION_EOF", message.error()
+        if message.offset() >= end:
             consumer.close()
             return found
+        if message.error() is not None:
+            continue
         value = message.value()
         assert not found or found[-1][0] < message.offset(), "offsets go back"
         found.append((message.offset(), message.key().decode(), None if value is None else value.decode()))

@@ -16,6 +16,7 @@ use crate::config::{BrokerConfig, HostPort};
 use crate::error_code::ErrorCode;
 use crate::fetch_session::Sessions;
 use crate::groups::Groups;
+use crate::lane::Work;
 use crate::metadata::records::control::VoterEndpoint;
 use crate::partition::{Partition, Partitions};
 use crate::txns::Txns;
@@ -190,9 +191,9 @@ impl Source for Broker {
         self.cleaner.stats()
     }
 
-    fn longest_lane_turn(&self) -> Duration {
+    fn longest_lane_turn(&self, work: Work) -> Duration {
         let partitions = self.partitions.all();
-        partitions.iter().map(|partition| partition.lane().longest_turn()).max().unwrap_or_default()
+        partitions.iter().map(|partition| partition.lane().longest_turn(work)).max().unwrap_or_default()
     }
 
     fn unhealthy(&self) -> Option<String> {

@@ -33,7 +33,7 @@ pub(crate) struct Lane {
     dir: PathBuf,
     /// When the operator was last told of a storage error here.
     told_ms: AtomicI64,
-    longest_turn_ns: AtomicU64,
+    longest_turns_ns: [AtomicU64; Work::ALL.len()],
 }
 
 /// A disk that stays full would otherwise fill the operator's log as well.
@@ -91,6 +91,21 @@ impl Submitted {
     }
 }
 
+/// What a lane's writer is held for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Writing a group of batches, and the new segment that may take.
+    Append,
+    /// Everything else: rolling by age, retention, the swaps of compaction, a changed configuration.
+    Housekeeping,
+}
+
+impl Work {
+    /// Each kind, with its name.
+    pub const ALL: [(Work, &'static str); 2] =
+        [(Work::Append, "append"), (Work::Housekeeping, "housekeeping")];
+}
+
 /// Whether a lane's queue was left to the one who was told so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -115,7 +130,7 @@ impl Lane {
             writer: Mutex::new(Some(writer)),
             dir,
             told_ms: AtomicI64::new(0),
-            longest_turn_ns: AtomicU64::new(0),
+            longest_turns_ns: [const { AtomicU64::new(0) }; Work::ALL.len()],
         }
     }
 
@@ -171,7 +186,7 @@ impl Lane {
     fn write(&self, group: &mut [Append], now_ms: i64) -> Vec<AppendResult> {
         let results = match &mut *self.writer.lock() {
             Some(writer) => {
-                let _turn = Turn::begin(self);
+                let _turn = Turn::begin(self, Work::Append);
                 writer.append(group, now_ms)
             }
             None => {
@@ -198,13 +213,13 @@ impl Lane {
     /// meanwhile, so nothing slow may happen in `work`.
     pub(crate) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
         let mut writer = self.writer.lock();
-        let _turn = Turn::begin(self);
+        let _turn = Turn::begin(self, Work::Housekeeping);
         writer.as_mut().map(work)
     }
 
-    /// The longest time that anybody had the writer since the start: appends waited for so long at most.
-    pub(crate) fn longest_turn(&self) -> Duration {
-        Duration::from_nanos(self.longest_turn_ns.load(Ordering::Relaxed))
+    /// The longest time that this work had the writer since the start: appends waited for so long at most.
+    pub(crate) fn longest_turn(&self, work: Work) -> Duration {
+        Duration::from_nanos(self.longest_turns_ns[work as usize].load(Ordering::Relaxed))
     }
 
     /// Takes the writer for closing or deletion: later appends find the log offline.
@@ -215,13 +230,13 @@ impl Lane {
 
 /// Measures how long somebody has the writer.
 struct Turn<'a> {
-    lane: &'a Lane,
+    longest_ns: &'a AtomicU64,
     begun: Instant,
 }
 
 impl Turn<'_> {
-    fn begin(lane: &Lane) -> Turn<'_> {
-        Turn { lane, begun: Instant::now() }
+    fn begin(lane: &Lane, work: Work) -> Turn<'_> {
+        Turn { longest_ns: &lane.longest_turns_ns[work as usize], begun: Instant::now() }
     }
 }
 
@@ -229,8 +244,8 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let took_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         // Nearly always there is nothing to write, and the cache line stays shared.
-        if took_ns > self.lane.longest_turn_ns.load(Ordering::Relaxed) {
-            self.lane.longest_turn_ns.fetch_max(took_ns, Ordering::Relaxed);
+        if took_ns > self.longest_ns.load(Ordering::Relaxed) {
+            self.longest_ns.fetch_max(took_ns, Ordering::Relaxed);
         }
     }
 }

@@ -6,7 +6,7 @@ mod metrics;
 mod process;
 mod stats;
 
-pub use crate::cleaner::CleanerStats;
+pub use crate::{cleaner::CleanerStats, lane::Work};
 pub use stats::{Connection, Stats};
 
 use std::{
@@ -42,8 +42,8 @@ pub trait Source: Send + Sync + 'static {
     /// What compaction has done.
     fn cleaner(&self) -> CleanerStats;
 
-    /// The longest time that anybody had the writer of a partition.
-    fn longest_lane_turn(&self) -> Duration;
+    /// The longest time that this work had the writer of a partition.
+    fn longest_lane_turn(&self, work: Work) -> Duration;
 
     /// Why the broker cannot serve, if it cannot.
     fn unhealthy(&self) -> Option<String>;

@@ -13,7 +13,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{CleanerStats, Source, process::Process};
+use super::{CleanerStats, Source, Work, process::Process};
 
 /// The media type of the text.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -98,8 +98,13 @@ impl Families<'_> {
         self.counter("levada_produced_bytes", "Record bytes appended", stats.produced_bytes())?;
         self.counter("levada_fetched_bytes", "Record bytes answered to fetches", stats.fetched_bytes())?;
         self.gauge("levada_partitions", "Partitions on this broker", source.partitions())?;
-        let turn = source.longest_lane_turn().as_secs_f64();
-        self.gauge("levada_lane_longest_turn_seconds", "Longest time a partition's writer was held", turn)
+        let (name, help) = ("levada_lane_longest_turn_seconds", "Longest time a partition's writer was held");
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (work, label) in Work::ALL {
+            let turn = source.longest_lane_turn(work).as_secs_f64();
+            family.encode_family(&[("work", label)])?.encode_gauge(&turn)?;
+        }
+        Ok(())
     }
 
     fn cleaner(&mut self, stats: CleanerStats) -> fmt::Result {

@@ -33,7 +33,7 @@ impl Source for Fake {
         CleanerStats { runs: 3, read_bytes: 500, written_bytes: 90, dirtiest_percent: 41, uncleanable: 1 }
     }
 
-    fn longest_lane_turn(&self) -> Duration {
+    fn longest_lane_turn(&self, _: Work) -> Duration {
         Duration::from_micros(1_500)
     }
 
@@ -109,6 +109,12 @@ fn metrics_show_what_was_counted() {
         "levada_produced_bytes_total 100",
         "levada_fetched_bytes_total 40",
         "levada_partitions 7",
+        "levada_lane_longest_turn_seconds{work=\"append\"} 0.0015",
+        "levada_cleaner_runs_total 3",
+        "levada_cleaner_read_bytes_total 500",
+        "levada_cleaner_written_bytes_total 90",
+        "levada_cleaner_dirtiest_percent 41",
+        "levada_cleaner_uncleanable_partitions 1",
         "levada_transfer_bytes_total{path=\"splice\"} 0",
         "levada_transfer_calls_total{path=\"sendfile\"} 0",
         "levada_transfer_stalls_total{path=\"read_write\"} 0",
