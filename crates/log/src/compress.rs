@@ -172,48 +172,64 @@ thread_local! {
     static ZSTD: RefCell<Option<ZstdDecoder<'static>>> = const { RefCell::new(None) };
 }
 
+/// A context that has put out more than this may have a window of up to 128 MB, and is not kept.
+const KEEP: usize = 1 << 20;
+
 fn unzstd(input: &[u8], output: &mut Vec<u8>, limit: usize) -> Result<(), CompressError> {
+    let damaged =
+        |error: io::Error| CompressError::Damaged { codec: Compression::Zstd, detail: error.to_string() };
+    ZSTD.with_borrow_mut(|slot| {
+        let mut decoder = match slot.take() {
+            Some(decoder) => decoder,
+            None => ZstdDecoder::new().map_err(damaged)?,
+        };
+        decoder.reinit().map_err(damaged)?;
+        unzstd_with(&mut decoder, input, output, limit)?;
+        if output.len() <= KEEP {
+            *slot = Some(decoder);
+        }
+        Ok(())
+    })
+}
+
+fn unzstd_with(
+    decoder: &mut ZstdDecoder<'_>,
+    input: &[u8],
+    output: &mut Vec<u8>,
+    limit: usize,
+) -> Result<(), CompressError> {
     let codec = Compression::Zstd;
     let damaged = |error: io::Error| CompressError::Damaged { codec, detail: error.to_string() };
-    ZSTD.with_borrow_mut(|slot| {
-        let decoder = match slot {
-            Some(decoder) => {
-                decoder.reinit().map_err(damaged)?;
-                decoder
-            }
-            None => slot.insert(ZstdDecoder::new().map_err(damaged)?),
-        };
-        let mut source = InBuffer::around(input);
-        let mut frame_open = false;
-        loop {
-            let filled = output.len();
-            output.resize(filled + STEP.max(filled.min(1 << 20)), 0);
-            let mut space = OutBuffer::around_pos(output.as_mut_slice(), filled);
-            let hint = decoder.run(&mut source, &mut space);
-            let end = space.pos();
-            let full = end == output.len();
-            output.truncate(end);
-            let hint = hint.map_err(damaged)?;
-            if output.len() > limit {
-                return Err(CompressError::TooLarge { codec, limit });
-            }
-            if hint == 0 {
-                frame_open = false;
-                if source.pos() == input.len() {
-                    return Ok(());
-                }
-                decoder.reinit().map_err(damaged)?;
-                continue;
-            }
-            if source.pos() == input.len() && !full {
-                // An empty input is no frame at all and expands to nothing; anything else was cut short.
-                return if input.is_empty() && !frame_open {
-                    Ok(())
-                } else {
-                    Err(CompressError::Damaged { codec, detail: "frame is cut short".to_owned() })
-                };
-            }
-            frame_open = true;
+    let mut source = InBuffer::around(input);
+    let mut frame_open = false;
+    loop {
+        let filled = output.len();
+        output.resize(filled + STEP.max(filled.min(1 << 20)), 0);
+        let mut space = OutBuffer::around_pos(output.as_mut_slice(), filled);
+        let hint = decoder.run(&mut source, &mut space);
+        let end = space.pos();
+        let full = end == output.len();
+        output.truncate(end);
+        let hint = hint.map_err(damaged)?;
+        if output.len() > limit {
+            return Err(CompressError::TooLarge { codec, limit });
         }
-    })
+        if hint == 0 {
+            frame_open = false;
+            if source.pos() == input.len() {
+                return Ok(());
+            }
+            decoder.reinit().map_err(damaged)?;
+            continue;
+        }
+        if source.pos() == input.len() && !full {
+            // An empty input is no frame at all and expands to nothing; anything else was cut short.
+            return if input.is_empty() && !frame_open {
+                Ok(())
+            } else {
+                Err(CompressError::Damaged { codec, detail: "frame is cut short".to_owned() })
+            };
+        }
+        frame_open = true;
+    }
 }
