@@ -21,6 +21,10 @@ const FINAL_EPOCH: i32 = -1;
 /// A session that has been idle for longer gives way to any new one; a younger one to none.
 const EVICTION_MS: i64 = 120_000;
 
+/// Most partitions that all sessions together remember. A client may name any number that do not exist; at some 270
+/// bytes each, the slots alone would let a few requests fill the memory.
+const PARTITIONS_MAX: usize = 200_000;
+
 /// A topic as the session's requests name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TopicKey {
@@ -148,6 +152,9 @@ impl Continued {
 pub(crate) struct Sessions {
     slots: usize,
     sessions: HashMap<i32, Entry>,
+    /// Of all sessions together.
+    partitions: usize,
+    partitions_max: usize,
     /// By time of last use.
     idle: BTreeSet<(i64, i32)>,
     /// Those old enough to give way to a larger one, by number of partitions.
@@ -165,7 +172,7 @@ struct Entry {
 impl Sessions {
     /// A cache with room for so many sessions.
     pub(crate) fn new(slots: usize) -> Self {
-        Self { slots, ..Self::default() }
+        Self { slots, partitions_max: PARTITIONS_MAX, ..Self::default() }
     }
 
     /// Decides on a request: closes, continues or refuses the session that it names. `wanted` and `forgotten`
@@ -196,6 +203,10 @@ impl Sessions {
             self.remove(asked.session_id);
             return Ok(Plan::Sessionless);
         }
+        if self.partitions - entry.partitions + session.order.len() > self.partitions_max {
+            self.remove(asked.session_id);
+            return Err(ErrorCode::FetchSessionIdNotFound);
+        }
         self.touch(asked.session_id, session.order.len(), now_ms);
         session.epoch = next_epoch(session.epoch);
         let wanted =
@@ -205,7 +216,8 @@ impl Sessions {
         Ok(Plan::Continue(Continued { session: shared, session_id: asked.session_id, epoch, wanted }))
     }
 
-    /// Opens a session with what a request named and its answer told; 0 if there is no room. `random_id` gives
+    /// Opens a session with what a request named and its answer told; 0 if there is no room, which is an answer that
+    /// clients know. `random_id` gives
     /// positive numbers.
     pub(crate) fn open(
         &mut self,
@@ -227,15 +239,17 @@ impl Sessions {
                 .put(key, Cached { wanted, high_watermark: seen.high_watermark, log_start: seen.log_start });
         }
         let partitions = session.order.len();
-        if self.sessions.len() >= self.slots && !self.evict(partitions, now_ms) {
-            return 0;
+        while self.sessions.len() >= self.slots || self.partitions + partitions > self.partitions_max {
+            if !self.evict(partitions, now_ms) {
+                return 0;
+            }
         }
         let mut id = random_id();
         while id == 0 || self.sessions.contains_key(&id) {
             id = random_id();
         }
         let session = Arc::new(Mutex::new(session));
-        self.sessions.insert(id, Entry { session, created_ms: now_ms, used_ms: now_ms, partitions });
+        self.sessions.insert(id, Entry { session, created_ms: now_ms, used_ms: now_ms, partitions: 0 });
         self.touch(id, partitions, now_ms);
         id
     }
@@ -244,6 +258,7 @@ impl Sessions {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         self.idle.remove(&(entry.used_ms, id));
         self.evictable.remove(&(entry.partitions, id));
+        self.partitions = self.partitions - entry.partitions + partitions;
         (entry.used_ms, entry.partitions) = (now_ms, partitions);
         self.idle.insert((now_ms, id));
         if now_ms - entry.created_ms > EVICTION_MS {
@@ -270,6 +285,7 @@ impl Sessions {
 
     fn remove(&mut self, id: i32) {
         if let Some(entry) = self.sessions.remove(&id) {
+            self.partitions -= entry.partitions;
             self.idle.remove(&(entry.used_ms, id));
             self.evictable.remove(&(entry.partitions, id));
         }

@@ -145,3 +145,21 @@ fn a_full_cache_gives_the_idle_and_the_small_away() {
 fn epochs_begin_again_at_one() {
     assert_eq!((next_epoch(0), next_epoch(7), next_epoch(i32::MAX)), (1, 8, 1));
 }
+
+#[test]
+fn sessions_remember_so_many_partitions_and_no_more() {
+    let mut sessions = Sessions::new(10);
+    let most = 5;
+    sessions.partitions_max = 5;
+    assert_eq!(open(&mut sessions, most + 1, 0), 0);
+    let first = open(&mut sessions, most - 1, 0);
+    let second = open(&mut sessions, 1, 0);
+    assert!(first > 0 && second > 0);
+    assert_eq!(open(&mut sessions, 1, 0), 0, "nothing is left, and nothing gives way yet");
+    let grown = go_on(&mut sessions, (second, 1), vec![wanted(1, 0)], &[]).unwrap_err();
+    assert_eq!(grown, ErrorCode::FetchSessionIdNotFound);
+    assert!(open(&mut sessions, 1, 0) > 0, "the session that grew has made room");
+    // Those that were idle for long go, as many as it takes.
+    assert!(open(&mut sessions, most, EVICTION_MS + 1) > 0);
+    assert_eq!((sessions.sessions.len(), sessions.partitions), (1, 5));
+}
