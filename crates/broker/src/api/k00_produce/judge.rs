@@ -14,6 +14,9 @@ use crate::error_code::{ErrorCode, Failure};
 /// A record without a timestamp is never too old or too new.
 const NO_TIMESTAMP: i64 = -1;
 
+/// How many records are named one by one. Megabytes compressed may hold millions of them.
+const RECORD_ERRORS_MAX: usize = 1000;
+
 /// How many errors the sentence for people names.
 const NAMED_ERRORS: usize = 3;
 
@@ -30,25 +33,32 @@ pub(super) fn judge(
         return Ok(());
     }
     let mut errors = Vec::new();
+    let mut wrong = 0;
     let mut late = false;
     for (index, record) in (0..).zip(batch::records(batch.bytes()).map_err(Failure::from)?) {
         let record = record.map_err(Failure::from)?;
         let timestamp = batch.base_timestamp().wrapping_add(record.timestamp_delta);
-        let message = if compacted && record.key.is_none() {
-            format!("Compacted topic cannot accept message without key in topic partition {}", partition())
-        } else if clock.refuses(timestamp) {
-            late = true;
-            clock.complain(timestamp, record.offset_delta)
-        } else {
+        let keyless = compacted && record.key.is_none();
+        let untimely = !keyless && clock.refuses(timestamp);
+        if !keyless && !untimely {
             continue;
-        };
-        errors.push(RecordError { batch_index: index, message: Some(StrBytes::from(message)) });
+        }
+        late |= untimely;
+        wrong += 1;
+        if errors.len() < RECORD_ERRORS_MAX {
+            let message = if keyless {
+                format!("Compacted topic cannot accept message without key in topic partition {}", partition())
+            } else {
+                clock.complain(timestamp, record.offset_delta)
+            };
+            errors.push(RecordError { batch_index: index, message: Some(StrBytes::from(message)) });
+        }
     }
-    if errors.is_empty() { Ok(()) } else { Err(reject(errors, late)) }
+    if errors.is_empty() { Ok(()) } else { Err(reject(errors, wrong, late)) }
 }
 
 /// Kafka's codes and sentences: what is wrong with a timestamp goes before what is wrong otherwise.
-fn reject(errors: Vec<RecordError>, late: bool) -> Rejected {
+fn reject(errors: Vec<RecordError>, wrong: usize, late: bool) -> Rejected {
     let failure = if late {
         let text = "One or more records have been rejected due to invalid timestamp";
         Failure::new(ErrorCode::InvalidTimestamp, text)
@@ -59,9 +69,8 @@ fn reject(errors: Vec<RecordError>, late: bool) -> Rejected {
         });
         let named = named.collect::<Vec<_>>().join(", ");
         let text = format!(
-            "One or more records have been rejected due to {} record errors in total, and only showing the first \
-             three errors at most: [{named}]",
-            errors.len()
+            "One or more records have been rejected due to {wrong} record errors in total, and only showing the first \
+             three errors at most: [{named}]"
         );
         Failure::new(ErrorCode::InvalidRecord, text)
     };

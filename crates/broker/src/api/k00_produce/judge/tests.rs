@@ -72,6 +72,16 @@ fn refusals_speak_as_kafka_does() {
 }
 
 #[test]
+fn of_millions_of_wrong_records_so_many_are_named() {
+    let batch = batch_of(&[(NOW_MS, false); RECORD_ERRORS_MAX + 1]);
+    let view = BatchView::parse(&batch).unwrap();
+    let compacted = config(&[("cleanup.policy", "compact")]);
+    let rejected = judge(&view, &compacted, || "t-0".to_owned(), NOW_MS).unwrap_err();
+    assert_eq!(rejected.errors.len(), RECORD_ERRORS_MAX);
+    assert!(rejected.failure.message.unwrap().contains("due to 1001 record errors in total"));
+}
+
+#[test]
 fn batches_take_the_topics_compression() {
     let plain = batch_of(&[(NOW_MS, true)]);
     for (name, codec) in [
