@@ -159,6 +159,7 @@ fn bad_batches_are_refused_and_leave_no_trace() {
             Batch { claimed_count: Some(i32::MAX), ..good.clone() }.encode(),
             INVALID_RECORD,
         ),
+        ("its first offset is not 0", Batch { base_offset: 5, ..good.clone() }.encode(), INVALID_RECORD),
         (
             "a control batch from a client",
             Batch { attributes: 0x20, ..good.clone() }.encode(),
@@ -181,6 +182,28 @@ fn bad_batches_are_refused_and_leave_no_trace() {
     let response = connection.call(&raw::produce(TOPIC, 1, &good.encode()));
     assert_eq!(raw::produce_error(&response), 0);
     assert_eq!(end_offset(&mut connection), before + 3);
+    witness.assert_undisturbed(&mut node);
+    node.stop();
+}
+
+#[test]
+fn records_that_expand_far_are_taken_or_refused_and_disturb_nobody() {
+    let mut node = node();
+    let witness = Witness::start(&node);
+    let mut connection = Connection::open(node.address());
+    let zeroes = |megabytes: usize| {
+        let batch = Batch { gzip: true, ..Batch::of(&[&vec![0; megabytes << 20]]) };
+        batch.encode()
+    };
+    let before = end_offset(&mut connection);
+    let response = connection.call(&raw::produce(TOPIC, 1, &zeroes(4)));
+    assert_eq!(raw::produce_error(&response), 0);
+    assert_eq!(end_offset(&mut connection), before + 1);
+    if node.kind() == Kind::Levada {
+        let response = connection.call(&raw::produce(TOPIC, 1, &zeroes(130)));
+        assert_eq!(raw::produce_error(&response), INVALID_RECORD);
+        assert_eq!(end_offset(&mut connection), before + 1);
+    }
     witness.assert_undisturbed(&mut node);
     node.stop();
 }

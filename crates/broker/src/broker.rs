@@ -10,6 +10,7 @@ use levada_io::residency::Warmer;
 use levada_io::{Caps, Counters};
 use levada_wire::Uuid;
 use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Semaphore;
 
 use crate::cleaner::Cleaner;
 use crate::config::{BrokerConfig, HostPort};
@@ -61,6 +62,8 @@ pub(crate) struct Broker {
     groups: Groups,
     txns: Txns,
     fetch_sessions: Mutex<Sessions>,
+    /// Turns for expanding large batches off the shards.
+    expansions: Semaphore,
     cleaner: Cleaner,
     /// Held while the cleaner's checkpoint is written, so that no older one comes later.
     storing_checkpoint: Mutex<()>,
@@ -75,6 +78,11 @@ impl Broker {
     /// The configuration in force; a dynamic change makes another one.
     pub(crate) fn config(&self) -> Guard<Arc<BrokerConfig>> {
         self.config.load()
+    }
+
+    /// A turn to expand a batch that takes a thread's time and memory.
+    pub(crate) fn expansions(&self) -> &Semaphore {
+        &self.expansions
     }
 
     pub(crate) fn caps(&self) -> &Caps {

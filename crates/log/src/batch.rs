@@ -293,6 +293,15 @@ pub enum BatchError {
 /// # Errors
 /// The first thing found wrong.
 pub fn check(bytes: &[u8]) -> Result<BatchView<'_>, BatchError> {
+    check_within(bytes, MAX_EXPANDED)
+}
+
+/// As [`check`], for a thread with little time: records that expand to more than `expanded_max` bytes are
+/// [`CompressError::TooLarge`].
+///
+/// # Errors
+/// The first thing found wrong.
+pub fn check_within(bytes: &[u8], expanded_max: usize) -> Result<BatchView<'_>, BatchError> {
     let view = check_stored(bytes)?;
     if view.bytes.len() < bytes.len() {
         return Err(BatchError::Trailing(bytes.len() - view.bytes.len()));
@@ -307,7 +316,7 @@ pub fn check(bytes: &[u8]) -> Result<BatchView<'_>, BatchError> {
     if !plain && !sequenced {
         return Err(BatchError::Producer { producer_id, epoch, sequence });
     }
-    records::walk(&view)?;
+    records::walk(&view, expanded_max)?;
     Ok(view)
 }
 

@@ -1,8 +1,11 @@
 //! Record batches of format 2, right or wrong in a chosen place.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
+
 use super::Encoder;
 
-/// A batch of records without keys, uncompressed.
+/// A batch of records without keys.
 #[derive(Clone)]
 pub struct Batch {
     /// The values of its records.
@@ -15,6 +18,10 @@ pub struct Batch {
     pub claimed_last_delta: Option<i32>,
     /// Compression type and flags.
     pub attributes: i16,
+    /// Compresses the records, which sets the attribute.
+    pub gzip: bool,
+    /// What the header claims to be the first offset.
+    pub base_offset: i64,
     /// Changes the checksum.
     pub break_crc: bool,
 }
@@ -28,6 +35,8 @@ impl Batch {
             claimed_count: None,
             claimed_last_delta: None,
             attributes: 0,
+            gzip: false,
+            base_offset: 0,
             break_crc: false,
         }
     }
@@ -36,8 +45,8 @@ impl Batch {
     pub fn encode(&self) -> Vec<u8> {
         let count = i32::try_from(self.values.len()).expect("few records");
         let (producer_id, producer_epoch, sequence) = self.producer;
-        let mut body = Encoder::default()
-            .i16(self.attributes)
+        let body = Encoder::default()
+            .i16(self.attributes | i16::from(self.gzip))
             .i32(self.claimed_last_delta.unwrap_or(count - 1))
             .i64(1_700_000_000_000)
             .i64(1_700_000_000_000)
@@ -45,22 +54,34 @@ impl Batch {
             .i16(producer_epoch)
             .i32(sequence)
             .i32(self.claimed_count.unwrap_or(count));
+        let mut records = Encoder::default();
         for (delta, value) in (0..).zip(&self.values) {
             // attributes, timestamp delta, offset delta, null key, value, no headers
             let record = Encoder::default().i8(0).raw(&zigzag(0)).raw(&zigzag(delta)).raw(&zigzag(-1));
             let record = record.raw(&zigzag(value.len() as i32)).raw(value).raw(&zigzag(0)).done();
-            body = body.raw(&zigzag(record.len() as i32)).raw(&record);
+            records = records.raw(&zigzag(record.len() as i32)).raw(&record);
         }
-        let body = body.done();
+        let records = records.done();
+        let body = body.raw(&if self.gzip { gzip(&records) } else { records }).done();
         let crc = crc32c(&body) ^ u32::from(self.break_crc);
         let length = i32::try_from(4 + 1 + 4 + body.len()).expect("a small batch");
-        let head = Encoder::default().i64(0).i32(length).i32(-1).i8(2).i32(crc.cast_signed());
+        let head = Encoder::default().i64(self.base_offset).i32(length).i32(-1).i8(2).i32(crc.cast_signed());
         head.raw(&body).done()
     }
 }
 
 fn zigzag(value: i32) -> Vec<u8> {
     Encoder::default().varint(((value << 1) ^ (value >> 31)).cast_unsigned()).done()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut command = Command::new("gzip");
+    let mut child = command.arg("-1").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("gzip");
+    let mut input = child.stdin.take().expect("stdin was asked for");
+    std::thread::scope(|scope| {
+        scope.spawn(move || input.write_all(bytes).expect("gzip reads"));
+        child.wait_with_output().expect("gzip").stdout
+    })
 }
 
 /// CRC-32C (Castagnoli), bit by bit: nothing here may share a mistake with the broker.

@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use levada_io::Piece;
-use levada_log::batch::{self, BatchView};
+use levada_log::batch::{self, BatchError, BatchView};
 use levada_log::{Append, Appended};
-use levada_log::compress::Compression;
+use levada_log::compress::{CompressError, Compression};
 use levada_wire::Uuid;
 use levada_wire::messages::StrBytes;
 use levada_wire::produce::{
@@ -42,6 +42,9 @@ const ZSTD_VERSION_MIN: i16 = 7;
 const EPOCH_BUMP_VERSION_MIN: i16 = 12;
 /// From this version on a client knows that it must abort the transaction.
 const ABORTABLE_VERSION_MIN: i16 = 11;
+
+/// Records that expand to more bytes than this are expanded by another thread: a shard has other connections too.
+const EXPANDED_ON_SHARD_MAX: usize = 1 << 20;
 
 /// The client id under which Kafka's own tools may write to internal topics.
 const ADMIN_CLIENT: &str = "__admin_client";
@@ -105,7 +108,7 @@ async fn start(
         Ok(partition) => partition,
         Err(failure) => return Started::Refused(None, failure.into()),
     };
-    match check(context, envelope, &partition, data.records) {
+    match check(context, envelope, &partition, data.records).await {
         Ok(append) => {
             context.broker().stats().produced(append.records.len() as u64);
             match submit(context, envelope, &partition, append).await {
@@ -179,12 +182,41 @@ fn find(context: &Context, key: (&StrBytes, Uuid), index: i32) -> Result<Arc<Par
     Ok(partition)
 }
 
-fn check(
+/// Checks one partition's batch, on this shard if its records expand to little, else where nobody waits for it.
+async fn check(
     context: &Context,
+    envelope: &Envelope,
+    partition: &Arc<Partition>,
+    records: Option<BytesMut>,
+) -> Result<Append, Rejected> {
+    let version = context.version();
+    let records = acceptable(version, envelope, partition, records)?;
+    match batch::check_within(&records, EXPANDED_ON_SHARD_MAX) {
+        Err(BatchError::Compression(CompressError::TooLarge { .. })) => {
+            // Few at a time, since each may take as much memory as a batch may expand to.
+            let _turn = context.broker().expansions().acquire().await;
+            let partition = partition.clone();
+            let examined = tokio::task::spawn_blocking(move || {
+                batch::check(&records).map_err(Failure::from)?;
+                examine(version, &partition, records)
+            });
+            let ended = |_| Rejected::from(ErrorCode::UnknownServerError);
+            examined.await.map_err(ended)?
+        }
+        checked => {
+            checked.map_err(Failure::from)?;
+            examine(version, partition, records)
+        }
+    }
+}
+
+/// The records, if they may be written at all: judged by what costs nothing to know.
+fn acceptable(
+    version: i16,
     envelope: &Envelope,
     partition: &Partition,
     records: Option<BytesMut>,
-) -> Result<Append, Rejected> {
+) -> Result<BytesMut, Failure> {
     if !matches!(envelope.acks, -1..=1) {
         return Err(ErrorCode::InvalidRequiredAcks.into());
     }
@@ -195,34 +227,47 @@ fn check(
             config.min_insync_replicas,
             partition.name()
         );
-        return Err(Failure::new(ErrorCode::NotEnoughReplicas, text).into());
+        return Err(Failure::new(ErrorCode::NotEnoughReplicas, text));
     }
-    let version = context.version();
     let Some(records) = records.filter(|records| !records.is_empty()) else {
         let text = format!("Produce requests with version {version} must have exactly one record batch per partition");
-        return Err(Failure::new(ErrorCode::InvalidRecord, text).into());
+        return Err(Failure::new(ErrorCode::InvalidRecord, text));
     };
-    let batch = batch::check(&records).map_err(Failure::from)?;
-    if batch.size_bytes() < records.len() {
+    let size_bytes = BatchView::parse(&records)?.size_bytes();
+    if size_bytes < records.len() {
         let text = format!("Produce requests with version {version} are only allowed to contain exactly one record batch per partition");
-        return Err(Failure::new(ErrorCode::InvalidRecord, text).into());
+        return Err(Failure::new(ErrorCode::InvalidRecord, text));
     }
-    permitted(version, &batch)?;
-    if records.len() as u64 > u64::from(config.max_message_bytes) {
+    if size_bytes as u64 > u64::from(config.max_message_bytes) {
         let text = format!(
-            "The record batch size in the append to {} is {} bytes which exceeds the maximum configured value of {}.",
+            "The record batch size in the append to {} is {size_bytes} bytes which exceeds the maximum configured value of {}.",
             partition.name(),
-            records.len(),
             config.max_message_bytes
         );
-        return Err(Failure::new(ErrorCode::MessageTooLarge, text).into());
+        return Err(Failure::new(ErrorCode::MessageTooLarge, text));
     }
+    Ok(records)
+}
+
+/// Judges a well-formed batch by the topic's rules, and compresses it as the topic wants it.
+fn examine(version: i16, partition: &Partition, records: BytesMut) -> Result<Append, Rejected> {
+    let config = partition.config();
+    let batch = BatchView::parse(&records).map_err(Failure::from)?;
+    permitted(version, partition, &batch)?;
     judge::judge(&batch, &config, || partition.name(), now_ms())?;
     Ok(Append::client(judge::compress(records, &config)?))
 }
 
 /// What a client may not put into a batch, although it is well formed.
-fn permitted(version: i16, batch: &BatchView<'_>) -> Result<(), Failure> {
+fn permitted(version: i16, partition: &Partition, batch: &BatchView<'_>) -> Result<(), Failure> {
+    if batch.base_offset() != 0 {
+        let text = format!(
+            "The baseOffset of the record batch in the append to {} should be 0, but it is {}",
+            partition.name(),
+            batch.base_offset()
+        );
+        return Err(Failure::new(ErrorCode::InvalidRecord, text));
+    }
     if batch.is_control() {
         return Err(Failure::new(ErrorCode::InvalidRecord, "Clients are not allowed to write control records"));
     }

@@ -12,6 +12,7 @@ use levada_io::{Caps, Counters};
 use levada_log::{LogConfig, LogError, OpenOptions, Writer};
 use levada_wire::Uuid;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::broker::data_dir::{DataDir, Key, Left, LeftBehind};
 use crate::broker::discarded::Waiting;
@@ -78,6 +79,9 @@ impl Missing {
     }
 }
 
+/// Batches that are expanded off the shards at one time; each may take some hundred megabytes.
+const EXPANSIONS_AT_ONCE: usize = 2;
+
 impl Broker {
     /// Opens everything; when this returns the broker can serve requests. `bound` are the listeners'
     /// addresses, in the order of the configuration.
@@ -115,6 +119,7 @@ impl Broker {
             cleaner: Cleaner::new(left.cleaned.clone()),
             storing_checkpoint: Mutex::default(),
             waiting: Waiting::default(),
+            expansions: Semaphore::new(EXPANSIONS_AT_ONCE),
             fetch_sessions: Mutex::new(Sessions::new(config.fetch_session_slots as usize)),
             advertised: advertised(&config, bound),
             node_id: config.node_id,

@@ -105,8 +105,10 @@ impl Records {
 }
 
 /// Walks every record of a batch and refuses a count, an offset or a length that lies.
-pub(super) fn walk(view: &BatchView<'_>) -> Result<(), BatchError> {
-    expanded(view, |payload| walk_payload(payload, view.record_count(), view.last_offset_delta()))?
+pub(super) fn walk(view: &BatchView<'_>, expanded_max: usize) -> Result<(), BatchError> {
+    expanded(view, expanded_max, |payload| {
+        walk_payload(payload, view.record_count(), view.last_offset_delta())
+    })?
 }
 
 fn walk_payload(mut rest: &[u8], count: i32, last_offset_delta: i32) -> Result<(), BatchError> {
@@ -134,13 +136,17 @@ thread_local! {
 /// Above this a thread gives its buffer back, lest one large batch keep memory for ever.
 const KEEP: usize = 4 * 1024 * 1024;
 
-fn expanded<T>(view: &BatchView<'_>, with: impl FnOnce(&[u8]) -> T) -> Result<T, BatchError> {
+fn expanded<T>(
+    view: &BatchView<'_>,
+    expanded_max: usize,
+    with: impl FnOnce(&[u8]) -> T,
+) -> Result<T, BatchError> {
     let codec = view.compression()?;
     if codec == Compression::None {
         return Ok(with(view.payload()));
     }
     EXPANDED.with_borrow_mut(|buffer| {
-        let outcome = compress::decompress(codec, view.payload(), buffer, MAX_EXPANDED);
+        let outcome = compress::decompress(codec, view.payload(), buffer, expanded_max);
         let outcome = outcome.map(|()| with(buffer)).map_err(BatchError::from);
         if buffer.capacity() > KEEP {
             *buffer = Vec::new();

@@ -96,6 +96,16 @@ fn sequences_wrap() {
 }
 
 #[test]
+fn a_thread_with_little_time_expands_little() {
+    let mut builder = Builder::new().compression(Compression::Zstd);
+    builder.push(1, None, Some(&[0; 1000]));
+    let bytes = builder.build().unwrap();
+    check_within(&bytes, 2000).unwrap();
+    let error = check_within(&bytes, 1000).unwrap_err();
+    assert!(matches!(error, BatchError::Compression(CompressError::TooLarge { limit: 1000, .. })), "{error}");
+}
+
+#[test]
 fn assigning_leaves_the_checksum_alone_and_stamping_renews_it() {
     let mut bytes = sample(Compression::Lz4);
     assign(&mut bytes, 1 << 40, 12);
