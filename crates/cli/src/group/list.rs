@@ -71,20 +71,31 @@ impl List {
         let mut request = ListGroupsRequest::default();
         request.states_filter = known(&self.state, &STATES, "state")?;
         request.types_filter = known(&self.kind, &TYPES, "type")?;
-        let mut rows = Vec::new();
-        for node in cluster.brokers()? {
-            let response = cluster.broker(node)?.request(&request)?;
-            kafka_error::check(response.error_code, &format!("list groups of broker {node}"), None)?;
-            rows.extend(response.groups.iter().map(|group| Row {
-                group: group.group_id.as_str().to_owned(),
-                kind: group.group_type.as_str().to_owned(),
-                protocol_type: group.protocol_type.as_str().to_owned(),
-                state: group.group_state.as_str().to_owned(),
-                coordinator: node,
-            }));
-        }
-        Ok(rows)
+        list(cluster, &request)
     }
+}
+
+/// Asks every broker for the groups it coordinates.
+fn list(cluster: &mut Cluster, request: &ListGroupsRequest) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    for node in cluster.brokers()? {
+        let response = cluster.broker(node)?.request(request)?;
+        kafka_error::check(response.error_code, &format!("list groups of broker {node}"), None)?;
+        rows.extend(response.groups.iter().map(|group| Row {
+            group: group.group_id.as_str().to_owned(),
+            kind: group.group_type.as_str().to_owned(),
+            protocol_type: group.protocol_type.as_str().to_owned(),
+            state: group.group_state.as_str().to_owned(),
+            coordinator: node,
+        }));
+    }
+    Ok(rows)
+}
+
+/// The type of a group, if there is one.
+pub(super) fn kind(cluster: &mut Cluster, id: &str) -> Result<Option<String>, Failure> {
+    let rows = list(cluster, &ListGroupsRequest::default())?;
+    Ok(rows.into_iter().find(|row| row.group == id).map(|row| row.kind))
 }
 
 /// The names meant by these words; a word that means none would look like an empty list.

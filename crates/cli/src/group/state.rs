@@ -12,6 +12,7 @@ use levada_wire::{
 };
 use serde::Serialize;
 
+use super::list;
 use crate::{
     cluster::{Cluster, Coordinated, Place},
     failure::Failure,
@@ -57,6 +58,7 @@ pub(super) struct Partition {
 }
 
 const CONSUMER: &str = "consumer";
+const CLASSIC: &str = "classic";
 /// What DescribeGroups calls a group that does not exist.
 const DEAD: &str = "Dead";
 const EMPTY: &str = "Empty";
@@ -76,14 +78,23 @@ impl Group {
     }
 }
 
-/// Asks the coordinator; `None` if there is no such group.
+/// Asks the coordinator; `None` if there is no such group. A group that is neither classic nor of consumers, such as a
+/// share group, is an error: it commits no offsets.
 pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Option<Group>, Failure> {
     let coordinator = cluster.coordinator(Coordinated::Group, id)?;
     let offered = cluster.broker(coordinator)?.best_version::<ConsumerGroupDescribeRequest>().is_ok();
     if offered && let Some(group) = describe_consumer(cluster, id, coordinator)? {
         return Ok(Some(group));
     }
-    describe_classic(cluster, id, coordinator)
+    if let Some(group) = describe_classic(cluster, id, coordinator)? {
+        return Ok(Some(group));
+    }
+    match list::kind(cluster, id)? {
+        Some(kind) if !["", CONSUMER, CLASSIC].contains(&kind.to_lowercase().as_str()) => Err(Failure::new(
+            format!("group {id} is a {kind} group; only classic and consumer groups have offsets to show"),
+        )),
+        _ => Ok(None),
+    }
 }
 
 fn describe_consumer(cluster: &mut Cluster, id: &str, coordinator: i32) -> Result<Option<Group>, Failure> {
@@ -123,7 +134,7 @@ fn describe_classic(cluster: &mut Cluster, id: &str, coordinator: i32) -> Result
     let consumes = group.protocol_type.as_str() == CONSUMER;
     Ok(Some(Group {
         group: id.to_owned(),
-        kind: "classic",
+        kind: CLASSIC,
         protocol_type: group.protocol_type.as_str().to_owned(),
         state: group.group_state.as_str().to_owned(),
         assignor: group.protocol_data.as_str().to_owned(),
