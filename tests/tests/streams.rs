@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use levada_tests::tool::Conversation;
-use levada_tests::{Node, Tool, await_some, seed};
+use levada_tests::{Node, Tool, await_some, process, seed};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const WORDS: [&str; 12] =
@@ -18,7 +19,8 @@ struct Scene {
     random: StdRng,
     /// None between its death and its successor's start.
     application: Option<Conversation>,
-    speaker: Conversation,
+    /// None when everything has been said.
+    speaker: Option<Conversation>,
     /// How often each word has been said.
     said: HashMap<&'static str, usize>,
 }
@@ -37,25 +39,24 @@ impl Scene {
         for topic in ["lines", "counts"] {
             Tool::python("topics.py").args([&node.bootstrap(), topic, "3"]).run();
         }
-        let application = start(&node);
-        let speaker = Tool::python("say.py").args([&node.bootstrap(), "lines"]).spawn();
-        let mut scene = Scene { node, random, application: Some(application), speaker, said: HashMap::new() };
-        scene.say(400);
-        scene
+        let application = start(&node, "state");
+        let speaker = Some(Tool::python("say.py").args([&node.bootstrap(), "lines"]).spawn());
+        Scene { node, random, application: Some(application), speaker, said: HashMap::new() }
     }
 
     fn say(&mut self, lines: usize) {
         for _ in 0..lines {
             let line: Vec<&str> = (0..4).map(|_| WORDS[self.random.random_range(0..WORDS.len())]).collect();
-            self.speaker.say(&line.join(" "));
+            self.speaker.as_mut().expect("it runs").say(&line.join(" "));
             for word in line {
                 *self.said.entry(word).or_default() += 1;
             }
         }
     }
 
-    /// Waits until the application has counted on for a while, and gives it as many words again.
+    /// Has the application count for a while, and leaves it with words to count.
     fn go_on(&mut self) {
+        self.say(200);
         let mut application = self.application.take().expect("it runs");
         while application.line_now().is_some() {}
         for _ in 0..self.random.random_range(2..8) {
@@ -64,6 +65,45 @@ impl Scene {
         }
         self.application = Some(application);
         std::thread::sleep(Duration::from_micros(self.random.random_range(0..60_000)));
+    }
+
+    /// Goes on until one that was thought dead has noticed it and has part of the work again.
+    fn take_back(&mut self, woken: &mut Conversation) {
+        self.say(100);
+        let mut application = self.application.take().expect("it runs");
+        let mut noticed = false;
+        await_some("the woken one to count", LIMIT, || {
+            while let Some(line) = application.line_now() {
+                if line.starts_with("counted") {
+                    self.say(10);
+                }
+            }
+            while let Some(line) = woken.line_now() {
+                noticed |= line == "REBALANCING";
+                if noticed && line.starts_with("counted") {
+                    return Some(());
+                }
+            }
+            None
+        });
+        self.application = Some(application);
+    }
+
+    /// Ends the speech and then the application; each word must have been counted as often as it was said.
+    fn check(&mut self) {
+        let all: usize = self.said.values().sum();
+        self.speaker.take().expect("it runs").finish(LIMIT);
+        await_some("every word counted", LIMIT, || (counts(&self.node).len() >= all).then_some(()));
+        self.application.take().expect("it runs").finish(LIMIT);
+        let counts = counts(&self.node);
+        println!("{all} words said, {} counts committed", counts.len());
+        let mut reached: HashMap<&str, usize> = HashMap::new();
+        for (word, count) in &counts {
+            let last = reached.entry(word).or_default();
+            assert_eq!(*count, *last + 1, "{word} after {last}");
+            *last = *count;
+        }
+        assert_eq!(reached, self.said);
     }
 
     fn crash(&mut self) {
@@ -86,14 +126,15 @@ impl Scene {
             self.node.start();
         }
         if application {
-            self.application = Some(start(&self.node));
+            self.application = Some(start(&self.node, "state"));
         }
     }
 }
 
-fn start(node: &Node) -> Conversation {
+/// Starts the application; `state` names the directory that it remembers things in.
+fn start(node: &Node, state: &str) -> Conversation {
     let mut tool = Tool::own_java("WordCount");
-    tool.args([&node.bootstrap(), &node.scratch().join("state").display().to_string()]);
+    tool.args([&node.bootstrap(), &node.scratch().join(state).display().to_string()]);
     tool.args(["num.stream.threads=2", "main.consumer.session.timeout.ms=2000"]);
     tool.args(["main.consumer.heartbeat.interval.ms=300", "producer.transaction.timeout.ms=4000"]);
     tool.spawn()
@@ -125,21 +166,28 @@ fn words_are_counted_once_through_crashes_of_broker_and_application() {
         scene.go_on();
         scene.crash();
     }
-    let all: usize = scene.said.values().sum();
-    let (speaker, application) = (scene.speaker, scene.application.expect("it runs"));
-    speaker.finish(LIMIT);
-    await_some("every word counted", LIMIT, || (counts(&scene.node).len() >= all).then_some(()));
-    application.finish(LIMIT);
-    let counts = counts(&scene.node);
-    println!("{all} words said, {} counts committed", counts.len());
-    let mut reached: HashMap<&str, usize> = HashMap::new();
-    for (word, count) in &counts {
-        let last = reached.entry(word).or_default();
-        assert_eq!(*count, *last + 1, "{word} after {last}");
-        *last = *count;
-    }
-    assert_eq!(reached, scene.said);
+    scene.check();
     reset(&scene.node);
+    scene.node.stop();
+}
+
+/// One that does not answer is given up, and its work is done by others; when it wakes it must not finish what
+/// it had begun.
+#[test]
+fn a_paused_application_counts_nothing_twice() {
+    let mut scene = Scene::set(StdRng::seed_from_u64(seed()));
+    for state in ["second", "third"] {
+        scene.go_on();
+        let mut paused = scene.application.take().expect("it runs");
+        process::signal(paused.pid(), Signal::STOP);
+        while paused.line_now().is_some() {}
+        scene.application = Some(start(&scene.node, state));
+        scene.go_on();
+        process::signal(paused.pid(), Signal::CONT);
+        scene.take_back(&mut paused);
+        paused.kill();
+    }
+    scene.check();
     scene.node.stop();
 }
 
