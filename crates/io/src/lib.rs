@@ -4,22 +4,44 @@
 //! and lowers it again; the kernel can also hand references to its own pages from one side to the other:
 //!
 //! ```text
-//!                       user memory                                 the kernel
+//!                        user memory                                 the kernel
 //!
-//!                                            page cache                                     socket
-//!                                            ┌────────┐                                   ┌────────┐
-//!   send         ┌────────┐ ────────────────────────────── copy ────────────────────────► │        │
-//!                │ Bytes  │                  │        │                                   │        │
-//!                └────────┘                  │        │                                   │        │
-//!   read_write   ┌────────┐ ◄──── copy ───── │        │                                   │        │
-//!                │ buffer │ ────────────────────────────── copy ────────────────────────► │        │
-//!                └────────┘                  │        │          ┌─────────────┐          │        │
-//!   sendfile                                 │        │ ─ refs ─ │ 64 KiB pipe │ ─ refs ► │        │
-//!                                            │        │          └─────────────┘          │        │
-//!                                            │        │          ┌─────────────┐          │        │
-//!   splice                                   │        │ ─ refs ─ │ 1 MiB pipe  │ ─ refs ► │        │
-//!                                            └────────┘          └─────────────┘          └────────┘
+//!                                             page cache                                     socket
+//!                                             ┌────────┐                                   ┌────────┐
+//!   send          ┌────────┐ ────────────────────────────── copy ────────────────────────► │        │
+//!   uring_send    │ Bytes  │                  │        │                                   │        │
+//!                 └────────┘                  │        │                                   │        │
+//!   uring_send_zc ┌────────┐ ────────────────────────────── refs ────────────────────────► │        │
+//!   msg_zerocopy  │ Bytes  │                  │        │                                   │        │
+//!                 └────────┘                  │        │                                   │        │
+//!   read_write    ┌────────┐ ◄──── copy ───── │        │                                   │        │
+//!   uring_read    │ buffer │ ────────────────────────── copy or refs ────────────────────► │        │
+//!                 └────────┘                  │        │                                   │        │
+//!   mmap_write                                │        │ ───────────── copy ─────────────► │        │
+//!                                             │        │          ┌─────────────┐          │        │
+//!   sendfile                                  │        │ ─ refs ─ │ 64 KiB pipe │ ─ refs ► │        │
+//!                                             │        │          └─────────────┘          │        │
+//!                                             │        │          ┌─────────────┐          │        │
+//!   splice                                    │        │ ─ refs ─ │ 1 MiB pipe  │ ─ refs ► │        │
+//!                                             └────────┘          └─────────────┘          └────────┘
 //! ```
+//!
+//! [`path`] has a page for each: what it saves, what it needs, when it loses. References are no gift: pages must not change while they
+//! travel, must be in the cache first, and cost bookkeeping that small pieces do not earn back.
+//!
+//! # Where to begin
+//!
+//! | to do | take | example |
+//! |---|---|---|
+//! | send file ranges and bytes to a socket, when it is writable | [`Transfer`] | `send_file` |
+//! | the same without ever waiting for the disk | [`residency`] | |
+//! | send large memory by reference, many connections at a time | [`outbox`] on a [`ring`] | `serve_memory`, `mixed_load` |
+//! | the same where no ring is allowed | [`zerocopy`] | |
+//! | read files that are not in the cache, without a thread that waits | [`inflow`] | |
+//! | copy a file | [`copy`](mod@copy) | `copy_file` |
+//! | know what this machine allows, and what the rest would take | [`probe`] | |
+//!
+//! # From question to count
 //!
 //! No path is the best for everything, and which ones there are depends on the kernel and on the container. So there are
 //! four steps, and each is plain data for the next:
@@ -76,7 +98,17 @@
 //! An [`Extent`] is sent by reference, and the reference outlives the call: its bytes must not change until the peer has them. A range
 //! that may be rewritten or cut goes in as [`Piece::Volatile`] and is copied. One socket carries one transfer at a time.
 //!
-//! Who knows Netty knows an [`Extent`] as a `FileRegion`: the same idea, but several go in one transfer, mixed with bytes.
+//! # For those who know Netty
+//!
+//! An [`Extent`] is a `DefaultFileRegion`: a file, an offset, a length, sent by `transferTo` there and by [`Path::Splice`] or
+//! [`Path::Sendfile`] here. What is different:
+//!
+//! - Several go in one [`Transfer`], mixed with bytes; a header leaves in the packet of the range behind it, without corking by hand.
+//! - A `FileRegion` on a TLS connection or with a handler in between is an error or a copy that nobody sees. Here the [`plan`] decides before, and
+//!   [`Counters`] say how many bytes left by which path and why not by the planned one.
+//! - A region that comes out short has no `transferred()` to be asked for: it is [`SourceFault::Truncated`], with the offset.
+//! - `transferTo` on cold pages stalls its event loop. Here the transfer says [`Turn::Cold`] instead.
+//! - Its reference count is the `Arc` of the file: extents outlive closing, renaming and unlinking.
 //!
 //! The crate knows no Kafka and no async runtime. All of the repository's unsafe code is in its `sys` module.
 

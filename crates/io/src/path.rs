@@ -1,7 +1,8 @@
-//! The paths that bytes can take. One file each, with the same items in the same order.
+//! The paths that bytes can take. One file each, whose head says what the path saves, what it needs and when it loses.
 //!
-//! A path module has `needs` (what must hold on this machine) and `advance` (send from the front of the queue until
-//! the piece is done, the budget is spent, or the socket would block).
+//! A path from file to socket has `needs` (what must hold on this machine) and `advance` (send from the front of a transfer's queue until
+//! the piece is done, the budget is spent, or the socket would block); one from file to file has `between`; one through a
+//! ring makes the operation for it. Callers do not name them: the [plan](crate::plan) does.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -15,16 +16,16 @@ use crate::error::{SourceFault, TransferError};
 use crate::probe::Caps;
 use crate::queue::Queue;
 
-pub(crate) mod copy_file_range;
-pub(crate) mod mmap_write;
-pub(crate) mod msg_zerocopy;
-pub(crate) mod read_write;
-pub(crate) mod reflink;
-pub(crate) mod sendfile;
-pub(crate) mod splice;
-pub(crate) mod uring_read;
-pub(crate) mod uring_send;
-pub(crate) mod uring_send_zc;
+pub mod copy_file_range;
+pub mod mmap_write;
+pub mod msg_zerocopy;
+pub mod read_write;
+pub mod reflink;
+pub mod sendfile;
+pub mod splice;
+pub mod uring_read;
+pub mod uring_send;
+pub mod uring_send_zc;
 
 /// How bytes reached the socket, or another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
