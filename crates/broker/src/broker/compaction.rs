@@ -150,9 +150,16 @@ impl Broker {
                 partition.log().flush_sealed()?;
                 return Ok(Outcome::Done(cleaning.end(), cleaning.counts()));
             };
-            match partition.lane().with_writer(|writer| writer.replace(cleaned)).transpose()? {
-                Some(Some(retired)) => self.discard(partition, retired),
-                Some(None) | None => return Ok(Outcome::Dropped),
+            let mut cleaned = Some(cleaned);
+            let replaced = partition
+                .lane()
+                .with_writer(|writer| cleaned.take().map(|cleaned| writer.replace(cleaned)).transpose());
+            if let Some(unused) = cleaned {
+                unused.discard()?;
+            }
+            match replaced.transpose()?.flatten().flatten() {
+                Some(retired) => self.discard(partition, retired),
+                None => return Ok(Outcome::Dropped),
             }
         }
         Ok(Outcome::Dropped)
