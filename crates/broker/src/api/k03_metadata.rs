@@ -2,8 +2,8 @@
 //!
 //! Brokers, controller and topics. All topics when none are named (null; an empty list in version 0),
 //! by name, or from version 12 on by id. A named topic that does not exist is created if the client
-//! and `auto.create.topics.enable` allow it; unlike Kafka, which answers "unknown" first and creates
-//! behind the client's back, the answer then already holds the new topic.
+//! and `auto.create.topics.enable` allow it. As with Kafka the answer still says that it is unknown, but
+//! here it is there for whoever asks after the answer.
 //!
 //! Not done: authorized operations are those of a cluster without an authorizer (all of them).
 
@@ -76,8 +76,8 @@ async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -
         return asked.iter().map(|topic| refuse(context, topic, ErrorCode::InvalidRequest)).collect();
     }
     let broker = context.broker();
+    let image = broker.metadata().image();
     if create && broker.config().auto_create_topics {
-        let image = broker.metadata().image();
         let names = asked.iter().filter_map(|topic| topic.name.as_ref()).map(StrBytes::as_str);
         let missing = names.filter(|name| image.topic(name).is_none() && check_topic_name(name).is_ok());
         let missing: Vec<_> = missing.map(str::to_owned).collect();
@@ -85,7 +85,6 @@ async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -
             broker.auto_create(missing).await;
         }
     }
-    let image = broker.metadata().image();
     let by_id = asked.iter().any(|topic| !topic.topic_id.is_zero());
     asked.iter().map(|topic| look_up(context, &image, topic, by_id)).collect()
 }
