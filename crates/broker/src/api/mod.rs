@@ -89,6 +89,7 @@ serve! {
         DeleteAcls => k31_delete_acls,
         DescribeConfigs => k32_describe_configs,
         AlterConfigs => k33_alter_configs,
+        AlterReplicaLogDirs => k34_alter_replica_log_dirs,
         DescribeLogDirs => k35_describe_log_dirs,
         CreatePartitions => k37_create_partitions,
         DeleteGroups => k42_delete_groups,

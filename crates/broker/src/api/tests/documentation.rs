@@ -17,7 +17,6 @@ const QUORUM: &str = "the broker is its own controller, alone in its quorum";
 /// Why an API of Kafka's is not served.
 const REASONS: &[(ApiKey, &str)] = &[
     (ApiKey::SaslHandshake, SECURITY),
-    (ApiKey::AlterReplicaLogDirs, "there is one data directory"),
     (ApiKey::SaslAuthenticate, SECURITY),
     (ApiKey::CreateDelegationToken, SECURITY),
     (ApiKey::RenewDelegationToken, SECURITY),

@@ -1,0 +1,46 @@
+//! AlterReplicaLogDirs (key 34), versions 1–2.
+//!
+//! There is one data directory: a partition that is there already is moved at once, and no other directory
+//! is known.
+
+use std::collections::BTreeMap;
+
+use levada_wire::messages::alter_replica_log_dirs_response::{
+    AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult,
+};
+use levada_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse};
+
+use crate::api::{Context, text};
+use crate::error_code::ErrorCode;
+
+pub(crate) async fn answer(
+    context: &Context,
+    request: AlterReplicaLogDirsRequest,
+) -> AlterReplicaLogDirsResponse {
+    let own = context.broker().data_path().display().to_string();
+    let image = context.broker().metadata().image();
+    let mut results: BTreeMap<String, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
+    for dir in request.dirs {
+        for topic in &dir.topics {
+            let name = topic.name.as_str();
+            let exists = |index| image.topic(name).is_some_and(|topic| topic.partition(index).is_some());
+            let verdict = |index: i32| match context.broker().partitions().by_name(name, index) {
+                _ if dir.path.as_str() != own => Some(ErrorCode::LogDirNotFound),
+                Some(_) => None,
+                None if exists(index) => Some(ErrorCode::KafkaStorageError),
+                None => Some(ErrorCode::UnknownTopicOrPartition),
+            };
+            let partitions = topic.partitions.iter().map(|index| {
+                message!(AlterReplicaLogDirPartitionResult {
+                    partition_index: *index,
+                    error_code: verdict(*index).map_or(0, |error| error.code()),
+                })
+            });
+            results.entry(name.to_owned()).or_default().extend(partitions);
+        }
+    }
+    let results = results.into_iter().map(|(name, partitions)| {
+        message!(AlterReplicaLogDirTopicResult { topic_name: text(name), partitions: partitions })
+    });
+    message!(AlterReplicaLogDirsResponse { results: results.collect() })
+}
