@@ -158,7 +158,7 @@ impl Partition {
     pub(crate) fn check_leader_epoch(&self, known: i32) -> Result<(), ErrorCode> {
         match known {
             _ if self.is_deleted() => Err(ErrorCode::UnknownTopicOrPartition),
-            known if known < 0 || known == self.leader_epoch => Ok(()),
+            known if known == -1 || known == self.leader_epoch => Ok(()),
             known if known < self.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),
             _ => Err(ErrorCode::UnknownLeaderEpoch),
         }

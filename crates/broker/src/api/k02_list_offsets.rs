@@ -3,6 +3,9 @@
 //! The offset of a point in time, or of the log's start (-2), its end (-1; for read_committed the last
 //! stable offset), its newest timestamp (-3, version 7), or of tiered storage (-4 local start, -5 last
 //! tiered, -6 earliest pending upload), which a log without tiers answers with its own start and with -1.
+//! A partition that is asked for twice is refused once.
+
+use std::collections::BTreeSet;
 
 use levada_wire::messages::list_offsets_request::ListOffsetsPartition;
 use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
@@ -27,7 +30,11 @@ const EPOCH_VERSION_MIN: i16 = 4;
 pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> ListOffsetsResponse {
     let committed_only = request.isolation_level == READ_COMMITTED;
     let topics = request.topics.into_iter().map(|topic| {
-        let partitions = topic.partitions.iter().map(|asked| {
+        let (once, twice) = repeated(topic.partitions);
+        let partitions = once.iter().map(|asked| {
+            if twice.contains(&asked.partition_index) {
+                return show(context, asked.partition_index, Err(ErrorCode::InvalidRequest));
+            }
             let partition = context.broker().partition(topic.name.as_str(), asked.partition_index);
             let found = partition.and_then(|partition| look_up(context, &partition, asked, committed_only));
             show(context, asked.partition_index, found)
@@ -35,6 +42,19 @@ pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> Li
         message!(ListOffsetsTopicResponse { name: topic.name.clone(), partitions: partitions.collect() })
     });
     message!(ListOffsetsResponse { topics: topics.collect() })
+}
+
+/// Each partition once, and which of them were asked for more than once.
+fn repeated(asked: Vec<ListOffsetsPartition>) -> (Vec<ListOffsetsPartition>, BTreeSet<i32>) {
+    let (mut once, mut seen, mut twice) = (Vec::with_capacity(asked.len()), BTreeSet::new(), BTreeSet::new());
+    for partition in asked {
+        if seen.insert(partition.partition_index) {
+            once.push(partition);
+        } else {
+            twice.insert(partition.partition_index);
+        }
+    }
+    (once, twice)
 }
 
 /// An answer: offset, timestamp, leader epoch.

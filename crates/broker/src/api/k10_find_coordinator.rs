@@ -27,7 +27,13 @@ pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -
     };
     let failure = found.err();
     let code = failure.as_ref().map_or(ErrorCode::None, |failure| failure.code).code();
-    let error_message = failure.and_then(|failure| failure.message).map(text);
+    // Kafka tells of success as well, in one word or in none.
+    let nothing = match (&failure, context.version() >= BATCHED_VERSION_MIN) {
+        (None, false) => "NONE",
+        _ => "",
+    };
+    let message = failure.and_then(|failure| failure.message).unwrap_or_else(|| nothing.to_owned());
+    let error_message = Some(text(message));
     if context.version() >= BATCHED_VERSION_MIN {
         let coordinators = request.coordinator_keys.into_iter().map(|key| {
             message!(Coordinator {

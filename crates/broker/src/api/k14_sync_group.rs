@@ -6,12 +6,16 @@
 use levada_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 
 use crate::api::{Context, own, text};
-use crate::error_code::error_code;
+use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::SyncRequest;
 
 const PROTOCOL_VERSION_MIN: i16 = 5;
 
 pub(crate) async fn answer(context: &Context, request: SyncGroupRequest) -> SyncGroupResponse {
+    let named = context.version() >= PROTOCOL_VERSION_MIN;
+    if named && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
+        return message!(SyncGroupResponse { error_code: ErrorCode::InconsistentGroupProtocol.code() });
+    }
     let assignments = request.assignments.into_iter();
     let assignments = assignments.map(|one| (one.member_id.into_string(), own(&one.assignment)));
     let request = SyncRequest {
@@ -24,7 +28,6 @@ pub(crate) async fn answer(context: &Context, request: SyncGroupRequest) -> Sync
         assignments: assignments.collect(),
     };
     let outcome = context.broker().groups().ask(request).await;
-    let named = context.version() >= PROTOCOL_VERSION_MIN;
     message!(SyncGroupResponse {
         error_code: error_code(outcome.error),
         protocol_type: outcome.protocol_type.filter(|_| named).map(text),

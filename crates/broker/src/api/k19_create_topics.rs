@@ -4,7 +4,7 @@
 //! partitions accept appends. From version 5 on it holds the topic's configuration, from 7 on its id.
 //! With `validate_only` nothing is created.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use levada_wire::Uuid;
 use levada_wire::messages::create_topics_request::CreatableTopic;
@@ -22,7 +22,10 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
     let names: Vec<StrBytes> = request.topics.iter().map(|topic| topic.name.clone()).collect();
     let topics = request.topics.into_iter().map(new_topic).collect();
     let created = context.broker().create_topics(topics, request.validate_only).await;
-    let results = names.into_iter().zip(created).map(|(name, created)| match created {
+    // A name that came twice was refused, and is answered once.
+    let mut answered = BTreeSet::new();
+    let first = |(name, _): &(StrBytes, _)| answered.insert(name.clone().into_string());
+    let results = names.into_iter().zip(created).filter(first).map(|(name, created)| match created {
         Ok(created) => show(context, name, &created),
         Err(failure) => refuse(context, name, failure),
     });

@@ -9,6 +9,7 @@ use levada_wire::messages::delete_topics_response::DeletableTopicResult;
 use levada_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse, StrBytes};
 
 use crate::api::{Context, text};
+use crate::error_code::ErrorCode;
 use crate::metadata::controller::TopicKey;
 
 const BY_ID_VERSION_MIN: i16 = 6;
@@ -35,7 +36,8 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
             }
             Err(failure) => {
                 result.error_code = failure.code.code();
-                result.error_message = failure.message.filter(|_| context.version() >= MESSAGE_VERSION_MIN).map(text);
+                let message = failure.message.or_else(|| unexplained(failure.code).map(str::to_owned));
+                result.error_message = message.filter(|_| context.version() >= MESSAGE_VERSION_MIN).map(text);
             }
         }
         if context.version() < BY_ID_VERSION_MIN {
@@ -44,4 +46,13 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
         result
     });
     message!(DeleteTopicsResponse { responses: results.collect() })
+}
+
+/// What Kafka says of an unknown topic.
+fn unexplained(code: ErrorCode) -> Option<&'static str> {
+    match code {
+        ErrorCode::UnknownTopicOrPartition => Some("This server does not host this topic-partition."),
+        ErrorCode::UnknownTopicId => Some("This server does not host this topic ID."),
+        _ => None,
+    }
 }

@@ -43,6 +43,9 @@ pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -
     if commits.is_empty() {
         return message!(TxnOffsetCommitResponse { topics: topics });
     }
+    if request.group_id.is_empty() {
+        return refuse(topics, &commits, ErrorCode::InvalidGroupId);
+    }
     let claim = Membership {
         transactional_id: request.transactional_id.as_str(),
         producer: Identity { producer_id: request.producer_id, producer_epoch: request.producer_epoch },

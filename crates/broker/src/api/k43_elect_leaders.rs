@@ -18,7 +18,7 @@ pub(crate) async fn answer(context: &Context, request: ElectLeadersRequest) -> E
     let unclean = match request.election_type {
         PREFERRED => false,
         UNCLEAN => true,
-        _ => return message!(ElectLeadersResponse { error_code: ErrorCode::InvalidRequest.code() }),
+        other => return refuse_all(request, &format!("Unknown election type {other}")),
     };
     let image = context.broker().metadata().image();
     let results = match request.topic_partitions {
@@ -43,6 +43,21 @@ pub(crate) async fn answer(context: &Context, request: ElectLeadersRequest) -> E
         }
     };
     message!(ElectLeadersResponse { replica_election_results: results })
+}
+
+fn refuse_all(request: ElectLeadersRequest, why: &str) -> ElectLeadersResponse {
+    let code = ErrorCode::InvalidRequest.code();
+    let results = request.topic_partitions.unwrap_or_default().into_iter().map(|asked| {
+        let results = asked.partitions.iter().map(|index| {
+            message!(PartitionResult {
+                partition_id: *index,
+                error_code: code,
+                error_message: Some(text(why)),
+            })
+        });
+        message!(ReplicaElectionResult { partition_result: results.collect(), topic: asked.topic.clone() })
+    });
+    message!(ElectLeadersResponse { error_code: code, replica_election_results: results.collect() })
 }
 
 fn refuse(image: &Image, name: &str, index: i32, unclean: bool) -> Failure {

@@ -1,10 +1,11 @@
 //! OffsetDelete (key 47), version 0.
 //!
 //! Removes a group's positions, except of topics that a member is subscribed to. A partition without a
-//! position is no error; a topic that does not exist is. Groups with members of another protocol than
+//! position is no error; one that does not exist is. Groups with members of another protocol than
 //! `consumer` are refused as a whole: what they use is unknown.
 
-use levada_wire::messages::offset_delete_request::OffsetDeleteRequestTopic;
+use std::collections::BTreeMap;
+
 use levada_wire::messages::offset_delete_response::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};
 use levada_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 
@@ -13,36 +14,43 @@ use crate::error_code::{ErrorCode, error_code};
 use crate::group::request;
 
 pub(crate) async fn answer(context: &Context, request: OffsetDeleteRequest) -> OffsetDeleteResponse {
+    if request.group_id.is_empty() {
+        return message!(OffsetDeleteResponse { error_code: ErrorCode::InvalidGroupId.code() });
+    }
     let image = context.broker().metadata().image();
-    let (known, unknown): (Vec<_>, Vec<_>) =
-        request.topics.into_iter().partition(|topic| image.topic(topic.name.as_str()).is_some());
-    let mut topics: Vec<_> = unknown.into_iter().map(refused).collect();
+    let (mut results, mut known) = (BTreeMap::new(), Vec::new());
+    for topic in request.topics {
+        let name = topic.name.into_string();
+        let exists = |index| image.topic(&name).is_some_and(|topic| topic.partition(index).is_some());
+        let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
+        let (here, missing): (Vec<_>, Vec<_>) = indexes.partition(|index| exists(*index));
+        let unknown = ErrorCode::UnknownTopicOrPartition.code();
+        let refused: Vec<_> = missing.into_iter().map(|index| (index, unknown)).collect();
+        results.entry(name.clone()).or_insert_with(Vec::new).extend(refused);
+        if !here.is_empty() {
+            known.push((name, here));
+        }
+    }
     if !known.is_empty() {
-        let topics_of = known.into_iter().map(|topic| {
-            let partitions = topic.partitions.iter().map(|partition| partition.partition_index);
-            (topic.name.into_string(), partitions.collect())
-        });
         let question =
-            request::OffsetDeleteRequest { group_id: request.group_id.into_string(), topics: topics_of.collect() };
+            request::OffsetDeleteRequest { group_id: request.group_id.into_string(), topics: known };
         match context.broker().groups().ask(question).await {
-            Ok(deleted) => topics.extend(deleted.into_iter().map(|topic| {
-                let partitions = topic.partitions.into_iter().map(|(index, error)| {
-                    message!(OffsetDeleteResponsePartition { partition_index: index, error_code: error_code(error) })
-                });
-                message!(OffsetDeleteResponseTopic { name: text(topic.name), partitions: partitions.collect() })
-            })),
+            Ok(deleted) => {
+                for topic in deleted {
+                    let partitions = topic.partitions.into_iter();
+                    let codes = partitions.map(|(index, error)| (index, error_code(error)));
+                    results.entry(topic.name).or_default().extend(codes);
+                }
+            }
             Err(error) => return message!(OffsetDeleteResponse { error_code: error_code(Some(error)) }),
         }
     }
-    message!(OffsetDeleteResponse { topics: topics })
+    message!(OffsetDeleteResponse { topics: results.into_iter().map(show).collect() })
 }
 
-fn refused(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic {
-    let partitions = topic.partitions.into_iter().map(|partition| {
-        message!(OffsetDeleteResponsePartition {
-            partition_index: partition.partition_index,
-            error_code: ErrorCode::UnknownTopicOrPartition.code(),
-        })
+fn show((name, partitions): (String, Vec<(i32, i16)>)) -> OffsetDeleteResponseTopic {
+    let partitions = partitions.into_iter().map(|(index, code)| {
+        message!(OffsetDeleteResponsePartition { partition_index: index, error_code: code })
     });
-    message!(OffsetDeleteResponseTopic { name: topic.name, partitions: partitions.collect() })
+    message!(OffsetDeleteResponseTopic { name: text(name), partitions: partitions.collect() })
 }

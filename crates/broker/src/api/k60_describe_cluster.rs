@@ -17,14 +17,15 @@ const CONTROLLERS: i8 = 2;
 
 pub(crate) async fn answer(context: &Context, request: DescribeClusterRequest) -> DescribeClusterResponse {
     let broker = context.broker();
-    let mut response = message!(DescribeClusterResponse { endpoint_type: request.endpoint_type });
+    let mut response = message!(DescribeClusterResponse { endpoint_type: BROKERS });
     if request.endpoint_type != BROKERS {
         let (error, text) = match request.endpoint_type {
             CONTROLLERS => (
                 ErrorCode::MismatchedEndpointType,
-                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+                    .to_owned(),
             ),
-            _ => (ErrorCode::UnsupportedEndpointType, "Unsupported endpoint type"),
+            other => (ErrorCode::UnsupportedEndpointType, format!("Unsupported endpoint type {other}")),
         };
         response.error_code = error.code();
         response.error_message = Some(text.into());

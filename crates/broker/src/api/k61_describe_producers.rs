@@ -7,13 +7,28 @@ use levada_log::ProducerState as Known;
 use levada_wire::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
 use levada_wire::messages::{DescribeProducersRequest, DescribeProducersResponse};
 
-use crate::api::Context;
-use crate::error_code::ErrorCode;
+use crate::api::{Context, text};
+use crate::error_code::{ErrorCode, Failure};
+use crate::metadata::controller::check_topic_name;
 
 pub(crate) async fn answer(context: &Context, request: DescribeProducersRequest) -> DescribeProducersResponse {
+    let image = context.broker().metadata().image();
     let topics = request.topics.into_iter().map(|topic| {
+        let unknown = match check_topic_name(topic.name.as_str()) {
+            Err(refusal) => Some(Failure::from(refusal)),
+            Ok(()) if image.topic(topic.name.as_str()).is_some() => None,
+            Ok(()) => Some(Failure::new(
+                ErrorCode::UnknownTopicOrPartition,
+                "This server does not host this topic-partition.",
+            )),
+        };
         let partitions = topic.partition_indexes.iter().map(|index| {
             let mut answer = message!(PartitionResponse { partition_index: *index });
+            if let Some(failure) = &unknown {
+                answer.error_code = failure.code.code();
+                answer.error_message = failure.message.clone().map(text);
+                return answer;
+            }
             let partition = context.broker().partition(topic.name.as_str(), *index);
             match partition.map(|partition| partition.lane().with_writer(|writer| writer.producer_states())) {
                 Err(error) => answer.error_code = error.code(),

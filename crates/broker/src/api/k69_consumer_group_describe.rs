@@ -45,6 +45,9 @@ fn describe(context: &Context, group_id: &str) -> DescribedGroup {
             error_message: message.map(text),
         })
     };
+    if group_id.is_empty() {
+        return refused(ErrorCode::InvalidGroupId.code(), None);
+    }
     match found {
         Some((Ok(group), _)) => show(context, group),
         Some((Err(error @ GroupError::GroupIdNotFound), known)) => {

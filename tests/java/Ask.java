@@ -1,0 +1,120 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.DataInputStream;
+import java.io.EOFException;
+import java.io.IOException;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.requests.RequestHeader;
+import org.apache.kafka.common.requests.RequestUtils;
+
+/**
+ * Sends the requests of a file, one a line: {@code NAME API VERSION BODY}, the body as JSON with Kafka's names,
+ * and prints {@code NAME BODY} of each answer. Values that differ from run to run, and the wording of messages, are printed
+ * as "*".
+ *
+ * <p>A name that ends in "!" repeats its request until the answer tells of no error.
+ */
+public class Ask {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final Set<String> CHANGING =
+            Set.of("topicId", "clusterId", "host", "port", "memberId", "producerId", "errorMessage");
+
+    private final String host;
+    private final int port;
+
+    Ask(String address) {
+        int colon = address.lastIndexOf(':');
+        host = address.substring(0, colon);
+        port = Integer.parseInt(address.substring(colon + 1));
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Ask ask = new Ask(arguments[0]);
+        for (String line : Files.readAllLines(Path.of(arguments[1]))) {
+            if (line.isBlank() || line.startsWith("#")) {
+                continue;
+            }
+            String[] words = line.split(" ", 4);
+            ApiKeys api = ApiKeys.valueOf(words[1]);
+            short version = Short.parseShort(words[2]);
+            String answer = ask.call(api, version, words[3]);
+            while (words[0].endsWith("!") && answer.matches(".*\"errorCode\":-?[1-9].*")) {
+                Thread.sleep(50);
+                answer = ask.call(api, version, words[3]);
+            }
+            System.out.println(words[0] + " " + answer);
+        }
+    }
+
+    private String call(ApiKeys api, short version, String body) throws Exception {
+        ApiMessage request = api.messageType.newRequest();
+        Class<?> converter = Class.forName(request.getClass().getName() + "JsonConverter");
+        Object data = converter.getMethod("read", JsonNode.class, short.class)
+                .invoke(null, JSON.readTree(body), version);
+        RequestHeader header = new RequestHeader(api, version, "ask", 1);
+        ByteBuffer bytes =
+                RequestUtils.serialize(header.data(), header.headerVersion(), (ApiMessage) data, version);
+        // A connection each: what one request does to its connection is no matter to the next.
+        try (Socket socket = new Socket(host, port)) {
+            socket.setSoTimeout(30_000);
+            socket.getOutputStream().write(ByteBuffer.allocate(4).putInt(bytes.remaining()).array());
+            socket.getOutputStream().write(bytes.array(), bytes.position(), bytes.remaining());
+            DataInputStream input = new DataInputStream(socket.getInputStream());
+            byte[] frame = new byte[input.readInt()];
+            input.readFully(frame);
+            ByteBuffer answer = ByteBuffer.wrap(frame);
+            answer.position(api.responseHeaderVersion(version) == 0 ? 4 : 5);
+            ApiMessage response = api.messageType.newResponse();
+            response.read(new ByteBufferAccessor(answer), version);
+            Class<?> writer = Class.forName(response.getClass().getName() + "JsonConverter");
+            Object json = writer.getMethod("write", response.getClass(), short.class)
+                    .invoke(null, response, version);
+            return JSON.writeValueAsString(steady((JsonNode) json));
+        } catch (EOFException closed) {
+            return "\"closed\"";
+        } catch (IOException broken) {
+            return "\"closed\"";
+        }
+    }
+
+    /** The same without what changes from run to run, fields and elements in alphabetical order. */
+    private static JsonNode steady(JsonNode node) {
+        if (node instanceof ArrayNode array) {
+            List<JsonNode> elements = new ArrayList<>();
+            array.forEach(one -> elements.add(steady(one)));
+            // Levada's own configuration keys.
+            elements.removeIf(one -> one.path("name").asText().startsWith("levada."));
+            elements.sort(Comparator.comparing(JsonNode::toString));
+            return JSON.createArrayNode().addAll(elements);
+        }
+        if (!(node instanceof ObjectNode)) {
+            return node;
+        }
+        TreeMap<String, JsonNode> fields = new TreeMap<>();
+        node.fields().forEachRemaining(field -> fields.put(field.getKey(), field.getValue()));
+        fields.remove("throttleTimeMs");
+        ObjectNode steady = JSON.createObjectNode();
+        fields.forEach((name, value) -> steady.set(name, changes(name, value) ? JSON.valueToTree("*") : steady(value)));
+        return steady;
+    }
+
+    /** Whether a value is a made-up one; those that stand for nothing are not. */
+    private static boolean changes(String name, JsonNode value) {
+        String text = value.asText();
+        boolean nothing = value.isNull() || text.isEmpty() || text.equals("-1") || text.equals("AAAAAAAAAAAAAAAAAAAAAA");
+        return CHANGING.contains(name) && !nothing;
+    }
+}
