@@ -104,7 +104,7 @@ public class Ask {
             return node;
         }
         TreeMap<String, JsonNode> fields = new TreeMap<>();
-        node.fields().forEachRemaining(field -> fields.put(field.getKey(), field.getValue()));
+        node.properties().forEach(field -> fields.put(field.getKey(), field.getValue()));
         fields.remove("throttleTimeMs");
         ObjectNode steady = JSON.createObjectNode();
         fields.forEach((name, value) -> steady.set(name, changes(name, value) ? JSON.valueToTree("*") : steady(value)));

@@ -12,6 +12,7 @@ pub mod place;
 pub mod process;
 pub mod raw;
 pub mod rest;
+pub mod suite;
 pub mod tool;
 pub mod trace;
 pub mod transcript;

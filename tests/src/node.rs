@@ -95,6 +95,12 @@ impl Node {
         self.plan.kind = kind;
     }
 
+    /// Takes this port of the loopback address, for clients that know no other.
+    pub fn port(mut self, port: u16) -> Node {
+        self.plan.kafka.set_port(port);
+        self
+    }
+
     /// Starts the broker below another command, such as a tracer, from the next start on.
     pub fn wrap(&mut self, command: &[&str]) {
         self.plan.wrapper = command.iter().map(|word| (*word).to_string()).collect();

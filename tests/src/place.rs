@@ -30,6 +30,21 @@ pub fn own_class_path() -> String {
     format!("{}:{}", own.display(), class_path())
 }
 
+/// What a foreign suite brings: its sources, or the Python it runs with.
+pub fn suite(name: &str) -> PathBuf {
+    installed("suites").join(name)
+}
+
+/// The tests' own part of the foreign suites.
+pub fn suites() -> PathBuf {
+    root().join("tests/suites")
+}
+
+/// A directory for what a run of the foreign suites leaves.
+pub fn suite_results() -> PathBuf {
+    target().join("suites")
+}
+
 /// The Python that has the clients.
 pub fn python() -> PathBuf {
     installed("python").join("bin/python")

@@ -25,11 +25,16 @@ const TOOLS: [Tool; 5] = [
     Tool { probe: &["strace", "-V"], package: "strace" },
 ];
 
+const SUITE_TOOLS: [Tool; 2] = [
+    Tool { probe: &["ip", "-V"], package: "iproute2" },
+    Tool { probe: &["unshare", "--version"], package: "util-linux" },
+];
+
 /// Installs whatever is missing. Returns at once when everything is there.
 pub(crate) fn install(root: &Path) -> Result<(), String> {
     let cache = cache()?;
     fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
-    packages()?;
+    packages(&TOOLS)?;
     stamped(&[root.join("tests/requirements.txt")], &cache.join("python"), |lists, target| {
         python(&lists[0], target)
     })?;
@@ -38,6 +43,40 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     stamped(&sources(&root.join("tests/java"))?, &target(root).join("test-java"), |sources, target| {
         compile(sources, &libs, target)
     })
+}
+
+/// What the foreign suites need besides: their sources, and what those run with.
+pub(crate) fn install_suites(root: &Path) -> Result<(), String> {
+    install(root)?;
+    if !works(&["go", "version"]) {
+        return Err(
+            "`go` is missing: install Go 1.26 or later (Debian's is too old for these clients)".into()
+        );
+    }
+    packages(&SUITE_TOOLS)?;
+    let (cache, suites) = (cache()?.join("suites"), root.join("tests/suites"));
+    fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
+    let requirements = [suites.join("kafka_python/requirements.txt")];
+    stamped(&requirements, &cache.join("python"), |lists, target| python(&lists[0], target))?;
+    let lists = [suites.join("kafka_python/sdist.txt"), suites.join("kafka_python/service.py")];
+    stamped(&lists, &cache.join("kafka-python"), |lists, target| kafka_python(&lists[0], &lists[1], target))?;
+    run(Command::new("go").args(["mod", "download"]).current_dir(suites.join("go")))
+}
+
+/// Unpacks kafka-python with its tests, and adds the one module that its package leaves out.
+fn kafka_python(list: &Path, service: &Path, target: &Path) -> Result<(), String> {
+    say(&format!("kafka-python's own tests into {}", target.display()));
+    let fresh = target.with_extension("new");
+    remove(&fresh)?;
+    let mut pip = Command::new(target.with_file_name("python").join("bin/pip"));
+    pip.args(["download", "--disable-pip-version-check", "--no-input", "--quiet", "--no-deps"]);
+    run(pip.args(["--no-binary", ":all:", "-d"]).arg(&fresh).arg("-r").arg(list))?;
+    let unpack = "tar -xzf kafka_python-*.tar.gz --strip-components=1 && touch test/__init__.py";
+    run(Command::new("sh").args(["-c", unpack]).current_dir(&fresh))?;
+    let copied = fs::copy(service, fresh.join("test/service.py"));
+    copied.map_err(|error| format!("{}: {error}", service.display()))?;
+    remove(target)?;
+    fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
 }
 
 /// Where Cargo puts what it builds.
@@ -64,9 +103,9 @@ fn cache() -> Result<PathBuf, String> {
     Ok(Path::new(&home).join(".cache/levada-test"))
 }
 
-fn packages() -> Result<(), String> {
+fn packages(tools: &[Tool]) -> Result<(), String> {
     let missing: Vec<&str> =
-        TOOLS.iter().filter(|tool| !works(tool.probe)).map(|tool| tool.package).collect();
+        tools.iter().filter(|tool| !works(tool.probe)).map(|tool| tool.package).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -81,7 +120,7 @@ fn packages() -> Result<(), String> {
     let mut apt = Command::new("apt-get");
     apt.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&missing);
     run(apt.env("DEBIAN_FRONTEND", "noninteractive"))?;
-    match TOOLS.iter().find(|tool| !works(tool.probe)) {
+    match tools.iter().find(|tool| !works(tool.probe)) {
         None => Ok(()),
         Some(tool) => {
             Err(format!("`{}` still fails after {} was installed", tool.probe.join(" "), tool.package))

@@ -15,6 +15,7 @@ Usage: cargo xtask TASK
   deps                 install what the tests need: Debian packages, Python clients, Java tools
   black-box [ARGS]...  build the release binary and run real clients against it; ARGS go to cargo test
   test                 everything: what .ci/run runs
+  test --suites [NAME]...  the tests of foreign clients, against Levada and against a real Kafka (docs/suites.md)
 ";
 
 fn main() -> ExitCode {
@@ -24,6 +25,9 @@ fn main() -> ExitCode {
         Some("tidy") if rest.is_empty() => tidy::run(&root()),
         Some("deps") if rest.is_empty() => deps::install(&root()),
         Some("black-box") => suite::black_box(&root(), rest),
+        Some("test") if rest.first().is_some_and(|word| word == "--suites") => {
+            suite::foreign(&root(), &rest[1..])
+        }
         Some("test") if rest.is_empty() => suite::everything(&root()),
         _ => {
             eprint!("{USAGE}");

@@ -43,6 +43,16 @@ pub(crate) fn black_box(root: &Path, rest: &[String]) -> Result<(), String> {
     tally.close()
 }
 
+/// The tests of foreign clients, against Levada and a real Kafka. `LEVADA_BIN` names a binary to take as it is.
+pub(crate) fn foreign(root: &Path, names: &[String]) -> Result<(), String> {
+    deps::install_suites(root)?;
+    if std::env::var_os("LEVADA_BIN").is_none() {
+        cargo(root, &["build", "--release", "--package", "levada"])?;
+    }
+    let suites = ["run", "--quiet", "--package", "levada-tests", "--bin", "suites", "--"];
+    run(command(root, &suites).args(names))
+}
+
 /// One test at a time: they measure time and memory, and some keep both cores busy.
 const BLACK_BOX: [&str; 8] = [
     "test",

@@ -43,10 +43,12 @@ pub(super) fn command(plan: &Plan, home: &Path) -> Command {
 fn configuration(plan: &Plan, home: &Path) -> String {
     let mut free = std::iter::repeat_with(free_port);
     let controller = free.find(|port| *port != plan.kafka).expect("the sequence has no end");
+    let given = plan.options.iter().find(|(key, _)| key == "node.id");
+    let node_id = given.map_or("1", |(_, value)| value);
     let mut lines = vec![
         "process.roles=broker,controller".to_string(),
-        "node.id=1".to_string(),
-        format!("controller.quorum.voters=1@{controller}"),
+        format!("node.id={node_id}"),
+        format!("controller.quorum.voters={node_id}@{controller}"),
         "controller.listener.names=CONTROLLER".to_string(),
         format!("listeners=PLAINTEXT://{},CONTROLLER://{controller}", plan.kafka),
         format!("log.dirs={}", home.join("data").display()),

@@ -1,0 +1,149 @@
+//! Which suites there are, how each is run, and what is known not to pass.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{Suite, outcome, word};
+use crate::node::Kind;
+use crate::place;
+
+/// Every suite.
+pub const SUITES: &[Suite] = &[
+    Suite {
+        name: "kafka_tests",
+        source: "franz-go `pkg/kfake/kafka_tests` 01f206a7e32c",
+        options: &[],
+        port: None,
+        own_brokers: true,
+        command: kafka_tests,
+        parse: outcome::go,
+    },
+    Suite {
+        name: "kgo",
+        source: "franz-go `pkg/kgo` 1.22.2",
+        options: &[],
+        port: None,
+        own_brokers: false,
+        command: kgo,
+        parse: outcome::go,
+    },
+    Suite {
+        name: "kafka-python",
+        source: "kafka-python `test/integration` 3.0.12",
+        options: &[("node.id", "0"), ("num.partitions", "4")],
+        port: None,
+        own_brokers: false,
+        command: kafka_python,
+        parse: outcome::pytest,
+    },
+    Suite {
+        name: "kafka-go",
+        source: "segmentio/kafka-go 0.4.51",
+        options: &[
+            ("advertised.listeners", "PLAINTEXT://localhost:9092"),
+            ("auto.create.topics.enable", "true"),
+            ("message.max.bytes", "200000000"),
+        ],
+        port: Some(9092),
+        own_brokers: false,
+        command: kafka_go,
+        parse: outcome::go,
+    },
+];
+
+/// Tests that Kafka passes and Levada does not, and why.
+pub struct Known {
+    /// The suite.
+    pub suite: &'static str,
+    /// The test; a name that ends in `*` stands for all that begin so.
+    pub test: &'static str,
+    /// The reason.
+    pub reason: &'static str,
+}
+
+impl Known {
+    /// Whether this is about the test.
+    pub fn covers(&self, test: &str) -> bool {
+        match self.test.strip_suffix('*') {
+            Some(start) => test.starts_with(start),
+            None => test == self.test,
+        }
+    }
+}
+
+const SHARE: &str = "share groups (KIP-932) are not served yet, so the suite skips it";
+const USERS: &str = "there are no users yet";
+
+/// What is known not to pass.
+pub const KNOWN: &[Known] = &[
+    Known { suite: "kgo", test: "TestShareGroup*", reason: SHARE },
+    Known { suite: "kgo", test: "TestConsumeRegexShareSkipsInternal", reason: SHARE },
+    Known { suite: "kafka-go", test: "TestAlterUserScramCredentials", reason: USERS },
+    Known { suite: "kafka-go", test: "TestDescribeUserScramCredentials", reason: USERS },
+];
+
+fn go_test(folder: &Path) -> Command {
+    let mut command = Command::new("go");
+    command.current_dir(folder).args(["test", "-json", "-count=1", "-p=1", "-timeout=30m"]);
+    command
+}
+
+/// The tests are compiled against our stand-in for the fake broker, which starts real ones.
+fn kafka_tests(kind: Kind, _address: &str) -> Command {
+    let mut list = Command::new("go");
+    list.current_dir(place::suites().join("go"));
+    let kfake = list.args(["list", "-m", "-f", "{{.Dir}}", "github.com/twmb/franz-go/pkg/kfake"]).output();
+    let kfake = String::from_utf8(kfake.expect("go runs").stdout).expect("a path in UTF-8");
+    let module = place::suite_results().join("kafka_tests");
+    let tests = module.join("kafka_tests");
+    // Left over from an earlier run, if it is there.
+    let _ = fs::remove_dir_all(&module);
+    fs::create_dir_all(&tests).unwrap_or_else(|error| panic!("{}: {error}", tests.display()));
+    copy(&place::suites().join("kfake"), &module);
+    copy(&Path::new(kfake.trim()).join("kafka_tests"), &tests);
+    let mut command = go_test(&module);
+    let node = std::env::current_exe().expect("the path of this program");
+    command.env("LEVADA_SUITE_NODE", node.with_file_name("node")).env("LEVADA_SUITE_BROKER", word(kind));
+    command.arg("./kafka_tests");
+    command
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = || -> std::io::Result<()> {
+        for entry in fs::read_dir(from)? {
+            let path = entry?.path();
+            // Not by `fs::copy`: files of the module cache are read-only, and so would the copies be.
+            fs::write(to.join(path.file_name().unwrap_or_default()), fs::read(&path)?)?;
+        }
+        Ok(())
+    };
+    copied().unwrap_or_else(|error| panic!("{} to {}: {error}", from.display(), to.display()));
+}
+
+fn kgo(_kind: Kind, address: &str) -> Command {
+    let mut command = go_test(&place::suites().join("go"));
+    let settings = [("KGO_SEEDS", address), ("KGO_TEST_RF", "1"), ("KGO_LOG_LEVEL", "none")];
+    command.envs(settings).env("KGO_TEST_RECORDS", "50000").arg("github.com/twmb/franz-go/pkg/kgo");
+    command
+}
+
+fn kafka_python(_kind: Kind, address: &str) -> Command {
+    let sources = place::suite("kafka-python");
+    let mut command = Command::new(place::suite("python").join("bin/python"));
+    command.current_dir(&sources).args(["-B", "-m", "pytest", "-p", "no:cacheprovider", "test/integration"]);
+    command.args(["-rA", "--timeout=120", "--tb=short", "--show-capture=no"]);
+    command.env("KAFKA_URI", format!("kafka://{address}")).env("KAFKA_VERSION", "4.3.0");
+    // The tests look for a Kafka to start there, though they start none.
+    command.env("KAFKA_ROOT", sources);
+    command
+}
+
+fn kafka_go(_kind: Kind, _address: &str) -> Command {
+    let mut command = go_test(&place::suites().join("go"));
+    command.env("KAFKA_VERSION", "4.0.0").env("KAFKA_SKIP_NETTEST", "1");
+    // This one ends the whole run, on either broker: it follows a pointer that the client has set to nil.
+    command.arg("-skip=TestReaderConsumerGroup/consumer_group_commits_on_close");
+    command.args(["github.com/segmentio/kafka-go", "github.com/segmentio/kafka-go/topics"]);
+    command
+}

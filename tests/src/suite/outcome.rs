@@ -1,0 +1,63 @@
+//! What became of each test, read from what the test runners print.
+
+use std::collections::BTreeMap;
+
+/// What became of a test.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It passed.
+    Passed,
+    /// It failed, or its preparation did.
+    Failed,
+    /// It did not run.
+    Skipped,
+}
+
+/// Each test by its name.
+pub type Outcomes = BTreeMap<String, Outcome>;
+
+/// Reads `go test -json`. Of a test with parts only the parts count.
+pub fn go(output: &str) -> Outcomes {
+    let mut outcomes = Outcomes::new();
+    for event in output.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()) {
+        let (Some(test), Some(action)) = (event["Test"].as_str(), event["Action"].as_str()) else { continue };
+        let outcome = match action {
+            "pass" => Outcome::Passed,
+            "fail" => Outcome::Failed,
+            "skip" => Outcome::Skipped,
+            _ => continue,
+        };
+        outcomes.insert(test.to_string(), outcome);
+    }
+    let parts = outcomes.keys().filter_map(|test| test.rsplit_once('/'));
+    let whole: Vec<String> = parts.map(|(whole, _)| whole.to_string()).collect();
+    for test in whole {
+        // A whole that failed while its parts passed has a failure of its own.
+        let part = format!("{test}/");
+        let parts_failed =
+            outcomes.iter().any(|(name, outcome)| name.starts_with(&part) && *outcome == Outcome::Failed);
+        if parts_failed || outcomes.get(&test) != Some(&Outcome::Failed) {
+            outcomes.remove(&test);
+        }
+    }
+    outcomes
+}
+
+/// Reads the summary that pytest prints with `-rA`. Skipped tests have no name there: the place stands for it.
+pub fn pytest(output: &str) -> Outcomes {
+    let mut outcomes = Outcomes::new();
+    for line in output.lines() {
+        let Some((word, rest)) = line.split_once(' ') else { continue };
+        let outcome = match word {
+            "PASSED" => Outcome::Passed,
+            "FAILED" | "ERROR" => Outcome::Failed,
+            "SKIPPED" => Outcome::Skipped,
+            _ => continue,
+        };
+        let test = rest.split(" - ").next().unwrap_or(rest);
+        if test.contains("test_") {
+            outcomes.insert(test.to_string(), outcome);
+        }
+    }
+    outcomes
+}

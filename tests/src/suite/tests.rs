@@ -1,0 +1,65 @@
+//! What the runners print, and what counts as a difference.
+
+use super::outcome::{Outcome, Outcomes, go, pytest};
+use super::unexpected;
+
+fn outcomes(list: &[(&str, Outcome)]) -> Outcomes {
+    list.iter().map(|(test, outcome)| ((*test).to_string(), *outcome)).collect()
+}
+
+#[test]
+fn of_a_go_test_with_parts_only_the_parts_count() {
+    let output = r#"
+{"Action":"run","Test":"TestA"}
+{"Action":"pass","Test":"TestA/one"}
+{"Action":"fail","Test":"TestA/two"}
+{"Action":"fail","Test":"TestA"}
+{"Action":"pass","Test":"TestB"}
+{"Action":"skip","Test":"TestC"}
+{"Action":"pass","Test":"TestD/one"}
+{"Action":"fail","Test":"TestD"}
+{"Action":"fail","Package":"p"}
+not json
+"#;
+    let expected = [
+        ("TestA/one", Outcome::Passed),
+        ("TestA/two", Outcome::Failed),
+        ("TestB", Outcome::Passed),
+        ("TestC", Outcome::Skipped),
+        ("TestD", Outcome::Failed),
+        ("TestD/one", Outcome::Passed),
+    ];
+    assert_eq!(go(output), outcomes(&expected));
+}
+
+#[test]
+fn pytest_names_each_test_in_its_summary() {
+    let output = "test_a.py ..F\nPASSED test/test_a.py::test_one[gzip]\nFAILED test/test_a.py::test_two - assert 1\n\
+                  ERROR test/test_a.py::test_three\nSKIPPED [3] test/test_a.py:38: not here\nERROR in the log\n";
+    let expected = [
+        ("test/test_a.py::test_one[gzip]", Outcome::Passed),
+        ("test/test_a.py::test_two", Outcome::Failed),
+        ("test/test_a.py::test_three", Outcome::Failed),
+        ("[3] test/test_a.py:38: not here", Outcome::Skipped),
+    ];
+    assert_eq!(pytest(output), outcomes(&expected));
+}
+
+#[test]
+fn what_kafka_passes_and_levada_does_not_is_unexpected_unless_known() {
+    let kafka = outcomes(&[
+        ("TestBoth", Outcome::Passed),
+        ("TestFails", Outcome::Passed),
+        ("TestMissing", Outcome::Passed),
+        ("TestShareGroup/part", Outcome::Passed),
+        ("TestNeither", Outcome::Failed),
+    ]);
+    let levada = outcomes(&[
+        ("TestBoth", Outcome::Passed),
+        ("TestFails", Outcome::Failed),
+        ("TestShareGroup/part", Outcome::Skipped),
+        ("TestNeither", Outcome::Failed),
+    ]);
+    assert_eq!(unexpected("kgo", &levada, &kafka), ["TestFails", "TestMissing"]);
+    assert_eq!(unexpected("kafka-go", &levada, &kafka).len(), 3);
+}
