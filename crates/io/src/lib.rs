@@ -38,6 +38,7 @@
 //! | send large memory by reference, many connections at a time | [`outbox`] on a [`ring`] | `serve_memory`, `mixed_load` |
 //! | the same where no ring is allowed | [`zerocopy`] | |
 //! | read files that are not in the cache, without a thread that waits | [`inflow`] | |
+//! | store what a socket sends in a file | [`receive`] | |
 //! | copy a file | [`copy`](mod@copy) | `copy_file` |
 //! | know what this machine allows, and what the rest would take | [`probe`] | |
 //!
@@ -127,6 +128,7 @@ pub mod outbox;
 pub mod path;
 pub mod plan;
 pub mod probe;
+pub mod receive;
 pub mod residency;
 pub mod ring;
 pub mod routes;

@@ -4,6 +4,9 @@
 //! the pipe and one hands them to the socket. *Needs* a pipe for as long as bytes are in it, so two descriptors, and the right to a large
 //! pipe. *Loses* below some 16 KiB, where copying costs less than two calls do, and a cold page blocks the caller even if the socket does not.
 //!
+//! The same the other way round: from a socket through a pipe into a file ([`Receive`](crate::receive::Receive)), where the file system copies
+//! once, and from file to file ([`copy`](mod@crate::copy)).
+//!
 //! A socket may take less than the pipe holds. The rest cannot be put back, so the pipe stays with its transfer until it is
 //! empty; if the transfer is dropped before, the pipe is closed.
 
