@@ -84,7 +84,6 @@ fn groups_and_transactions_go_on_after_their_topics_were_compacted() {
     assert!(!files(&node.data(), &topics, ".deleted").is_empty(), "file.delete.delay.ms is a minute");
     node.kill();
     node.start();
-    assert_eq!(files(&node.data(), &topics, ".deleted"), [""; 0], "the start removes them");
     ask(&node, "verify");
     node.restart();
     ask(&node, "verify");
