@@ -4,8 +4,12 @@
 //! source, and on demand synonyms and documentation. Sensitive values are null. One resource of an unknown
 //! kind fails the whole request, as in Kafka.
 //!
+//! A resource that is named several times with the same keys is told once; Kafka repeats it.
+//!
 //! Of the broker, keys that have an effect here are told; Kafka tells some 200 more. A broker's logger has no
 //! keys: log levels are set at the start.
+
+use std::collections::HashSet;
 
 use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
 use levada_wire::messages::describe_configs_response::{
@@ -39,7 +43,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeConfigsRequest) -
         kind: context.version() >= KIND_VERSION_MIN,
     };
     let unknown = request.resources.iter().any(|one| ResourceKind::from_id(one.resource_type).is_none());
-    let results = request.resources.into_iter().map(|resource| {
+    let results = distinct(request.resources).into_iter().map(|resource| {
         let mut result = message!(DescribeConfigsResult {
             resource_type: resource.resource_type,
             resource_name: resource.resource_name.clone(),
@@ -56,6 +60,15 @@ pub(crate) async fn answer(context: &Context, request: DescribeConfigsRequest) -
         result
     });
     message!(DescribeConfigsResponse { results: results.collect() })
+}
+
+/// Each question once: a megabyte of the same one would be answered with a hundred.
+fn distinct(mut resources: Vec<DescribeConfigsResource>) -> Vec<DescribeConfigsResource> {
+    let mut asked = HashSet::new();
+    resources.retain(|one| {
+        asked.insert((one.resource_type, one.resource_name.clone(), one.configuration_keys.clone()))
+    });
+    resources
 }
 
 fn describe(context: &Context, resource: &DescribeConfigsResource) -> Result<Vec<Described>, Failure> {
@@ -133,3 +146,6 @@ fn show(described: Described, shape: &Shape) -> DescribeConfigsResourceResult {
     shown.documentation = shape.documentation.then(|| described.doc.into());
     shown
 }
+
+#[cfg(test)]
+mod tests;
