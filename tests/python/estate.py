@@ -139,19 +139,22 @@ def records(topic, index, level):
     )
     consumer.assign([TopicPartition(topic, index, 0)])
     digest, count, offsets = hashlib.sha256(), 0, []
+    last = {}
     while True:
         message = consumer.poll(60)
         assert message is not None, f"{topic}-{index} does not end"
         if message.error():
             break
-        digest.update(
-            repr(
-                (message.offset(), message.timestamp(), message.key(), message.value(), message.headers())
-            ).encode()
-        )
+        seen = message.offset(), message.timestamp(), message.key(), message.value(), message.headers()
+        last[message.key()] = seen
+        digest.update(repr(seen).encode())
         count += 1
         offsets.append(message.offset())
     consumer.close()
+    if topic == "kept":
+        # Compaction may come at any time, and leaves this.
+        digest = hashlib.sha256(repr(sorted(last.values())).encode())
+        count, offsets = len(last), []
     print("records", topic, index, level, count, offsets[:1], offsets[-1:], digest.hexdigest())
 
 

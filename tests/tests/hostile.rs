@@ -33,7 +33,7 @@ impl Witness {
         let mut connection = Connection::open(node.address());
         let thread = std::thread::spawn(move || {
             let (mut calls, mut slowest) = (0, Duration::ZERO);
-            while !stopped.load(Ordering::Relaxed) {
+            while calls == 0 || !stopped.load(Ordering::Relaxed) {
                 let start = Instant::now();
                 let offset = end_offset(&mut connection);
                 assert!(offset >= 1, "{offset}");

@@ -115,21 +115,24 @@ impl Broker {
     /// # Errors
     /// There is no such partition, or its log cannot be opened.
     pub(crate) fn partition(&self, topic: &str, index: i32) -> Result<Arc<Partition>, ErrorCode> {
-        let absent = || match self.has_partition(topic, index) {
-            true => ErrorCode::KafkaStorageError,
-            false => ErrorCode::UnknownTopicOrPartition,
-        };
-        self.partitions.by_name(topic, index).ok_or_else(absent)
+        self.partitions.by_name(topic, index).ok_or_else(|| self.not_served(topic, index))
     }
 
     /// Like [`Broker::partition`], by the topic's id.
     pub(crate) fn partition_by_id(&self, topic_id: Uuid, index: i32) -> Result<Arc<Partition>, ErrorCode> {
         let absent = || match self.metadata.image().topic_by_id(topic_id) {
-            Some(topic) if topic.partition(index).is_some() => ErrorCode::KafkaStorageError,
-            Some(_) => ErrorCode::UnknownTopicOrPartition,
+            Some(topic) => self.not_served(topic.name(), index),
             None => ErrorCode::UnknownTopicId,
         };
         self.partitions.by_id(topic_id, index).ok_or_else(absent)
+    }
+
+    fn not_served(&self, topic: &str, index: i32) -> ErrorCode {
+        match self.unopened.lock().contains(topic, index) {
+            true => ErrorCode::KafkaStorageError,
+            // It never was there, or is going with its topic.
+            false => ErrorCode::UnknownTopicOrPartition,
+        }
     }
 
     /// Whether the metadata has such a partition, be it served or offline.

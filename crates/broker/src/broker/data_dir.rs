@@ -81,6 +81,10 @@ impl Unopened {
         self.0.len()
     }
 
+    pub(super) fn contains(&self, topic: &str, index: i32) -> bool {
+        !self.is_empty() && self.0.contains_key(&(topic.to_owned(), index))
+    }
+
     pub(super) fn of(&self, key: &Key) -> Left {
         self.0.get(key).copied().unwrap_or_default()
     }
