@@ -38,6 +38,9 @@ final class Administrator {
                 case "configs" -> asker.configs();
                 case "offsets" -> asker.offsets();
                 case "groups" -> asker.groups();
+                case "members" -> asker.members("old-crew");
+                case "modern-members" -> asker.members("new-crew");
+                case "dynamic-members" -> asker.members("newer-crew");
                 case "transactions" -> asker.transactions();
                 case "cluster" -> asker.cluster();
                 default -> throw new IllegalArgumentException(subject);
@@ -173,6 +176,32 @@ final class Administrator {
         say("forget absent", admin.deleteConsumerGroupOffsets("crew", Set.of(new TopicPartition("absent", 0))).all());
         say("delete", admin.deleteConsumerGroups(List.of("crew")).all());
         say("delete again", admin.deleteConsumerGroups(List.of("crew")).all());
+    }
+
+    private void members(String group) throws Exception {
+        TopicPartition partition = new TopicPartition("plain", 0);
+        say("commit for them", admin.alterConsumerGroupOffsets(group, Map.of(partition, new OffsetAndMetadata(3))).all());
+        say("forget", admin.deleteConsumerGroupOffsets(group, Set.of(partition)).all());
+        say("delete", admin.deleteConsumerGroups(List.of(group)).all());
+        DescribeConsumerGroupsOptions allowed = new DescribeConsumerGroupsOptions().includeAuthorizedOperations(true);
+        say("operations", map(admin.describeConsumerGroups(List.of(group), allowed).all(),
+            all -> new TreeSet<>(all.get(group).authorizedOperations())));
+        say("members", map(admin.describeConsumerGroups(List.of(group)).all(), all -> all.get(group).members().stream()
+            .map(Administrator::shown).sorted().toList()));
+        say("as a classic group", map(admin.describeClassicGroups(List.of(group)).all(), all -> all.get(group).state()));
+        say("remove nobody", admin.removeMembersFromConsumerGroup(group,
+            new RemoveMembersFromConsumerGroupOptions(Set.of(new MemberToRemove("nobody")))).all());
+        say("remove one", admin.removeMembersFromConsumerGroup(group,
+            new RemoveMembersFromConsumerGroupOptions(Set.of(new MemberToRemove("seat")))).all());
+        say("remove what is left", admin.removeMembersFromConsumerGroup(group, new RemoveMembersFromConsumerGroupOptions()).all());
+        say("state", map(admin.describeConsumerGroups(List.of(group)).all(), all -> all.get(group).groupState()));
+    }
+
+    private static String shown(MemberDescription member) {
+        TreeSet<String> partitions = new TreeSet<>();
+        member.assignment().topicPartitions().forEach(partition -> partitions.add(partition.toString()));
+        return String.join(" ", member.groupInstanceId().orElse("-"), member.rackId().orElse("-"), member.clientId(),
+            member.host(), member.memberEpoch().toString(), member.upgraded().toString(), partitions.toString());
     }
 
     private void transactions() throws Exception {

@@ -108,7 +108,8 @@ impl ConsumerGroup {
         if behind || can_go_on { Err(GroupError::RebalanceInProgress) } else { Ok(()) }
     }
 
-    /// Classic members leave; the group without those that may.
+    /// Members leave, or an operator has them leave; whatever they speak, a static one is named by its
+    /// instance alone if need be. The group without those that there are.
     pub(in crate::group) fn classic_leave(
         &self,
         members: Vec<LeavingMember>,
@@ -116,20 +117,19 @@ impl ConsumerGroup {
     ) -> (Vec<LeftMember>, Draft, Vec<String>) {
         let (mut draft, mut gone) = (Draft::of(self), Vec::new());
         let left = members.into_iter().map(|LeavingMember { member_id, group_instance_id }| {
-            let found = draft.group.leaving(&member_id, group_instance_id.as_deref());
-            let (member_id, error) = match found {
+            let error = match draft.group.leaving(&member_id, group_instance_id.as_deref()) {
                 Ok(member_id) => {
                     draft.remove(&member_id);
-                    gone.push(member_id.clone());
-                    (member_id, None)
+                    gone.push(member_id);
+                    None
                 }
-                Err(error) => (member_id, Some(error)),
+                Err(error) => Some(error),
             };
             LeftMember { member_id, group_instance_id, error }
         });
         let left = left.collect();
         if !gone.is_empty() {
-            draft.raise_epoch(true, topics);
+            draft.settle_departure(topics);
         }
         (left, draft, gone)
     }
@@ -145,7 +145,8 @@ impl ConsumerGroup {
                 current
             }
         };
-        self.classic(member_id, None).map(|_| member_id.to_owned())
+        let known = self.members.contains_key(member_id);
+        known.then(|| member_id.to_owned()).ok_or(GroupError::UnknownMemberId)
     }
 
     fn classic(

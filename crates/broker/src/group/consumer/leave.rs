@@ -37,10 +37,7 @@ impl ConsumerGroup {
         self.members.get(member_id)?;
         let mut draft = Draft::of(self);
         draft.remove(member_id);
-        draft.forget_regexes();
-        draft.raise_epoch(true, topics);
-        // Expressions have not been matched anew: the next heartbeat looks again.
-        draft.group.stale = true;
+        draft.settle_departure(topics);
         Some(draft)
     }
 
@@ -82,6 +79,14 @@ impl Draft {
         self.write(ConsumerRecord::Current(member_id.to_owned(), None));
         self.write(ConsumerRecord::Target(member_id.to_owned(), None));
         self.write(ConsumerRecord::Member(member_id.to_owned(), None));
+    }
+
+    /// What follows when members have been taken out.
+    pub(super) fn settle_departure(&mut self, topics: &dyn Topics) {
+        self.forget_regexes();
+        self.raise_epoch(true, topics);
+        // Expressions have not been matched anew: the next heartbeat looks again.
+        self.group.stale = true;
     }
 
     /// Forgets the expressions that no member uses.

@@ -175,8 +175,8 @@ fn the_last_new_member_replaced_by_a_classic_one_of_the_same_name_makes_the_grou
 fn classic_members_leave_and_are_put_out_if_they_do_not_come_back() {
     let mut rig = rig();
     let (old, generation) = mixed(&mut rig);
-    let errors = rig.leave(&[("nobody", None), ("new", None), (&old, None)]);
-    assert_eq!(errors, [Some(GroupError::UnknownMemberId), Some(GroupError::UnknownMemberId), None]);
+    let errors = rig.leave(&[("nobody", None), (&old, None)]);
+    assert_eq!(errors, [Some(GroupError::UnknownMemberId), None]);
     let all = rig.ask(beat("new", generation)).unwrap();
     assert_eq!(all.assigned, Some(parts(&[0, 1, 2, 3])));
     // One that is told to join again, and only sends heartbeats, loses its place.
@@ -189,6 +189,19 @@ fn classic_members_leave_and_are_put_out_if_they_do_not_come_back() {
         alive = rig.heartbeat(&joined.member_id, joined.generation);
     }
     assert_eq!(alive, Err(GroupError::UnknownMemberId));
+}
+
+#[test]
+fn an_operator_puts_out_members_of_the_consumer_protocol() {
+    let mut rig = rig();
+    rig.ask(ConsumerHeartbeatRequest { instance_id: Some("seat".into()), ..enter("static", &["t"]) })
+        .unwrap();
+    let epoch = rig.ask(enter("dynamic", &["t"])).unwrap().member_epoch;
+    let left = rig.ask(leave(&[("other", Some("seat")), ("", Some("seat")), ("dynamic", None)])).unwrap();
+    let told: Vec<_> = left.iter().map(|left| (left.member_id.as_str(), left.error)).collect();
+    assert_eq!(told, [("other", Some(GroupError::FencedInstanceId)), ("", None), ("dynamic", None)]);
+    assert_eq!(rig.coordinator.describe_consumer(GROUP).unwrap().state, "Empty");
+    assert_eq!(rig.ask(beat("dynamic", epoch)), Err(GroupError::UnknownMemberId));
 }
 
 #[test]
