@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use levada_tests::node::Kind;
 use levada_tests::{Node, Tool};
+use serde_json::Value;
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("answers").join(name)
@@ -16,6 +17,14 @@ fn file(name: &str) -> PathBuf {
 fn read(name: &str) -> String {
     let path = file(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The record of what Kafka answers to `requests`; written anew if that is asked for.
+fn recorded(record: &str, said: &str) -> String {
+    if Kind::under_test() == Kind::Kafka && std::env::var_os("LEVADA_BLESS").is_some() {
+        fs::write(file(record), said).expect("room for the record");
+    }
+    read(record)
 }
 
 /// Lines `NAME REST`, without comments.
@@ -37,11 +46,7 @@ fn ask(requests: &str) -> String {
 #[test]
 fn odd_requests_are_answered_as_kafka_answers_them() {
     let said = ask("requests.txt");
-    if Kind::under_test() == Kind::Kafka && std::env::var_os("LEVADA_BLESS").is_some() {
-        fs::write(file("kafka-4.3.1.txt"), &said).expect("room for the record");
-        return;
-    }
-    let (recorded, reasons) = (read("kafka-4.3.1.txt"), read("reasons.txt"));
+    let (recorded, reasons) = (recorded("kafka-4.3.1.txt", &said), read("reasons.txt"));
     let (kafka, answers) = (lines(&recorded), lines(&said));
     let reasons = if Kind::under_test() == Kind::Kafka { BTreeMap::new() } else { lines(&reasons) };
     let mut complaints = Vec::new();
@@ -59,4 +64,46 @@ fn odd_requests_are_answered_as_kafka_answers_them() {
     }
     assert_eq!(answers.len(), kafka.len(), "requests without a recorded answer");
     assert!(complaints.is_empty(), "{} answers differ:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+/// The fields of an array's elements: name or key, and the rest.
+fn table(answer: &Value, array: &str, key: &str) -> BTreeMap<String, Value> {
+    let elements = answer[array].as_array().unwrap_or_else(|| panic!("no {array}: {answer}"));
+    elements.iter().map(|one| (one[key].to_string().replace('"', ""), one.clone())).collect()
+}
+
+/// The first cell of each row of the page, of those whose row has a reason for not being served.
+fn documented_as_missing() -> Vec<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/apis.md");
+    let page = fs::read_to_string(page).expect("the page of the APIs");
+    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.contains('✓'));
+    let reason = |row: &&str| row.split('|').nth_back(1).is_some_and(|cell| !cell.trim().is_empty());
+    let name = |row: &str| row.split('|').nth(1).unwrap_or_default().trim().replace('`', "");
+    rows.filter(reason).map(name).collect()
+}
+
+#[test]
+fn apis_versions_and_features_are_kafkas_or_the_documentation_says_why_not() {
+    let said = ask("versions.txt");
+    let recorded = recorded("versions-4.3.1.txt", &said);
+    let parse = |text: &str| -> Value { serde_json::from_str(lines(text)["versions"]).expect("JSON") };
+    let (kafka, here) = (parse(&recorded), parse(&said));
+    let documented = if Kind::under_test() == Kind::Kafka { Vec::new() } else { documented_as_missing() };
+    let mut complaints = Vec::new();
+    for (array, key) in [("apiKeys", "apiKey"), ("supportedFeatures", "name"), ("finalizedFeatures", "name")]
+    {
+        let (kafkas, ours) = (table(&kafka, array, key), table(&here, array, key));
+        for (name, expected) in &kafkas {
+            match (ours.get(name), documented.contains(name)) {
+                (Some(found), false) if found == expected => {}
+                (None, true) => {}
+                (found, excuse) => complaints.push(format!(
+                    "{array} {name}: Kafka {expected}, here {found:?}; documented as missing: {excuse}"
+                )),
+            }
+        }
+        let more = ours.keys().filter(|name| !kafkas.contains_key(*name));
+        complaints.extend(more.map(|name| format!("{array} {name}: not Kafka's")));
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
