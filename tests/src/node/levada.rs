@@ -8,6 +8,12 @@ use crate::place;
 
 pub(super) fn command(plan: &Plan, data: &Path) -> Command {
     let mut command = Command::new(place::binary());
+    // The tests' own variables are no keys of the broker's.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("LEVADA_") {
+            command.env_remove(name);
+        }
+    }
     command.arg("serve");
     let own = [
         ("listeners", format!("PLAINTEXT://{}", plan.kafka)),
