@@ -61,8 +61,11 @@ impl Broker {
     fn keep_partition(&self, partition: &Partition) {
         let rolled = partition.lane().with_writer(|writer| writer.roll_if_due(now_ms()));
         let kept = rolled.unwrap_or(Ok(false)).and_then(|_| partition.log().flush_sealed());
-        if let Err(error) = kept {
-            tracing::error!(partition = partition.name(), %error, "housekeeping failed");
+        match kept {
+            // Its files went while this looked at them.
+            Err(_) if partition.is_deleted() => {}
+            Err(error) => tracing::error!(partition = partition.name(), %error, "housekeeping failed"),
+            Ok(_) => {}
         }
     }
 

@@ -60,7 +60,7 @@ impl Families<'_> {
     }
 
     fn transfers(&mut self, snapshot: &levada_io::Snapshot) -> fmt::Result {
-        const FAMILIES: [(&str, &str, &str); 7] = [
+        const FAMILIES: [(&str, &str, &str); 8] = [
             ("bytes", "levada_transfer_bytes", "Bytes that sockets took, by the path that carried them"),
             ("calls", "levada_transfer_calls", "System calls made for a path, failed ones included"),
             ("stalls", "levada_transfer_stalls", "System calls for a path that took longer than 1 ms"),
@@ -69,6 +69,11 @@ impl Families<'_> {
                 "copied_bytes",
                 "levada_transfer_copied_bytes",
                 "Bytes copied by the CPU between kernel and process",
+            ),
+            (
+                "copied_by_kernel_bytes",
+                "levada_transfer_copied_by_kernel_bytes",
+                "Bytes handed over by reference that the kernel copied all the same",
             ),
             (
                 "warmed_bytes",
