@@ -196,7 +196,13 @@ fn a_paused_application_counts_nothing_twice() {
 fn reset(node: &Node) {
     let mut resetter = Tool::java("org.apache.kafka.tools.StreamsResetter");
     resetter.args(["--bootstrap-server", &node.bootstrap(), "--application-id", "word-count", "--force"]);
-    let said = resetter.args(["--input-topics", "lines"]).run().stdout;
+    resetter.args(["--input-topics", "lines"]);
+    let said = await_some("the reset", LIMIT, || match resetter.outcome() {
+        (Some(0), said) => Some(said.stdout),
+        // The last member went by itself between the tool's two looks at the group, which the tool does not expect.
+        (_, said) if said.stderr.contains("leaving members should not be empty") => None,
+        (code, said) => panic!("StreamsResetter: {code:?}\n{}\n{}", said.stdout, said.stderr),
+    });
     let internal = ["word-count-totals-changelog", "word-count-words-repartition"];
     assert!(said.contains("Topic: lines Partition: 2 Offset: 0"), "{said}");
     assert!(internal.iter().all(|topic| said.contains(topic)), "{said}");
