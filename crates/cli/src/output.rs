@@ -94,6 +94,36 @@ pub(crate) fn json_line(out: &mut dyn Write, value: &impl Serialize) -> Result<(
     Ok(())
 }
 
+/// Prints what is known of several things, then fails for those of which nothing could be learnt.
+pub(crate) fn descriptions<T>(
+    out: &mut dyn Write,
+    format: Format,
+    asked: impl Iterator<Item = Result<T, Failure>>,
+    as_json: impl Fn(&mut dyn Write, &[T]) -> Result<(), Failure>,
+    as_text: impl Fn(&T, &mut dyn Write) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (mut described, mut failures) = (Vec::new(), Vec::new());
+    for one in asked {
+        match one {
+            Ok(description) => described.push(description),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    match format {
+        Format::Json => as_json(out, &described)?,
+        Format::Table => {
+            for (index, description) in described.iter().enumerate() {
+                if index > 0 {
+                    writeln!(out)?;
+                }
+                as_text(description, out)?;
+            }
+        }
+    }
+    out.flush()?;
+    Failure::all(failures)
+}
+
 /// A count with its noun.
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })

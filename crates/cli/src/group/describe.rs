@@ -15,7 +15,7 @@ use crate::{
     cluster::{Cluster, Found, Isolation, LATEST, Place},
     failure::Failure,
     kafka_error,
-    output::{self, Format, FormatArgs},
+    output::{self, FormatArgs},
 };
 
 /// Describe groups: state, members, committed offsets and lag
@@ -60,26 +60,9 @@ struct Row {
 
 impl Describe {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let (mut described, mut failures) = (Vec::new(), Vec::new());
-        for group in &self.groups {
-            match ask(cluster, group) {
-                Ok(description) => described.push(description),
-                Err(failure) => failures.push(failure),
-            }
-        }
-        if self.format.format == Format::Json {
-            output::json(out, &described)?;
-            out.flush()?;
-            return Failure::all(failures);
-        }
-        for (index, description) in described.iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            description.print(out)?;
-        }
-        out.flush()?;
-        Failure::all(failures)
+        let asked = self.groups.iter().map(|id| ask(cluster, id));
+        let as_json = |out: &mut dyn Write, all: &[Description]| output::json(out, &all);
+        output::descriptions(out, self.format.format, asked, as_json, Description::print)
     }
 }
 

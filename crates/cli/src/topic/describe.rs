@@ -12,7 +12,7 @@ use crate::{
     cluster::{Cluster, EARLIEST, LATEST, Topic},
     failure::Failure,
     kafka_error,
-    output::{self, Format, FormatArgs},
+    output::{self, FormatArgs},
     settings::{self, Resource, Setting},
 };
 
@@ -44,26 +44,11 @@ impl Describe {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let names: Vec<&str> = self.topics.iter().map(String::as_str).collect();
         let response = cluster.metadata(Some(&names), false)?;
-        let (mut described, mut failures) = (Vec::new(), Vec::new());
-        for topic in response.topics {
-            match self.ask(cluster, topic) {
-                Ok(description) => described.push(description),
-                Err(failure) => failures.push(failure),
-            }
-        }
-        if self.format.format == Format::Json {
-            output::json(out, &described.iter().map(Description::json).collect::<Vec<_>>())?;
-            out.flush()?;
-            return Failure::all(failures);
-        }
-        for (index, description) in described.iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            description.print(out)?;
-        }
-        out.flush()?;
-        Failure::all(failures)
+        let asked = response.topics.into_iter().map(|topic| self.ask(cluster, topic));
+        let as_json = |out: &mut dyn Write, all: &[Description]| {
+            output::json(out, &all.iter().map(Description::json).collect::<Vec<_>>())
+        };
+        output::descriptions(out, self.format.format, asked, as_json, Description::print)
     }
 
     fn ask(&self, cluster: &mut Cluster, mut topic: MetadataResponseTopic) -> Result<Description, Failure> {

@@ -9,7 +9,7 @@ use crate::{
     cluster::{Cluster, Coordinated},
     failure::Failure,
     kafka_error,
-    output::{self, Format, FormatArgs},
+    output::{self, FormatArgs},
     time,
 };
 
@@ -50,26 +50,9 @@ pub(super) struct Partition {
 
 impl Describe {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let (mut described, mut failures) = (Vec::new(), Vec::new());
-        for id in &self.ids {
-            match describe(cluster, id) {
-                Ok(description) => described.push(description),
-                Err(failure) => failures.push(failure),
-            }
-        }
-        if self.format.format == Format::Json {
-            output::json(out, &described)?;
-            out.flush()?;
-            return Failure::all(failures);
-        }
-        for (index, description) in described.iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            description.print(out)?;
-        }
-        out.flush()?;
-        Failure::all(failures)
+        let asked = self.ids.iter().map(|id| describe(cluster, id));
+        let as_json = |out: &mut dyn Write, all: &[Description]| output::json(out, &all);
+        output::descriptions(out, self.format.format, asked, as_json, Description::print)
     }
 }
 
