@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use levada_log::compact::Counts;
 use parking_lot::{Condvar, Mutex};
 
-/// Topic and index of a partition.
-pub(crate) type Key = (String, i32);
+use crate::partition::Key;
 
 /// See above.
 #[derive(Default)]

@@ -21,6 +21,9 @@ use crate::waiters::Waiters;
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
 
+/// Topic and index of a partition, as checkpoints name it.
+pub(crate) type Key = (String, i32);
+
 /// Whether clients may only read `topic`.
 pub(crate) fn is_internal(topic: &str) -> bool {
     topic == OFFSETS_TOPIC || topic == TRANSACTIONS_TOPIC

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::broker::opening::log_config;
 use crate::broker::{Broker, now_ms};
-use crate::cleaner::Key;
+use crate::partition::Key;
 use crate::partition::Partition;
 
 /// A log that is to be compacted.

@@ -14,6 +14,7 @@ use rustix::fs::FlockOperation;
 
 use crate::broker::opening::OpenError;
 use crate::metadata::controller::{METADATA_TOPIC, check_topic_name};
+use crate::partition::Key;
 
 /// Kafka's name for the lock file, so that Kafka and Levada keep out of each other's way.
 const LOCK_FILE: &str = ".lock";
@@ -24,9 +25,6 @@ const STRAY: &str = "-stray";
 
 /// Longest name that Linux's file systems take, bytes.
 const NAME_MAX: usize = 255;
-
-/// Topic and index of a partition.
-pub(super) type Key = (String, i32);
 
 /// Offsets by partition, as checkpoints have them.
 pub(super) type Offsets = BTreeMap<Key, i64>;

@@ -14,7 +14,7 @@ use levada_wire::Uuid;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::broker::data_dir::{DataDir, Key, Left, LeftBehind};
+use crate::broker::data_dir::{DataDir, Left, LeftBehind};
 use crate::broker::discarded::Waiting;
 use crate::broker::metadata::Metadata;
 use crate::broker::producer_ids::ProducerIds;
@@ -31,7 +31,7 @@ use crate::metadata::records::Endpoint;
 use crate::metadata::records::control::VoterEndpoint;
 use crate::metadata::store::{Store, StoreError, StoreOptions};
 use crate::metadata::uuid;
-use crate::partition::{Identity, OFFSETS_TOPIC, Partition, Partitions, TRANSACTIONS_TOPIC};
+use crate::partition::{Identity, Key, OFFSETS_TOPIC, Partition, Partitions, TRANSACTIONS_TOPIC};
 use crate::txn::TxnConfig;
 use crate::txns::Txns;
 use crate::web::Stats;
