@@ -16,6 +16,7 @@ use rand::{Rng, RngExt, SeedableRng};
 const TOPIC: &str = "honest";
 const SOON: Duration = Duration::from_secs(10);
 
+const UNKNOWN_SERVER_ERROR: i16 = -1;
 const CORRUPT_MESSAGE: i16 = 2;
 const INVALID_REQUIRED_ACKS: i16 = 21;
 const INVALID_RECORD: i16 = 87;
@@ -297,5 +298,25 @@ fn ten_thousand_mutations() {
         assert!(peak < 256 << 20, "{peak}");
     }
     witness.assert_undisturbed(&mut node);
+    node.stop();
+}
+
+/// As in Kafka, what a group would have to remember is bound by `max.message.bytes` of its topic.
+#[test]
+fn an_assignment_that_no_log_takes_is_refused_and_the_group_goes_on() {
+    let mut node = node();
+    let mut connection = Connection::open(node.address());
+    let joined = await_some("a coordinator", SOON, || {
+        connection.call(&raw::find_coordinator("weighty"));
+        let joined = raw::joined(&connection.call(&raw::join_group("weighty")));
+        (joined.error == 0).then_some(joined)
+    });
+    let sync = |connection: &mut Connection, bytes: usize| {
+        let request = raw::sync_group("weighty", (joined.generation, &joined.member), &vec![7; bytes]);
+        raw::sync_error(&connection.call(&request))
+    };
+    assert_eq!(sync(&mut connection, 3 << 20), UNKNOWN_SERVER_ERROR);
+    let again = raw::joined(&connection.call(&raw::join_group("weighty")));
+    assert_eq!(again.error, 0, "the group takes members");
     node.stop();
 }

@@ -216,6 +216,11 @@ impl Seat {
         payload: &Payload,
     ) -> Option<Result<i64, PersistFailure>> {
         let Some(partition) = &state.partition else { return Some(Err(PersistFailure::Unavailable)) };
+        // As in Kafka: what no topic takes, its own does not take either.
+        let limit_bytes = partition.config().max_message_bytes as usize;
+        if payload.largest_record_bytes() > limit_bytes {
+            return Some(Err(PersistFailure::TooLarge));
+        }
         let now = now_ms();
         let Ok(batch) = batch(payload, now) else { return Some(Err(PersistFailure::Lost)) };
         match partition.append(batch, now) {

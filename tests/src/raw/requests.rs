@@ -63,6 +63,23 @@ pub fn list_end_offset(topic: &str) -> Vec<u8> {
     head(2, 1).i32(-1).i32(1).string(topic).i32(1).i32(0).i64(-1).done()
 }
 
+/// FindCoordinator 1 of a group.
+pub fn find_coordinator(group: &str) -> Vec<u8> {
+    head(10, 1).string(group).i8(0).done()
+}
+
+/// JoinGroup 2 of a new member with an empty subscription.
+pub fn join_group(group: &str) -> Vec<u8> {
+    let request = head(11, 2).string(group).i32(10_000).i32(1_000).string("").string("consumer");
+    request.i32(1).string("range").bytes(&[]).done()
+}
+
+/// SyncGroup 1 of a leader, with an assignment for itself.
+pub fn sync_group(group: &str, (generation, member): (i32, &str), assignment: &[u8]) -> Vec<u8> {
+    let request = head(14, 1).string(group).i32(generation).string(member);
+    request.i32(1).string(member).bytes(assignment).done()
+}
+
 /// Valid requests of every API that a broker without security serves, in old and in flexible versions.
 pub fn samples(topic: &str) -> Vec<Vec<u8>> {
     let batch = Batch::of(&[b"one", b"two", b"three"]).encode();

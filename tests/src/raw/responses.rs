@@ -46,3 +46,30 @@ pub fn listed_offset(response: &[u8]) -> i64 {
     response.i64();
     response.i64()
 }
+
+/// A JoinGroup 2 response, as far as a member needs it.
+pub struct Joined {
+    /// The error.
+    pub error: i16,
+    /// The generation.
+    pub generation: i32,
+    /// The id that the member got.
+    pub member: String,
+}
+
+/// Reads a JoinGroup 2 response.
+pub fn joined(response: &[u8]) -> Joined {
+    let mut response = Decoder::new(response);
+    assert_eq!((response.i32(), response.i32()), (7, 0), "correlation id, throttling");
+    let (error, generation) = (response.i16(), response.i32());
+    response.string();
+    response.string();
+    Joined { error, generation, member: response.string() }
+}
+
+/// The error of a SyncGroup 1 response.
+pub fn sync_error(response: &[u8]) -> i16 {
+    let mut response = Decoder::new(response);
+    assert_eq!((response.i32(), response.i32()), (7, 0), "correlation id, throttling");
+    response.i16()
+}

@@ -78,6 +78,18 @@ pub enum Payload {
     Marker(EndTxnRequest),
 }
 
+impl Payload {
+    /// Bytes of the longest key with its value.
+    pub fn largest_record_bytes(&self) -> usize {
+        let records = match self {
+            Self::Records(records) | Self::Transactional(_, records) => &records[..],
+            Self::Marker(_) => &[],
+        };
+        let bytes = |record: &EncodedRecord| record.key.len() + record.value.as_ref().map_or(0, Bytes::len);
+        records.iter().map(bytes).max().unwrap_or(0)
+    }
+}
+
 /// A producer in one life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Producer {
