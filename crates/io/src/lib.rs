@@ -133,6 +133,7 @@ pub mod residency;
 pub mod ring;
 pub mod routes;
 pub mod runs;
+pub mod socket;
 pub mod zerocopy;
 
 mod engine;

@@ -88,6 +88,16 @@ pub fn of(extent: &Extent, means: Means) -> Residency {
     answer.or_else(|| by_mincore(extent)).unwrap_or(Residency::Unknown)
 }
 
+/// How many bytes of `extent` lie in pages of the page cache, up to its length; those still being read in count. `None`: the kernel
+/// has no `cachestat` (Linux 6.5), or the file no page cache.
+pub fn cached_bytes(extent: &Extent) -> Option<u64> {
+    if extent.len == 0 {
+        return Some(0);
+    }
+    let pages = calls::cached_pages(extent.file.as_fd(), extent.offset, extent.len).ok()?;
+    Some(pages.saturating_mul(rustix::param::page_size() as u64).min(extent.len))
+}
+
 /// The most bytes that one question reads where `cachestat` is missing.
 pub const SAMPLES: u64 = 64;
 

@@ -24,6 +24,7 @@ fn what_was_just_written_is_resident() {
     for (offset, len) in [(0, 1), (0, LEN), (1, LEN - 2), (PAGE - 1, 2), (LEN - 1, 1), (7 * PAGE, 0)] {
         let extent = Extent { file: Arc::clone(&file), offset: offset as u64, len: len as u64 };
         assert_eq!(ask(&extent), [Residency::Resident; 3], "{offset} {len}");
+        assert!(cached_bytes(&extent).is_none_or(|cached| cached == len as u64), "{offset} {len}");
     }
 }
 
@@ -61,6 +62,7 @@ fn what_the_file_does_not_have_is_not_resident() {
     let file = file_of(&content(PAGE));
     let beyond = Extent { file: Arc::clone(&file), offset: 0, len: 2 * PAGE as u64 };
     assert!(ask(&beyond).iter().all(|answer| *answer != Residency::Resident), "{:?}", ask(&beyond));
+    assert!(cached_bytes(&beyond).is_none_or(|cached| cached == PAGE as u64));
     let far = Extent { file, offset: u64::MAX - 5, len: 100 };
     assert!(ask(&far).iter().all(|answer| *answer != Residency::Resident), "{:?}", ask(&far));
 }

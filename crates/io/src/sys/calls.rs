@@ -43,6 +43,12 @@ pub(crate) fn enable_zerocopy(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, &1_i32.to_ne_bytes())
 }
 
+/// A blocking receive, and readiness, wait for this many bytes (`SO_RCVLOWAT`).
+pub(crate) fn receive_low_water(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = i32::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    set_option(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &bytes.to_ne_bytes())
+}
+
 fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
     let len = libc::socklen_t::try_from(value.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: the pointer is valid for reading `len` bytes during the call.
