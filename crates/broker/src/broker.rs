@@ -1,6 +1,5 @@
 //! The broker as all its threads share it: configuration, metadata, partitions, groups, counters.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
 use crate::cleaner::Cleaner;
-use crate::config::{BrokerConfig, HostPort};
+use crate::config::BrokerConfig;
 use crate::error_code::ErrorCode;
 use crate::fetch_session::Sessions;
 use crate::groups::Groups;
@@ -69,9 +68,6 @@ pub(crate) struct Broker {
     storing_checkpoint: Mutex<()>,
     waiting: Waiting,
     quota_book: QuotaBook,
-    /// What clients are told where nothing is advertised is the address they came by; this is for
-    /// those that are: bound port and advertised address of each listener.
-    advertised: Vec<(u16, HostPort)>,
 }
 
 impl Broker {
@@ -172,16 +168,6 @@ impl Broker {
 
     pub(crate) fn cluster_id(&self) -> &str {
         self.metadata.cluster_id()
-    }
-
-    /// Host and port for a client that came by `local`: the advertised ones of its listener, else the
-    /// address it connected to, which it can evidently reach.
-    pub(crate) fn advertised(&self, local: SocketAddr) -> (String, u16) {
-        let named = self.advertised.iter().find(|(port, _)| *port == local.port());
-        match named {
-            Some((_, address)) => (address.host.clone(), address.port),
-            None => (local.ip().to_canonical().to_string(), local.port()),
-        }
     }
 }
 

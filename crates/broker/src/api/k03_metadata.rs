@@ -34,7 +34,7 @@ const EPOCH_VERSION_MIN: i16 = 7;
 pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> MetadataResponse {
     let version = context.version();
     let broker = context.broker();
-    let (host, port) = broker.advertised(context.local);
+    let (host, port) = context.advertised();
     let mut response = message!(MetadataResponse {
         controller_id: broker.node_id(),
         brokers: vec![message!(MetadataResponseBroker {

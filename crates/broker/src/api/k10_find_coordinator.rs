@@ -20,7 +20,7 @@ const MESSAGE_VERSION_MIN: i16 = 1;
 
 pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -> FindCoordinatorResponse {
     let found = find(context, request.key_type).await;
-    let (host, port) = context.broker().advertised(context.local);
+    let (host, port) = context.advertised();
     let (node_id, host, port) = match &found {
         Ok(()) => (context.broker().node_id(), text(host), i32::from(port)),
         Err(_) => (-1, text(""), -1),

@@ -31,7 +31,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeClusterRequest) -
         response.error_message = Some(text.into());
         return response;
     }
-    let (host, port) = broker.advertised(context.local);
+    let (host, port) = context.advertised();
     response.cluster_id = broker.cluster_id().into();
     response.controller_id = broker.node_id();
     response.brokers = vec![message!(DescribeClusterBroker {

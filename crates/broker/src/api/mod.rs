@@ -19,6 +19,7 @@ use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
 use crate::broker::Broker;
 use crate::error_code::ErrorCode;
 use crate::partition::Partition;
+use crate::server::entry::Entry;
 use crate::server::shard::Shard;
 
 mod authorized;
@@ -122,16 +123,31 @@ pub(crate) fn served() -> impl Iterator<Item = &'static Api> {
 pub(crate) struct Context {
     pub(crate) shard: Rc<Shard>,
     pub(crate) header: RequestHeader,
-    pub(crate) peer: SocketAddr,
+    /// How the connection came in.
+    pub(crate) entry: Rc<Entry>,
     /// The address the client connected to: what it is told when nothing is advertised.
-    pub(crate) local: SocketAddr,
+    local: SocketAddr,
     /// How long the connection is muted after the answer.
     mute: Cell<Duration>,
 }
 
 impl Context {
-    pub(crate) fn new(shard: Rc<Shard>, header: RequestHeader, peer: SocketAddr, local: SocketAddr) -> Self {
-        Self { shard, header, peer, local, mute: Cell::default() }
+    /// A request with this header on a connection that came in as `entry`, to the address `local`.
+    pub(crate) fn new(
+        shard: Rc<Shard>,
+        header: RequestHeader,
+        (entry, local): (Rc<Entry>, SocketAddr),
+    ) -> Self {
+        Self { shard, header, entry, local, mute: Cell::default() }
+    }
+
+    /// Host and port that the client is told: what its listener advertises, else the address it connected
+    /// to, which it can evidently reach.
+    fn advertised(&self) -> (String, u16) {
+        match &self.entry.listener.advertised {
+            Some(address) => (address.host.clone(), address.port),
+            None => (self.local.ip().to_canonical().to_string(), self.local.port()),
+        }
     }
 
     /// Has the connection muted after the answer, at least so long; in milliseconds, as answers tell it.

@@ -121,7 +121,6 @@ impl Broker {
             waiting: Waiting::default(),
             expansions: Semaphore::new(EXPANSIONS_AT_ONCE),
             fetch_sessions: Mutex::new(Sessions::new(config.fetch_session_slots as usize)),
-            advertised: advertised(&config, bound),
             node_id: config.node_id,
             config: ArcSwap::from_pointee(config),
         });
@@ -305,7 +304,7 @@ impl Broker {
                 Some(address) => (address.host.clone(), address.port),
                 None => (bound.ip().to_string(), bound.port()),
             };
-            Endpoint { name: listener.name.clone(), host, port, security_protocol: 0 }
+            Endpoint { name: listener.name.clone(), host, port, security_protocol: listener.protocol.id() }
         });
         let controller = controller_endpoint();
         Node {
@@ -378,11 +377,6 @@ fn txn_config(config: &BrokerConfig) -> TxnConfig {
         expiration_interval_ms: config.transactions.expiration_interval_ms,
         ..TxnConfig::default()
     }
-}
-
-fn advertised(config: &BrokerConfig, bound: &[SocketAddr]) -> Vec<(u16, crate::config::HostPort)> {
-    let listeners = config.listeners.iter().zip(bound);
-    listeners.filter_map(|(listener, bound)| Some((bound.port(), listener.advertised.clone()?))).collect()
 }
 
 pub(super) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfig {

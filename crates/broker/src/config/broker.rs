@@ -308,6 +308,8 @@ impl Reader<'_> {
             advertised: self.text("advertised.listeners"),
             protocols: self.text("listener.security.protocol.map"),
             controllers: self.text("controller.listener.names"),
+            inter_broker_name: self.text("inter.broker.listener.name"),
+            inter_broker_protocol: self.text("security.inter.broker.protocol"),
         };
         listener::resolve(&keys).map_err(|problem| self.invalid(problem.key, problem.must_be))
     }

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{
-    BrokerConfig, ConfigType, Dynamic, Origin, Settings, foreign,
+    BrokerConfig, ConfigType, Origin, Settings,
+    dynamic::may_change,
+    foreign, prefix,
     table::{BROKER_KEYS, TOPIC_KEYS, TopicKey, broker_key},
 };
 
@@ -43,7 +45,7 @@ pub struct Described {
     pub synonyms: Vec<Synonym>,
     /// The type.
     pub kind: ConfigType,
-    /// Whether the value must not be shown: no key of the table, but a key that nobody knows might be secret.
+    /// Whether the value must not be shown: passwords, and keys that nobody knows, which might be secret.
     pub sensitive: bool,
     /// Whether only a restart changes it.
     pub read_only: bool,
@@ -73,8 +75,11 @@ impl BrokerConfig {
             .chain(dynamic.cluster.keys())
             .filter(|name| broker_key(name).is_none())
             .collect();
+        let set = self.settings().for_listeners().filter(|name| !strangers.iter().any(|other| other == name));
+        let for_listeners: Vec<_> =
+            set.map(|name| self.describe_broker_key(name.to_owned().into())).collect();
         let strangers = strangers.into_iter().map(|name| self.describe_broker_key(name.clone().into()));
-        in_order(known.chain(strangers).collect())
+        in_order(known.chain(strangers).chain(for_listeners).collect())
     }
 
     /// What was set on all brokers while they ran, in order of name.
@@ -92,7 +97,7 @@ impl BrokerConfig {
 
     fn describe_broker_key(&self, name: Cow<'static, str>) -> Described {
         let settings = self.settings();
-        let key = broker_key(&name);
+        let key = prefix::row(&name);
         let synonyms = broker_synonyms(settings, name.clone());
         Described {
             value: settings.text(&name).map(str::to_owned),
@@ -100,9 +105,12 @@ impl BrokerConfig {
             origin: settings.origin(&name).clone(),
             synonyms,
             kind: key.map_or(ConfigType::Unknown, |key| key.kind),
-            sensitive: key.is_none() && foreign::verdict(&name).is_none(),
+            sensitive: match key {
+                Some(key) => key.is_secret(),
+                None => foreign::verdict(&name).is_none(),
+            },
             read_only: match key {
-                Some(key) => key.dynamic == Dynamic::ReadOnly,
+                Some(key) => !may_change(&name, key),
                 None => foreign::verdict(&name).is_none(),
             },
             doc: key.map_or("", |key| key.doc),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{BrokerConfig, ConfigErrors, Dynamic, Origin, foreign, table::broker_key};
+use super::{BrokerConfig, ConfigErrors, Dynamic, Key, Origin, foreign, prefix};
 
 /// Keys and values as the metadata has them.
 pub(crate) type Values = BTreeMap<String, String>;
@@ -34,12 +34,22 @@ impl BrokerConfig {
     /// Whether one of the dynamic layers may become these values, `whole_cluster` telling which; the error is
     /// Kafka's sentence. A name that nobody knows is allowed, as in Kafka: plug-ins have keys of their own.
     pub(crate) fn check_dynamic(&self, whole_cluster: bool, values: &Values) -> Result<(), String> {
-        let fixed: Vec<&str> = values.keys().map(String::as_str).filter(|name| !may_change(name)).collect();
-        if !fixed.is_empty() {
-            return Err(format!("Cannot update these configs dynamically: [{}]", fixed.join(", ")));
-        }
-        if let Some(refusal) = values.iter().find_map(|(name, value)| broker_key(name)?.refusal(value)) {
+        let those = |which: &dyn Fn(&str) -> bool, message: &str| {
+            let those: Vec<&str> = values.keys().map(String::as_str).filter(|name| which(name)).collect();
+            if those.is_empty() { Ok(()) } else { Err(format!("{message}: [{}]", those.join(", "))) }
+        };
+        let per_listener =
+            |name: &str| prefix::row(name).is_some_and(|key| key.dynamic == Dynamic::PerListener);
+        those(&is_fixed, "Cannot update these configs dynamically")?;
+        those(
+            &|name| per_listener(name) && !prefix::is_prefixed(name),
+            "These security configs can be dynamically updated only per-listener using the listener prefix",
+        )?;
+        if let Some(refusal) = values.iter().find_map(|(name, value)| prefix::row(name)?.refusal(value)) {
             return Err(refusal);
+        }
+        if whole_cluster {
+            those(&per_listener, "Cannot update these configs at default cluster level, must be per-broker")?;
         }
         let DynamicLayers { own, cluster } = self.settings().dynamic();
         let (own, cluster) = if whole_cluster { (own, values) } else { (values, cluster) };
@@ -50,13 +60,17 @@ impl BrokerConfig {
 fn usable(values: &Values) -> Values {
     let mut usable = Values::new();
     for (name, value) in values {
-        match broker_key(name) {
-            Some(key) if key.dynamic == Dynamic::ReadOnly => {
+        match prefix::row(name) {
+            Some(key) if !may_change(name, key) => {
                 tracing::error!(key = name, "a stored value of a key that only a restart changes is ignored");
             }
             Some(key) => match key.normalise(value) {
                 Some(value) => drop(usable.insert(name.clone(), value)),
-                None => tracing::error!(key = name, value, "a stored value that is not allowed is ignored"),
+                None => tracing::error!(
+                    key = name,
+                    value = key.shown(value),
+                    "a stored value that is not allowed is ignored"
+                ),
             },
             None => drop(usable.insert(name.clone(), value.clone())),
         }
@@ -64,9 +78,19 @@ fn usable(values: &Values) -> Values {
     usable
 }
 
-fn may_change(name: &str) -> bool {
-    match broker_key(name) {
-        Some(key) => key.dynamic != Dynamic::ReadOnly,
-        None => foreign::may_change(name),
+/// Whether only a restart changes what this name stands for. That a listener's key needs its prefix is said apart.
+fn is_fixed(name: &str) -> bool {
+    match prefix::row(name) {
+        Some(key) => key.dynamic == Dynamic::ReadOnly,
+        None => !foreign::may_change(name),
+    }
+}
+
+/// Whether a dynamic layer may set `key` under this name.
+pub(super) fn may_change(name: &str, key: &Key) -> bool {
+    match key.dynamic {
+        Dynamic::ReadOnly => false,
+        Dynamic::PerListener => prefix::is_prefixed(name),
+        Dynamic::ClusterWide => true,
     }
 }

@@ -79,7 +79,6 @@ const DYNAMIC: &[&str] = &[
 
 /// Families of keys whose ends users choose.
 const PREFIXES: &[(&str, &str)] = &[
-    ("listener.name.", "TLS and SASL are not served yet, and no listener may ask for them"),
     ("rlmm.config.", "tiered storage is not served yet"),
     ("rsm.config.", "tiered storage is not served yet"),
     ("internal.", "an internal key of Kafka's"),
@@ -88,7 +87,7 @@ const PREFIXES: &[(&str, &str)] = &[
 
 const NOTED: &[(&str, &[&str])] = &[
     (
-        "TLS and SASL are not served yet, and no listener may ask for them",
+        "SASL is not served yet, and no listener may ask for it",
         &[
             "connection.failed.authentication.delay.ms",
             "connections.max.reauth.ms",
@@ -142,31 +141,21 @@ const NOTED: &[(&str, &[&str])] = &[
             "sasl.oauthbearer.token.endpoint.url",
             "sasl.server.callback.handler.class",
             "sasl.server.max.receive.size",
-            "security.inter.broker.protocol",
+        ],
+    ),
+    (
+        "TLS is by rustls, which has nothing of the kind to choose",
+        &[
             "security.providers",
             "ssl.allow.dn.changes",
             "ssl.allow.san.changes",
-            "ssl.cipher.suites",
-            "ssl.client.auth",
-            "ssl.enabled.protocols",
             "ssl.endpoint.identification.algorithm",
             "ssl.engine.factory.class",
-            "ssl.key.password",
             "ssl.keymanager.algorithm",
-            "ssl.keystore.certificate.chain",
-            "ssl.keystore.key",
-            "ssl.keystore.location",
-            "ssl.keystore.password",
-            "ssl.keystore.type",
-            "ssl.principal.mapping.rules",
             "ssl.protocol",
             "ssl.provider",
             "ssl.secure.random.implementation",
             "ssl.trustmanager.algorithm",
-            "ssl.truststore.certificates",
-            "ssl.truststore.location",
-            "ssl.truststore.password",
-            "ssl.truststore.type",
         ],
     ),
     (
@@ -317,7 +306,6 @@ const NOTED: &[(&str, &[&str])] = &[
             "alter.log.dirs.replication.quota.window.num",
             "alter.log.dirs.replication.quota.window.size.seconds",
             "auto.leader.rebalance.enable",
-            "inter.broker.listener.name",
             "leader.imbalance.check.interval.seconds",
             "num.replica.alter.log.dirs.threads",
             "num.replica.fetchers",

@@ -14,6 +14,8 @@ pub struct Key {
     pub valid: Valid,
     /// Whether and how the key may change while the broker runs.
     pub dynamic: Dynamic,
+    /// Whether `listener.name.NAME.` before it sets it for one listener.
+    pub per_listener: bool,
     /// One sentence for users.
     pub doc: &'static str,
 }
@@ -38,7 +40,12 @@ pub enum ConfigType {
     Double = 6,
     /// Texts separated by commas.
     List = 7,
+    /// A text that is never shown.
+    Password = 9,
 }
+
+/// What is shown in the place of a secret.
+pub const HIDDEN: &str = "(hidden)";
 
 /// Values a key allows, beyond being of its type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,6 +69,8 @@ pub enum Valid {
 pub enum Dynamic {
     /// Only by a restart.
     ReadOnly,
+    /// On one broker for one listener, by its prefix.
+    PerListener,
     /// Per broker, or for the whole cluster at once.
     ClusterWide,
 }
@@ -74,6 +83,11 @@ pub(super) const fn boolean(name: &'static str, doc: &'static str) -> Key {
 /// A text key.
 pub(super) const fn string(name: &'static str, doc: &'static str) -> Key {
     key(name, ConfigType::String, doc)
+}
+
+/// A key whose value is secret.
+pub(super) const fn password(name: &'static str, doc: &'static str) -> Key {
+    key(name, ConfigType::Password, doc)
 }
 
 /// A 32-bit integer key.
@@ -97,7 +111,7 @@ pub(super) const fn list(name: &'static str, doc: &'static str) -> Key {
 }
 
 const fn key(name: &'static str, kind: ConfigType, doc: &'static str) -> Key {
-    Key { name, kind, default: None, valid: Valid::Any, dynamic: Dynamic::ReadOnly, doc }
+    Key { name, kind, default: None, valid: Valid::Any, dynamic: Dynamic::ReadOnly, per_listener: false, doc }
 }
 
 impl Key {
@@ -124,6 +138,28 @@ impl Key {
         self
     }
 
+    /// The same key, which each listener may have its own value of.
+    pub(super) const fn per_listener(mut self) -> Self {
+        self.per_listener = true;
+        self
+    }
+
+    /// The same key, which may be changed for a listener while the broker runs.
+    pub(super) const fn reloaded(mut self) -> Self {
+        self.dynamic = Dynamic::PerListener;
+        self.per_listener()
+    }
+
+    /// Whether its value must not be shown.
+    pub fn is_secret(&self) -> bool {
+        self.kind == ConfigType::Password
+    }
+
+    /// A value as it may be shown.
+    pub(super) fn shown<'v>(&self, value: &'v str) -> &'v str {
+        if self.is_secret() { HIDDEN } else { value }
+    }
+
     /// The value in the form the rest of the module reads, or `None` if it is not allowed.
     pub fn normalise(&self, text: &str) -> Option<String> {
         let text = text.trim();
@@ -140,7 +176,9 @@ impl Key {
             ConfigType::Double => {
                 text.parse().ok().filter(|value| self.allows_number(*value)).map(|_| text.to_owned())
             }
-            ConfigType::String | ConfigType::Unknown => self.allows_word(text).then(|| text.to_owned()),
+            ConfigType::String | ConfigType::Password | ConfigType::Unknown => {
+                self.allows_word(text).then(|| text.to_owned())
+            }
             ConfigType::List => {
                 let words: Vec<&str> = words(text).collect();
                 words.iter().all(|word| self.allows_word(word)).then(|| words.join(","))
@@ -162,7 +200,7 @@ impl Key {
                     format!("an integer from {least} to {most}")
                 }
                 ConfigType::Double => "a number".to_owned(),
-                ConfigType::String | ConfigType::Unknown => "a text".to_owned(),
+                ConfigType::String | ConfigType::Password | ConfigType::Unknown => "a text".to_owned(),
                 ConfigType::List => "a list separated by commas".to_owned(),
             },
         }

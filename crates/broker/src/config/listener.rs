@@ -1,6 +1,7 @@
-//! Listener addresses: `NAME://host:port` lists, which of them are opened, and what clients are told to connect to.
+//! Listeners: `NAME://host:port` lists, which of them are opened, how each is secured, and what clients are told to connect to.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use super::key::words;
 
@@ -20,8 +21,70 @@ pub struct Listener {
     pub name: String,
     /// Where to bind.
     pub bind: HostPort,
-    /// What clients are told; `None` means the address that was bound.
+    /// What clients are told; `None` means the address that the client connected to.
     pub advertised: Option<HostPort>,
+    /// How its connections are secured.
+    pub protocol: Protocol,
+}
+
+/// How the connections of a listener are secured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Not at all.
+    Plaintext,
+    /// By TLS.
+    Ssl,
+    /// Clients authenticate by SASL.
+    SaslPlaintext,
+    /// By TLS, within which clients authenticate by SASL.
+    SaslSsl,
+}
+
+impl Protocol {
+    /// Every protocol, in the order of Kafka's numbers.
+    pub const ALL: [Protocol; 4] =
+        [Protocol::Plaintext, Protocol::Ssl, Protocol::SaslPlaintext, Protocol::SaslSsl];
+
+    /// The protocol of this name, in whatever case.
+    pub fn parse(name: &str) -> Option<Protocol> {
+        Protocol::ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Kafka's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Plaintext => "PLAINTEXT",
+            Protocol::Ssl => "SSL",
+            Protocol::SaslPlaintext => "SASL_PLAINTEXT",
+            Protocol::SaslSsl => "SASL_SSL",
+        }
+    }
+
+    /// Kafka's number, as metadata records have it.
+    pub fn id(self) -> i16 {
+        match self {
+            Protocol::Plaintext => 0,
+            Protocol::Ssl => 1,
+            Protocol::SaslPlaintext => 2,
+            Protocol::SaslSsl => 3,
+        }
+    }
+
+    /// Whether connections are encrypted.
+    pub fn has_tls(self) -> bool {
+        matches!(self, Protocol::Ssl | Protocol::SaslSsl)
+    }
+
+    /// Whether clients authenticate by SASL.
+    pub fn has_sasl(self) -> bool {
+        matches!(self, Protocol::SaslPlaintext | Protocol::SaslSsl)
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl HostPort {
@@ -55,6 +118,8 @@ pub(super) struct ListenerKeys<'a> {
     pub(super) advertised: &'a str,
     pub(super) protocols: &'a str,
     pub(super) controllers: &'a str,
+    pub(super) inter_broker_name: &'a str,
+    pub(super) inter_broker_protocol: &'a str,
 }
 
 /// A problem with one of the listener keys: the key, and what its value must be.
@@ -67,42 +132,83 @@ pub(super) struct ListenerProblem {
 /// The listeners to open. Those named in `controller.listener.names` are left out: there is no controller to reach.
 pub(super) fn resolve(keys: &ListenerKeys<'_>) -> Result<Vec<Listener>, ListenerProblem> {
     let controllers: Vec<String> = words(keys.controllers).map(str::to_uppercase).collect();
+    let protocols = protocols(keys.protocols)?;
     let advertised = addresses("advertised.listeners", keys.advertised)?;
     let mut listeners: Vec<Listener> = Vec::new();
     for (name, bind) in addresses("listeners", keys.listeners)? {
         if controllers.contains(&name) {
             continue;
         }
-        require_plaintext(&name, keys.protocols)?;
+        let protocol = served(&name, &protocols)?;
         if listeners.iter().any(|other| other.name == name) {
             return Err(problem("listeners", format!("a list with each name once ({name} is there twice)")));
         }
+        if let Some(other) = listeners.iter().find(|other| collide(&other.bind, &bind)) {
+            return Err(problem(
+                "listeners",
+                format!(
+                    "a list with each port once, or once for each IP family ({} and {name} share one)",
+                    other.name
+                ),
+            ));
+        }
         let told = advertised.iter().find(|(other, _)| *other == name).map(|(_, told)| told.clone());
-        listeners.push(Listener { name, bind, advertised: told });
+        listeners.push(Listener { name, bind, advertised: told, protocol });
     }
     if listeners.is_empty() {
         return Err(problem("listeners", "a list with at least one listener for clients".to_owned()));
     }
-    match advertised.iter().find(|(name, told)| !controllers.contains(name) && told.host.is_empty()) {
-        Some((name, _)) => {
-            Err(problem("advertised.listeners", format!("addresses with a host ({name} has none)")))
-        }
-        None => stray_advertised(&advertised, &listeners, &controllers).map_or(Ok(listeners), Err),
-    }
+    check_advertised(&advertised, &listeners, &controllers)?;
+    check_inter_broker(keys, &listeners)?;
+    Ok(listeners)
 }
 
-fn stray_advertised(
+/// Whether two listeners cannot both be bound. One port may serve IPv4 by one listener and IPv6 by another, as in Kafka.
+fn collide(one: &HostPort, other: &HostPort) -> bool {
+    let family = |address: &HostPort| address.host.parse::<IpAddr>().ok().map(|ip| ip.is_ipv4());
+    let apart = matches!((family(one), family(other)), (Some(one), Some(other)) if one != other);
+    one.port == other.port && one.port != 0 && !apart
+}
+
+fn check_advertised(
     advertised: &[(String, HostPort)],
     listeners: &[Listener],
     controllers: &[String],
-) -> Option<ListenerProblem> {
-    let served =
-        |name: &String| controllers.contains(name) || listeners.iter().any(|other| other.name == *name);
-    let (stray, _) = advertised.iter().find(|(name, _)| !served(name))?;
-    Some(problem(
-        "advertised.listeners",
-        format!("addresses of listeners in `listeners` ({stray} is not there)"),
-    ))
+) -> Result<(), ListenerProblem> {
+    for (name, told) in advertised {
+        if controllers.contains(name) {
+            continue;
+        }
+        let must_be = if told.host.is_empty() {
+            format!("addresses with a host ({name} has none)")
+        } else if told.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) {
+            format!(
+                "addresses that clients can connect to ({} of {name} is every address of a machine)",
+                told.host
+            )
+        } else if !listeners.iter().any(|other| other.name == *name) {
+            format!("addresses of listeners in `listeners` ({name} is not there)")
+        } else {
+            continue;
+        };
+        return Err(problem("advertised.listeners", must_be));
+    }
+    Ok(())
+}
+
+/// There is no second broker to talk to, but a name that is no listener is a mistake, as in Kafka.
+fn check_inter_broker(keys: &ListenerKeys<'_>, listeners: &[Listener]) -> Result<(), ListenerProblem> {
+    const NAME: &str = "inter.broker.listener.name";
+    const PROTOCOL: &str = "security.inter.broker.protocol";
+    let name = keys.inter_broker_name;
+    match (name, keys.inter_broker_protocol) {
+        ("", "") => Ok(()),
+        ("", protocol) if Protocol::parse(protocol).is_some() => Ok(()),
+        ("", _) => Err(problem(PROTOCOL, "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL".to_owned())),
+        (_, "") if listeners.iter().any(|listener| listener.name.eq_ignore_ascii_case(name)) => Ok(()),
+        (_, "") => Err(problem(NAME, "the name of a listener for clients in `listeners`".to_owned())),
+        _ => Err(problem(NAME, format!("unset where {PROTOCOL} is set: either names the listener"))),
+    }
 }
 
 fn addresses(key: &'static str, text: &str) -> Result<Vec<(String, HostPort)>, ListenerProblem> {
@@ -117,18 +223,27 @@ fn addresses(key: &'static str, text: &str) -> Result<Vec<(String, HostPort)>, L
         })
 }
 
-/// A listener whose protocol is not served would otherwise be opened without the protection it promises.
-fn require_plaintext(name: &str, protocols: &str) -> Result<(), ListenerProblem> {
-    let mapped = words(protocols)
-        .filter_map(|entry| entry.split_once(':'))
-        .find(|(listener, _)| listener.trim().eq_ignore_ascii_case(name))
-        .map(|(_, protocol)| protocol.trim().to_uppercase());
-    match mapped.as_deref() {
-        Some("PLAINTEXT") => Ok(()),
-        Some(other) => Err(problem(
+/// The pairs of `listener.security.protocol.map`.
+fn protocols(text: &str) -> Result<Vec<(String, Protocol)>, ListenerProblem> {
+    let pair = |entry: &str| {
+        let (name, protocol) = entry.split_once(':')?;
+        Some((name.trim().to_uppercase(), Protocol::parse(protocol.trim())?))
+    };
+    words(text).map(pair).collect::<Option<_>>().ok_or_else(|| {
+        let must_be = "a list of NAME:PROTOCOL, each protocol PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL";
+        problem("listener.security.protocol.map", must_be.to_owned())
+    })
+}
+
+/// The protocol of a listener. One that is not served would otherwise be opened without the protection it promises.
+fn served(name: &str, protocols: &[(String, Protocol)]) -> Result<Protocol, ListenerProblem> {
+    let mapped = protocols.iter().find(|(listener, _)| listener == name).map(|(_, protocol)| *protocol);
+    match mapped {
+        Some(protocol) if protocol.has_sasl() || protocol.has_tls() => Err(problem(
             "listeners",
-            format!("listeners with the protocol PLAINTEXT, the only one served ({name} maps to {other})"),
+            format!("listeners with the protocol PLAINTEXT, the only one served ({name} maps to {protocol})"),
         )),
+        Some(protocol) => Ok(protocol),
         None => Err(problem(
             "listeners",
             format!("listeners named in listener.security.protocol.map (add {name}:PLAINTEXT to it)"),

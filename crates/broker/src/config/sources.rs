@@ -7,7 +7,7 @@ use super::{
     ConfigError, ConfigErrors, Origin,
     dynamic::DynamicLayers,
     foreign::{self, Foreign},
-    properties,
+    prefix, properties,
     table::{BROKER_KEYS, TOPIC_KEYS, broker_key},
 };
 
@@ -37,6 +37,8 @@ pub struct Note {
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     set: BTreeMap<&'static str, (String, Origin)>,
+    /// Keys written for one listener.
+    set_for_listeners: BTreeMap<String, (String, Origin)>,
     dynamic: DynamicLayers,
     notes: Vec<Note>,
 }
@@ -128,10 +130,23 @@ impl Settings {
     /// The value of a key of the table: what was set, else the default, else `None`.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let dynamic = self.dynamic.find(name).map(|(value, _)| value);
-        dynamic.or_else(|| match self.set.get(name) {
-            Some((value, _)) => Some(value),
-            None => broker_key(name).and_then(|key| key.default),
-        })
+        let default = || broker_key(name).and_then(|key| key.default);
+        dynamic.or_else(|| self.explicit(name).map(|(value, _)| value)).or_else(default)
+    }
+
+    /// The value that a key has for one listener: its own, else that of all.
+    pub fn listener_text(&self, listener: &str, name: &str) -> Option<&str> {
+        self.text(&prefix::prefixed(listener, name)).or_else(|| self.text(name))
+    }
+
+    /// The value that was set for this listener alone.
+    pub fn own_listener_text(&self, listener: &str, name: &str) -> Option<&str> {
+        self.text(&prefix::prefixed(listener, name))
+    }
+
+    /// The keys that were set for one listener before the start.
+    pub(super) fn for_listeners(&self) -> impl Iterator<Item = &str> {
+        self.set_for_listeners.keys().map(String::as_str)
     }
 
     /// The same settings under other dynamic layers.
@@ -146,12 +161,13 @@ impl Settings {
 
     /// The value that was set before the start, with its origin.
     pub(super) fn explicit(&self, name: &str) -> Option<(&str, &Origin)> {
-        self.set.get(name).map(|(value, origin)| (value.as_str(), origin))
+        let found = self.set.get(name).or_else(|| self.set_for_listeners.get(name));
+        found.map(|(value, origin)| (value.as_str(), origin))
     }
 
     /// Where the key's value came from.
     pub fn origin(&self, name: &str) -> &Origin {
-        let set = || self.set.get(name).map(|(_, origin)| origin);
+        let set = || self.explicit(name).map(|(_, origin)| origin);
         self.dynamic.find(name).map(|(_, origin)| origin).or_else(set).unwrap_or(&Origin::Default)
     }
 
@@ -162,19 +178,26 @@ impl Settings {
 
     fn assign(&mut self, assignment: Assignment) -> Result<(), ConfigError> {
         let Assignment { key: name, value, origin } = assignment;
-        let Some(key) = broker_key(&name) else { return self.assign_foreign(name, value, origin) };
-        match key.normalise(&value) {
-            Some(value) => {
-                self.set.insert(key.name, (value, origin));
-                Ok(())
-            }
-            None => Err(ConfigError::Invalid { key: name, value, origin, allowed: key.allowed() }),
+        let name = prefix::canonical(&name).into_owned();
+        let Some(key) = prefix::row(&name) else { return self.assign_foreign(name, value, origin) };
+        let Some(normal) = key.normalise(&value) else {
+            let value = key.shown(&value).to_owned();
+            return Err(ConfigError::Invalid { key: name, value, origin, allowed: key.allowed() });
+        };
+        if prefix::is_prefixed(&name) {
+            self.set_for_listeners.insert(name, (normal, origin));
+        } else {
+            self.set.insert(key.name, (normal, origin));
         }
+        Ok(())
     }
 
     fn assign_foreign(&mut self, key: String, value: String, origin: Origin) -> Result<(), ConfigError> {
         let turned_off = ["", "false"].contains(&value.trim());
-        match foreign::verdict(&key) {
+        let bare = prefix::bare(&key).unwrap_or(&key);
+        let broker_wide = prefix::is_prefixed(&key) && broker_key(bare).is_some();
+        let verdict = foreign::verdict(bare);
+        match verdict.or(broker_wide.then_some(Foreign::Noted("it is set for all listeners at once"))) {
             Some(Foreign::Refused(reason)) if !turned_off => {
                 Err(ConfigError::Refused { key, value, origin, reason: reason.to_owned() })
             }

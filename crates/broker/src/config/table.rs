@@ -1,7 +1,7 @@
 //! The table of keys that have an effect: Kafka's names, types, defaults and ranges as of 4.3.1, each with a sentence
 //! of documentation. A catalogue: every row is alike. Keys of Kafka's that have no effect here are in `foreign`.
 
-use super::key::{Key, Valid, boolean, double, int, list, long, string};
+use super::key::{Key, Valid, boolean, double, int, list, long, password, string};
 
 /// A key that a topic may set, and the broker's keys that give its default.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,7 @@ pub fn topic_key(name: &str) -> Option<&'static TopicKey> {
 }
 
 const CLEANUP: Valid = Valid::SomeOf(&["compact", "delete"]);
+const STORES: Valid = Valid::OneOf(&["PEM", "PKCS12", "JKS"]);
 const CODECS: Valid = Valid::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]);
 const MIGRATIONS: Valid = Valid::OneOf(&["bidirectional", "disabled", "downgrade", "upgrade"]);
 const CLOCKS: Valid = Valid::OneOf(&["CreateTime", "LogAppendTime"]);
@@ -37,14 +38,38 @@ pub const BROKER_KEYS: &[Key] = &[
     string("broker.rack", "Rack of this broker, told to clients that prefer near replicas."),
     list("listeners", "Addresses on which Kafka clients are served, as NAME://host:port; an empty host means every interface, port 0 any free one.")
         .default("PLAINTEXT://127.0.0.1:9092"),
-    list("advertised.listeners", "Addresses that clients are told to connect to; unset, those that were bound."),
+    list("advertised.listeners", "Addresses that clients are told to connect to; a listener that is not named tells each client the address by which it came."),
     string("listener.security.protocol.map", "Protocol of each listener name. PLAINTEXT is the only protocol served so far.")
         .default("PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"),
+    string("inter.broker.listener.name", "Listener by which brokers would talk to each other; it must be one of `listeners`."),
+    string("security.inter.broker.protocol", "The same by protocol instead of by name."),
     list("controller.listener.names", "Listeners for a Kafka controller; they are not opened, since the broker is its own controller."),
     list("process.roles", "Roles of this process in Kafka's terms; must contain broker.")
         .default("broker,controller")
         .valid(Valid::SomeOf(&["broker", "controller"])),
     string("levada.http.listen", "Address of /healthz and /metrics as host:port; empty turns it off.").default("127.0.0.1:9644"),
+    // TLS.
+    string("ssl.keystore.type", "Form of the key store: PEM or PKCS12; unset, its content tells.").valid(STORES).reloaded(),
+    string("ssl.keystore.location", "File with the broker's certificate chain and private key.").reloaded(),
+    password("ssl.keystore.password", "Password of a PKCS12 key store.").reloaded(),
+    password("ssl.key.password", "Password of the private key, where it has one.").reloaded(),
+    password("ssl.keystore.certificate.chain", "The broker's certificate chain itself, in PEM, instead of a file.").reloaded(),
+    password("ssl.keystore.key", "The broker's private key itself, in PEM (PKCS #8), instead of a file.").reloaded(),
+    string("ssl.truststore.type", "Form of the trust store: PEM or PKCS12; unset, its content tells.").valid(STORES).reloaded(),
+    string("ssl.truststore.location", "File with the certificates of those who may sign clients' certificates.").reloaded(),
+    password("ssl.truststore.password", "Password of a PKCS12 trust store.").reloaded(),
+    password("ssl.truststore.certificates", "Those certificates themselves, in PEM, instead of a file.").reloaded(),
+    string("ssl.client.auth", "Whether clients must show a certificate, may, or need not. On a SASL_SSL listener only the listener's own value counts.")
+        .default("none")
+        .valid(Valid::OneOf(&["required", "requested", "none"]))
+        .per_listener(),
+    list("ssl.enabled.protocols", "TLS versions that are spoken.").default("TLSv1.2,TLSv1.3").valid(Valid::SomeOf(&["TLSv1.2", "TLSv1.3"])).per_listener(),
+    list("ssl.cipher.suites", "Cipher suites by their IANA names; unset, all that rustls has.").per_listener(),
+    string("ssl.principal.mapping.rules", "How the distinguished name of a client's certificate becomes the name of its principal.").default("DEFAULT").per_listener(),
+    string("levada.ssl.kernel.offload", "Whether the kernel encrypts what is sent, where it can.")
+        .default("auto")
+        .valid(Valid::OneOf(&["auto", "never"]))
+        .per_listener(),
     // Where data lies.
     list("log.dirs", "Data directories; unset, log.dir is used."),
     list("log.dir", "Data directory, if log.dirs is unset.").default("./levada-data"),

@@ -77,6 +77,7 @@ fn defaults_serve_on_loopback() {
         name: "PLAINTEXT".to_owned(),
         bind: HostPort { host: "127.0.0.1".to_owned(), port: 9092 },
         advertised: None,
+        protocol: Protocol::Plaintext,
     };
     assert_eq!(config.listeners, [listener]);
     assert_eq!(config.http_listen.as_ref().unwrap().to_string(), "127.0.0.1:9644");
@@ -143,7 +144,6 @@ fn a_stock_kafka_file_is_accepted_with_notes() {
         noted,
         [
             "controller.quorum.bootstrap.servers",
-            "inter.broker.listener.name",
             "num.network.threads",
             "num.io.threads",
             "socket.send.buffer.bytes",
@@ -256,10 +256,38 @@ fn listeners_are_refused_unless_they_can_be_served() {
         &["advertised.listeners=EDGE://a:9092"],
         "addresses of listeners in `listeners` (EDGE is not there)",
     );
+    check(
+        &["advertised.listeners=PLAINTEXT://0.0.0.0:9092"],
+        "addresses that clients can connect to (0.0.0.0 of PLAINTEXT is every address of a machine)",
+    );
+    check(
+        &[
+            "listeners=PLAINTEXT://:1,EDGE://127.0.0.1:1",
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,EDGE:PLAINTEXT",
+        ],
+        "a list with each port once, or once for each IP family (PLAINTEXT and EDGE share one)",
+    );
+    check(
+        &["listener.security.protocol.map=PLAINTEXT:TLS"],
+        "a list of NAME:PROTOCOL, each protocol PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
+    );
+    check(&["inter.broker.listener.name=INSIDE"], "the name of a listener for clients in `listeners`");
+    check(
+        &["inter.broker.listener.name=PLAINTEXT", "security.inter.broker.protocol=PLAINTEXT"],
+        "unset where security.inter.broker.protocol is set: either names the listener",
+    );
+    check(&["security.inter.broker.protocol=TLS"], "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL");
 
     let config =
         load(&["listeners=edge://[::1]:0", "listener.security.protocol.map=EDGE:PLAINTEXT"]).unwrap();
     assert_eq!(config.listeners[0].name, "EDGE");
+    let both = "listeners=V4://127.0.0.1:9,V6://[::1]:9";
+    let two = load(&[
+        both,
+        "listener.security.protocol.map=V4:PLAINTEXT,V6:PLAINTEXT",
+        "inter.broker.listener.name=v6",
+    ]);
+    assert_eq!(two.unwrap().listeners.len(), 2);
     assert_eq!(config.listeners[0].bind.to_string(), "[::1]:0");
     assert_eq!(load(&["levada.http.listen="]).unwrap().http_listen, None);
 }
@@ -511,4 +539,56 @@ fn groups_and_subscriptions_are_checked_in_kafkas_words() {
     let interval = "Invalid value 1 for interval.ms, interval must be between 100 and 3600000 (1 hour)";
     assert_eq!(subscription("interval.ms", "1").unwrap(), (42, interval.to_owned()));
     assert_eq!(subscription("foo", "1").unwrap().0, 42);
+}
+
+#[test]
+fn a_listener_may_have_values_of_its_own() {
+    let config = load(&[
+        "ssl.keystore.location=/all.pem",
+        "listener.name.EDGE.ssl.keystore.location=/edge.pem",
+        "listener.name.edge.ssl.keystore.password=planted",
+        "listener.name.edge.max.connections=3",
+    ])
+    .unwrap();
+    let location = |listener| config.settings().listener_text(listener, "ssl.keystore.location");
+    assert_eq!((location("EDGE"), location("OTHER")), (Some("/edge.pem"), Some("/all.pem")));
+    assert_eq!(config.settings().own_listener_text("OTHER", "ssl.keystore.location"), None);
+    let notes: Vec<_> = config.settings().notes().iter().map(|note| note.key.as_str()).collect();
+    assert_eq!(notes, ["listener.name.edge.max.connections"]);
+    let rows = config.describe();
+    let row = |name: &str| rows.iter().find(|row| row.name == name).unwrap();
+    assert!(row("listener.name.edge.ssl.keystore.password").sensitive);
+    let open = row("listener.name.edge.ssl.keystore.location");
+    assert_eq!((open.sensitive, open.read_only, open.value.as_deref()), (false, false, Some("/edge.pem")));
+    assert!(row("ssl.keystore.location").read_only);
+    let unknown = load(&["listener.name.edge.ssl.keystore.place=x"]).unwrap_err().to_string();
+    assert!(unknown.starts_with("unknown key listener.name.edge.ssl.keystore.place (flag -o)"), "{unknown}");
+}
+
+#[test]
+fn a_listeners_keys_change_on_one_broker_by_their_prefix() {
+    fn check(whole_cluster: bool, name: &str, expected: Result<(), &str>) {
+        let checked = BrokerConfig::default().check_dynamic(whole_cluster, &own(&[(name, "x")]));
+        assert_eq!(checked, expected.map_err(str::to_owned), "{name}");
+    }
+    check(false, "listener.name.edge.ssl.keystore.location", Ok(()));
+    check(
+        false,
+        "ssl.keystore.location",
+        Err(
+            "These security configs can be dynamically updated only per-listener using the listener prefix: [ssl.keystore.location]",
+        ),
+    );
+    check(
+        true,
+        "listener.name.edge.ssl.keystore.location",
+        Err(
+            "Cannot update these configs at default cluster level, must be per-broker: [listener.name.edge.ssl.keystore.location]",
+        ),
+    );
+    check(
+        false,
+        "listener.name.edge.ssl.client.auth",
+        Err("Cannot update these configs dynamically: [listener.name.edge.ssl.client.auth]"),
+    );
 }

@@ -21,7 +21,7 @@ impl Key {
 
     /// Kafka names the first item of a list that is not allowed, else the whole value.
     fn culprit<'v>(&self, value: &'v str) -> Cow<'v, str> {
-        let value = value.trim();
+        let value = self.shown(value.trim());
         match (self.kind, self.valid) {
             (_, Valid::SomeOf(allowed)) => {
                 words(value).find(|word| !allowed.contains(word)).unwrap_or(value).into()

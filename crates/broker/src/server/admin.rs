@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use crate::broker::Broker;
+use crate::config::Listener;
 use crate::server::StartError;
 use crate::server::listener::Doorman;
 use crate::server::shard::Accepted;
@@ -19,7 +20,7 @@ use crate::server::shutdown::Stop;
 pub(crate) struct Duties {
     pub(crate) broker: Arc<Broker>,
     pub(crate) stop: Stop,
-    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) listeners: Vec<(Arc<Listener>, TcpListener)>,
     pub(crate) inboxes: Vec<mpsc::Sender<Accepted>>,
 }
 
@@ -44,12 +45,12 @@ pub(crate) fn start(duties: Duties) -> Result<JoinHandle<()>, StartError> {
 async fn run(duties: Duties) {
     let Duties { broker, stop, listeners, inboxes } = duties;
     let doorman = Doorman::new(broker.clone(), inboxes, stop.clone());
-    for listener in listeners {
-        match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => {
-                tokio::task::spawn_local(doorman.clone().accept(listener));
+    for (listener, socket) in listeners {
+        match tokio::net::TcpListener::from_std(socket) {
+            Ok(socket) => {
+                tokio::task::spawn_local(doorman.clone().accept(listener, socket));
             }
-            Err(error) => tracing::error!(%error, "a listener cannot be watched"),
+            Err(error) => tracing::error!(listener = listener.name, %error, "a listener cannot be watched"),
         }
     }
     drop(doorman);

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::api::{self, Context, Refusal, Reply};
 use crate::quota::Used;
+use crate::server::entry::Entry;
 use crate::server::places::Place;
 use crate::server::shard::{Accepted, Shard};
 
@@ -51,7 +52,9 @@ enum Ended {
 
 /// Serves one connection until it ends; its errors concern nobody else.
 pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
-    let peer = accepted.peer;
+    let peer = accepted.entry.peer;
+    let principal = accepted.entry.certificate.as_ref().map(|name| name.principal.as_str());
+    tracing::debug!(%peer, listener = accepted.entry.listener.name, principal, "connection opened");
     let _counted = shard.broker.stats().connection();
     match run(&shard, accepted).await {
         Ok(()) => tracing::debug!(%peer, "connection closed"),
@@ -68,7 +71,7 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
     let stream = TcpStream::from_std(accepted.stream)?;
     let mut connection = Connection {
         shard: shard.clone(),
-        peer: accepted.peer,
+        entry: Rc::new(accepted.entry),
         local: stream.local_addr()?,
         max_idle: shard.broker.config().connections_max_idle,
         _place: accepted.place,
@@ -102,7 +105,7 @@ async fn metered<T>(spent: Option<&Cell<Duration>>, work: impl Future<Output = T
 struct Connection {
     shard: Rc<Shard>,
     stream: TcpStream,
-    peer: SocketAddr,
+    entry: Rc<Entry>,
     local: SocketAddr,
     received: FrameBuffer,
     trail: Trail,
@@ -139,7 +142,7 @@ impl Connection {
 
     async fn answer(&mut self, mut frame: BytesMut) -> Result<(), Ended> {
         let header = RequestHeader::decode(&mut frame).map_err(Refusal::from)?;
-        let context = Context::new(self.shard.clone(), header, self.peer, self.local);
+        let context = Context::new(self.shard.clone(), header, (self.entry.clone(), self.local));
         let measured = self.shard.broker.has_quotas().then(Cell::default);
         let waits = matches!(context.header.api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
         let reply = tokio::select! {

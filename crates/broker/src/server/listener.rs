@@ -8,8 +8,9 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::sync::mpsc;
 
 use crate::broker::Broker;
-use crate::config::HostPort;
+use crate::config::{HostPort, Listener};
 use crate::server::StartError;
+use crate::server::entry::Entry;
 use crate::server::places::{Full, Place, Places};
 use crate::server::shard::Accepted;
 use crate::server::shutdown::Stop;
@@ -59,11 +60,11 @@ impl Doorman {
     }
 
     /// Accepts until the stop signal.
-    pub(crate) async fn accept(self, listener: tokio::net::TcpListener) {
+    pub(crate) async fn accept(self, listener: Arc<Listener>, socket: tokio::net::TcpListener) {
         let mut turn = self.shards.iter().cycle();
         loop {
             let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+                accepted = socket.accept() => accepted,
                 () = self.stop.signalled() => return,
             };
             match accepted.and_then(|(stream, peer)| Ok((tune(stream)?, peer))) {
@@ -74,7 +75,8 @@ impl Doorman {
                     };
                     let Some(place) = place else { continue };
                     let shard = turn.next().expect("a broker has at least one shard");
-                    if shard.send(Accepted { stream, peer, place }).await.is_err() {
+                    let entry = Entry { listener: listener.clone(), peer, certificate: None };
+                    if shard.send(Accepted { stream, entry, place }).await.is_err() {
                         return;
                     }
                 }

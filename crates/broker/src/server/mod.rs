@@ -8,13 +8,14 @@ use std::thread::JoinHandle;
 pub use self::signals::Signals;
 use crate::broker::Broker;
 pub use crate::broker::OpenError;
-use crate::config::BrokerConfig;
+use crate::config::{BrokerConfig, Listener};
 use crate::server::shard::ShardHandle;
 use crate::server::shutdown::Stop;
 use crate::web::{WebError, WebServer};
 
 mod admin;
 mod connection;
+pub(crate) mod entry;
 mod listener;
 mod places;
 pub(crate) mod shard;
@@ -76,6 +77,7 @@ impl Server {
         let kafka_addresses = listeners.iter().map(bound).collect::<Result<Vec<_>, _>>()?;
 
         let http_listen = config.http_listen.clone();
+        let open: Vec<Arc<Listener>> = config.listeners.iter().cloned().map(Arc::new).collect();
         let broker = Broker::open(config, &kafka_addresses)?;
         let web = http_listen.map(|address| WebServer::start(&address, broker.clone())).transpose()?;
         let stop = Stop::new();
@@ -84,8 +86,12 @@ impl Server {
             .map(|index| shard::start(index, broker.clone(), stop.clone()))
             .collect::<Result<_, _>>()?;
         let inboxes = shards.iter().map(|shard| shard.inbox.clone()).collect();
-        let admin =
-            admin::start(admin::Duties { broker: broker.clone(), stop: stop.clone(), listeners, inboxes })?;
+        let admin = admin::start(admin::Duties {
+            broker: broker.clone(),
+            stop: stop.clone(),
+            listeners: open.into_iter().zip(listeners).collect(),
+            inboxes,
+        })?;
         Ok(Server { broker, stop, kafka_addresses, web, shards, admin })
     }
 

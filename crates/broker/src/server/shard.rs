@@ -2,7 +2,6 @@
 //! were handed to it. Nothing that can block for long may run here.
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -14,6 +13,7 @@ use tokio::task::LocalSet;
 use crate::broker::Broker;
 use crate::server::StartError;
 use crate::server::connection;
+use crate::server::entry::Entry;
 use crate::server::places::Place;
 use crate::server::shutdown::Stop;
 
@@ -27,7 +27,7 @@ pub(crate) struct Shard {
 /// A connection on its way from the listener to its shard.
 pub(crate) struct Accepted {
     pub(crate) stream: std::net::TcpStream,
-    pub(crate) peer: SocketAddr,
+    pub(crate) entry: Entry,
     pub(crate) place: Place,
 }
 

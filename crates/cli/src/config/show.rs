@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::PathBuf};
 
-use levada_broker::config::{BrokerConfig, Described, Origin, Sources};
+use levada_broker::config::{BrokerConfig, Described, HIDDEN, Origin, Sources};
 use serde_json::json;
 
 use crate::{
@@ -71,7 +71,7 @@ fn print(out: &mut dyn Write, rows: &[Described], show: &Show) -> Result<(), Fai
     if show.format.format == Format::Json {
         let object = |row: &Described| {
             let origin = row.origin.to_string();
-            json!({ "key": row.name, "value": row.value, "origin": origin, "doc": row.doc })
+            json!({ "key": row.name, "value": shown(row), "origin": origin, "doc": row.doc })
         };
         return output::json(out, &rows.map(object).collect::<Vec<_>>());
     }
@@ -80,13 +80,18 @@ fn print(out: &mut dyn Write, rows: &[Described], show: &Show) -> Result<(), Fai
         header.push("ORIGIN");
     }
     let cells = |row: &Described| {
-        let mut cells = vec![row.name.to_string(), row.value.clone().unwrap_or_default()];
+        let mut cells = vec![row.name.to_string(), shown(row).unwrap_or_default().to_owned()];
         if show.origin {
             cells.push(row.origin.to_string());
         }
         cells
     };
     output::table(out, &header, rows.map(cells).collect())
+}
+
+/// The value, unless it is secret.
+fn shown(row: &Described) -> Option<&str> {
+    row.value.as_deref().map(|value| if row.sensitive { HIDDEN } else { value })
 }
 
 #[cfg(test)]
