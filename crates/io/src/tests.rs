@@ -18,6 +18,10 @@ use crate::probe::Support;
 use crate::sys::calls;
 use crate::{Caps, Counters, Engine, Extent, Piece, Thresholds, Transfer, TransferError, Turn};
 
+pub(crate) mod links;
+mod matrix;
+pub(crate) mod ways;
+
 /// Bytes that differ from their neighbours and from those a page or a pipe away.
 pub(crate) fn content(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
@@ -155,9 +159,14 @@ pub(crate) fn read_to_end(receiver: &mut File, into: &mut Vec<u8>) {
 
 /// Waits until the receiver can receive.
 pub(crate) fn wait_readable(receiver: BorrowedFd<'_>) {
-    let mut one = [PollFd::from_borrowed_fd(receiver, PollFlags::IN)];
+    wait_for(receiver, PollFlags::IN);
+}
+
+/// Waits until a socket is ready, or broken.
+pub(crate) fn wait_for(socket: BorrowedFd<'_>, events: PollFlags) {
+    let mut one = [PollFd::from_borrowed_fd(socket, events)];
     let limit = Timespec { tv_sec: 10, tv_nsec: 0 };
-    assert!(poll(&mut one, Some(&limit)).unwrap() > 0, "nothing arrived for ten seconds");
+    assert!(poll(&mut one, Some(&limit)).unwrap() > 0, "nothing moved for ten seconds");
 }
 
 /// The role that a test plays in a child process, if this is one.

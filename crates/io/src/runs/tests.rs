@@ -39,6 +39,8 @@ fn a_message_has_only_so_many_pieces() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 5 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn every_piece_is_in_one_run(
         pieces in prop::collection::vec((0_usize..100_000, any::<bool>()), 0..200),
