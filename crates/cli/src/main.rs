@@ -11,6 +11,7 @@ mod doctor;
 mod failure;
 mod group;
 mod kafka_error;
+mod lab;
 mod log_dump;
 mod offsets;
 mod output;
@@ -59,6 +60,7 @@ enum Command {
     Config(config::Args),
     Doctor(doctor::Args),
     Cp(cp::Args),
+    Lab(lab::Args),
     Log(log_dump::Args),
     Completions(completions::Args),
 }
@@ -88,6 +90,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Config(args) => config::run(args, out),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Cp(args) => cp::run(&args, out),
+        Command::Lab(args) => lab::run(args, out),
         Command::Log(args) => log_dump::run(args, out),
         Command::Completions(args) => completions::run(&args, out),
     }

@@ -77,6 +77,7 @@ fn completions_name_the_commands() {
         "config",
         "doctor",
         "cp",
+        "lab",
         "log",
         "completions",
     ] {

@@ -1,0 +1,195 @@
+//! `levada lab`: measures on this machine what each way of moving bytes costs.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use levada_lab::record::Recorder;
+use levada_lab::{Bench, Experiment, Interrupt, LabError, Limits, Method, Scale, summary};
+
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs};
+
+mod table;
+
+/// Measure on this machine what each way of moving bytes costs
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada lab transfer --quick                   a first look at the paths from file to socket
+  levada lab transfer --only cold               some of the cases
+  levada lab all --full --record full.jsonl     everything, thoroughly")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run all experiments
+    #[command(after_help = "Examples:
+  levada lab all --quick                        half a minute
+  levada lab all --full --dir /var/lib/levada   on the file system that will hold the data")]
+    All(RunArgs),
+    /// Compare the paths from a file to a socket
+    #[command(after_help = "Examples:
+  levada lab transfer
+  levada lab transfer --only splice             how large should a pipe be?
+  levada lab transfer --output json --record t.jsonl")]
+    Transfer(RunArgs),
+    /// Receive what an experiment sends, as told on standard input
+    #[command(
+        hide = true,
+        after_help = "Examples:
+  levada lab peer                               started by the other commands"
+    )]
+    Peer,
+}
+
+/// How to run, the same for every experiment.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// A first look, in seconds
+    #[arg(long)]
+    quick: bool,
+    /// More rounds and larger files, in minutes
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
+    /// Exactly so many timed rounds, however long they take
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Only cases whose group and name contain this text
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Directory for temporary files, on the file system to measure [default: the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// File for the raw results [default: a new one in ~/.local/state/levada/lab]
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Draw the order of the cases with this number, to repeat a run
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// Makes an experiment on a bench.
+type Maker = for<'a> fn(&'a Bench) -> Result<Box<dyn Experiment + 'a>, LabError>;
+
+/// All experiments that need nothing but this machine, in the order of `levada lab all`.
+const EXPERIMENTS: [Maker; 1] = [transfer];
+
+fn transfer(bench: &Bench) -> Result<Box<dyn Experiment + '_>, LabError> {
+    Ok(Box::new(levada_lab::transfer::Transfers::new(bench)?))
+}
+
+pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+    match args.command {
+        Command::All(args) => measure(&args, &EXPERIMENTS, out),
+        Command::Transfer(args) => measure(&args, &[transfer], out),
+        Command::Peer => levada_lab::peer::serve()
+            .map_err(|error| Failure::new(format!("the parent of this process failed: {error}"))),
+    }
+}
+
+/// Runs experiments, records them, and prints what they come to.
+pub(crate) fn measure(args: &RunArgs, makers: &[Maker], out: &mut dyn Write) -> Result<(), Failure> {
+    Interrupt::catch();
+    let mut session = Session::begin(args)?;
+    let mut ended = Ok(());
+    for maker in makers {
+        ended = session.run(*maker);
+        if ended.is_err() {
+            break;
+        }
+    }
+    session.print(args.format.format, out)?;
+    ended.map_err(Failure::from)
+}
+
+/// One record under way.
+struct Session {
+    bench: Bench,
+    method: Method,
+    recorder: Recorder,
+}
+
+impl Session {
+    fn begin(args: &RunArgs) -> Result<Self, Failure> {
+        let scale = args.scale();
+        let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let bench = Bench::new(&dir, scale)?;
+        let limits = args.rounds.map_or_else(|| Limits::of(scale), Limits::exactly);
+        let seed =
+            args.seed.unwrap_or_else(|| u64::from(std::process::id()) ^ levada_lab::cpu::monotonic_ns());
+        let method = Method::new(limits, seed).shown().only(args.only.clone());
+        let path = args.record.clone().map_or_else(default_record, Ok)?;
+        let mut recorder = Recorder::create(&path)?;
+        recorder.run(&bench, &method)?;
+        Ok(Self { bench, method, recorder })
+    }
+
+    fn run(&mut self, maker: Maker) -> Result<(), LabError> {
+        let mut experiment = maker(&self.bench)?;
+        self.method.run(experiment.as_mut(), &mut self.recorder)
+    }
+
+    fn print(&self, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
+        self.method.finish();
+        let summaries = summary::of(self.recorder.lines());
+        match format {
+            Format::Json => output::json(out, &summaries)?,
+            Format::Table => {
+                for (index, summary) in summaries.iter().enumerate() {
+                    if index > 0 {
+                        writeln!(out)?;
+                    }
+                    table::print(summary, out)?;
+                }
+            }
+        }
+        out.flush()?;
+        for doubt in table::doubts(self.recorder.lines()) {
+            eprintln!("not to be trusted: {doubt}");
+        }
+        if let Some(path) = self.recorder.path() {
+            eprintln!("raw results: {}", path.display());
+        }
+        Ok(())
+    }
+}
+
+impl RunArgs {
+    fn scale(&self) -> Scale {
+        match (self.quick, self.full) {
+            (true, _) => Scale::Quick,
+            (_, true) => Scale::Full,
+            _ => Scale::Normal,
+        }
+    }
+}
+
+/// A new name in the user's directory for what programs keep.
+fn default_record() -> Result<PathBuf, Failure> {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || std::env::home_dir().map(|home| home.join(".local/state"));
+    let Some(state) = state.or_else(home) else {
+        return Err(Failure::with_next(
+            "there is no home directory for raw results",
+            "name a file with --record",
+        ));
+    };
+    let now = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S").to_string();
+    Ok(state.join(Path::new("levada/lab")).join(format!("{now}.{}.jsonl", std::process::id())))
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        let what = error.to_string();
+        match error {
+            LabError::NoSpace { .. } => Self::with_next(what, "name a directory with more room with --dir"),
+            LabError::File { .. } => Self::with_next(what, "name another place with --dir or --record"),
+            _ => Self::new(what),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The tables of `levada lab`: a row for each case, with what it costs, how sure that is, and how it stands to the first one.
+
+use std::io::Write;
+
+use levada_lab::record::{Better, Line, Metric};
+use levada_lab::statistics::Interval;
+use levada_lab::summary::{Group, Row, Summary};
+
+use crate::failure::Failure;
+use crate::output::{self, NOTHING};
+
+/// Prints one experiment.
+pub(super) fn print(summary: &Summary, out: &mut dyn Write) -> Result<(), Failure> {
+    writeln!(out, "{}", summary.shows)?;
+    for group in &summary.groups {
+        writeln!(out)?;
+        print_group(summary, group, out)?;
+    }
+    if !summary.notes.is_empty() {
+        writeln!(out)?;
+    }
+    for note in &summary.notes {
+        writeln!(out, "note: {note}")?;
+    }
+    Ok(())
+}
+
+fn print_group(summary: &Summary, group: &Group, out: &mut dyn Write) -> Result<(), Failure> {
+    let metrics: Vec<&Metric> = summary
+        .metrics
+        .iter()
+        .filter(|metric| group.rows.iter().any(|row| row.metrics.contains_key(&metric.name)))
+        .collect();
+    let title = if group.name.is_empty() { "CASE".to_owned() } else { group.name.to_uppercase() };
+    let mut header = vec![title];
+    for (index, metric) in metrics.iter().enumerate() {
+        header.push(heading(metric));
+        if index == 0 {
+            header.push("±".to_owned());
+            header.push("RELATIVE".to_owned());
+        }
+    }
+    header.push("CHECKED".to_owned());
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    output::table(out, &header, group.rows.iter().map(|row| cells(row, &metrics)).collect())
+}
+
+fn heading(metric: &Metric) -> String {
+    format!("{} {}", metric.label.to_uppercase(), metric.unit).trim_end().to_owned()
+}
+
+fn cells(row: &Row, metrics: &[&Metric]) -> Vec<String> {
+    let mut cells = vec![row.case.clone()];
+    for (index, metric) in metrics.iter().enumerate() {
+        let value = row.metrics.get(&metric.name);
+        cells.push(value.map_or_else(|| NOTHING.to_owned(), |value| number(value.median)));
+        if index == 0 {
+            cells.push(value.map_or_else(|| NOTHING.to_owned(), spread));
+            cells.push(relative(row, metric));
+        }
+    }
+    cells.push(match row.sound {
+        Some(true) => "sound".to_owned(),
+        Some(false) => "WRONG".to_owned(),
+        None => NOTHING.to_owned(),
+    });
+    cells
+}
+
+fn spread(interval: &Interval) -> String {
+    format!("{:.0} %", interval.spread() * 100.0)
+}
+
+/// How many times better than the first case; in brackets if that may be nothing.
+fn relative(row: &Row, metric: &Metric) -> String {
+    let Some(relative) = row.relative.filter(|_| metric.better != Better::Neither) else {
+        return NOTHING.to_owned();
+    };
+    let text = format!("{:.2}×", relative.median);
+    if relative.low <= 1.0 && relative.high >= 1.0 && relative.low != relative.high {
+        return format!("({text})");
+    }
+    text
+}
+
+/// Three digits that mean something.
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        0.0 | 100.0.. => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        0.1.. => 3,
+        _ => 4,
+    };
+    format!("{value:.digits$}")
+}
+
+/// Why figures of a record are not to be trusted.
+pub(super) fn doubts(lines: &[Line]) -> Vec<String> {
+    let doubt = |line: &Line| match line {
+        Line::Note(note) if note.experiment.is_none() => vec![note.text.clone()],
+        Line::Ended(ended) => {
+            ended.noise.doubts.iter().map(|doubt| format!("{}: {doubt}", ended.experiment)).collect()
+        }
+        _ => Vec::new(),
+    };
+    lines.iter().flat_map(doubt).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_that_mean_something() {
+        fn check(value: f64, expected: &str) {
+            assert_eq!(number(value), expected);
+        }
+        check(0.0, "0");
+        check(0.012_345, "0.0123");
+        check(0.5, "0.500");
+        check(2.7345, "2.73");
+        check(27.345, "27.3");
+        check(27345.6, "27346");
+    }
+}

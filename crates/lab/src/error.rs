@@ -1,0 +1,68 @@
+//! Why the laboratory stops.
+
+use std::io;
+use std::path::PathBuf;
+
+/// An experiment that cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// There is not enough room for the temporary files.
+    #[error("{} has {free_bytes} bytes free, and {wanted_bytes} are needed", dir.display())]
+    NoSpace {
+        /// Where.
+        dir: PathBuf,
+        /// How much there is for this user.
+        free_bytes: u64,
+        /// How much the experiment takes, with a reserve.
+        wanted_bytes: u64,
+    },
+    /// A file or directory of the laboratory's own failed.
+    #[error("{what} {}: {cause}", path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        cause: io::Error,
+    },
+    /// A step of an experiment failed.
+    #[error("{what}: {cause}")]
+    Step {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        cause: io::Error,
+    },
+    /// The second process of an experiment failed or said something odd.
+    #[error("the receiving process: {0}")]
+    Peer(String),
+    /// A record cannot be read.
+    #[error("{}, line {line}: {what}", path.display())]
+    Record {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl LabError {
+    /// For `map_err`: what was tried.
+    pub fn step<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> LabError {
+        move |cause| LabError::Step { what: what.into(), cause: cause.into() }
+    }
+
+    /// For `map_err`: what was tried, on which path.
+    pub fn file<E: Into<io::Error>>(
+        what: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(E) -> LabError {
+        move |cause| LabError::File { what, path: path.into(), cause: cause.into() }
+    }
+}

@@ -1,0 +1,27 @@
+//! Ctrl-C: the experiment under way ends after its run, what was measured is kept, temporary files go.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the user has asked to stop.
+#[derive(Debug)]
+pub struct Interrupt;
+
+impl Interrupt {
+    /// Takes SIGINT and SIGTERM over for the rest of the process. The first one asks, the second one ends the process
+    /// at once; files without a name go even then.
+    pub fn catch() {
+        // Somebody else has them: then it is theirs to end the process.
+        let _ = ctrlc::set_handler(|| {
+            if ASKED.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        });
+    }
+
+    /// Whether it was asked for.
+    pub fn asked() -> bool {
+        ASKED.load(Ordering::Relaxed)
+    }
+}

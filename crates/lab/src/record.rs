@@ -1,0 +1,328 @@
+//! The record of a run: JSON Lines, written while it runs, and all that summaries, reports and comparisons are made of.
+//!
+//! One object a line, told apart by `type`. A `run` comes first; each experiment is announced by an `experiment`, followed by its
+//! `sample`s and `note`s in the order in which they happened, and closed by an `ended`. A record that stops in the middle (a crash, a full disk) is
+//! still good up to there. Fields are never renamed and never change their unit; readers ignore fields that they do not know.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::bench::Bench;
+use crate::environment::Environment;
+use crate::error::LabError;
+use crate::experiment::{Case, Experiment};
+use crate::method::Method;
+use crate::noise::Noise;
+
+/// The number of this form. A reader refuses larger ones.
+pub const FORMAT: u32 = 1;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Line {
+    /// The first line.
+    Run(Box<Run>),
+    /// An experiment begins.
+    Experiment(Announced),
+    /// One run of one case.
+    Sample(Sample),
+    /// Something that whoever reads the figures should know.
+    Note(Note),
+    /// An experiment is over.
+    Ended(Ended),
+}
+
+/// Where, when and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The version of Levada.
+    pub levada: String,
+    /// Milliseconds since 1970.
+    pub started_ms: u64,
+    /// What was typed: the program and its arguments.
+    pub command: Vec<String>,
+    /// `quick`, `normal`, `full` or `tiny`.
+    pub scale: String,
+    /// How many rounds there are to be, and for how long at most.
+    pub rounds: u32,
+    /// What the order of the cases was drawn with.
+    pub seed: u64,
+    /// The machine.
+    pub environment: Environment,
+}
+
+/// What an experiment says of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Announced {
+    /// One word.
+    pub experiment: String,
+    /// What it shows, in a sentence.
+    pub shows: String,
+    /// What samples have; the first one is what cases are ranked by.
+    pub metrics: Vec<Metric>,
+    /// What is compared, in order. The first case of a group is what the others are compared with.
+    pub cases: Vec<CaseLine>,
+}
+
+/// A quantity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Its name in [`Sample::metrics`].
+    pub name: String,
+    /// What people call it.
+    pub label: String,
+    /// As one would print it: `s/GB`, `GB/s`, `µs`, or nothing for a count.
+    pub unit: String,
+    /// Which way is good.
+    pub better: Better,
+}
+
+/// Which way is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Less is.
+    Less,
+    /// More is.
+    More,
+    /// Neither: it explains others.
+    Neither,
+}
+
+impl Metric {
+    /// A quantity of which less is better.
+    pub fn less(name: &str, label: &str, unit: &str) -> Metric {
+        let (label, unit) = (label.to_owned(), unit.to_owned());
+        Metric { name: name.to_owned(), label, unit, better: Better::Less }
+    }
+
+    /// A quantity of which more is better.
+    pub fn more(name: &str, label: &str, unit: &str) -> Metric {
+        Metric { better: Better::More, ..Metric::less(name, label, unit) }
+    }
+
+    /// A quantity that explains others.
+    pub fn neither(name: &str, label: &str, unit: &str) -> Metric {
+        Metric { better: Better::Neither, ..Metric::less(name, label, unit) }
+    }
+}
+
+/// A case as announced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaseLine {
+    /// What it is compared within.
+    pub group: String,
+    /// Its name there.
+    pub case: String,
+    /// What it is set to.
+    pub params: BTreeMap<String, String>,
+}
+
+/// One run of one case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Which experiment.
+    pub experiment: String,
+    /// Which group of it.
+    pub group: String,
+    /// Which case of that.
+    pub case: String,
+    /// What it was set to.
+    pub params: BTreeMap<String, String>,
+    /// From 1; 0 is the round that checks and is not timed.
+    pub round: u32,
+    /// Values by the name of their metric; empty in round 0.
+    pub metrics: BTreeMap<String, f64>,
+    /// What the check came to; there in round 0.
+    pub verdict: Option<Verdict>,
+}
+
+/// What a check of the bytes came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether everything arrived as it was.
+    pub sound: bool,
+    /// What was checked, in words: bytes, checksums, counts.
+    pub what: String,
+}
+
+impl Verdict {
+    /// Bytes that arrived, by count and checksum.
+    pub fn of_bytes(expected: (u64, u64), arrived: (u64, u64)) -> Verdict {
+        if expected == arrived {
+            let what = format!("{} bytes, CRC-64 {:016x}", arrived.0, arrived.1);
+            return Verdict { sound: true, what };
+        }
+        let what = format!(
+            "{} bytes with CRC-64 {:016x} instead of {} with {:016x}",
+            arrived.0, arrived.1, expected.0, expected.1
+        );
+        Verdict { sound: false, what }
+    }
+}
+
+/// Something to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// About which experiment; none: about the run.
+    pub experiment: Option<String>,
+    /// About which group of it; none: about all.
+    pub group: Option<String>,
+    /// About which case of that; none: about all.
+    pub case: Option<String>,
+    /// In words.
+    pub text: String,
+}
+
+/// The end of an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Which.
+    pub experiment: String,
+    /// Timed rounds that are whole.
+    pub rounds: u32,
+    /// How long it took.
+    pub elapsed_ms: u64,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+    /// What else the machine did meanwhile.
+    pub noise: Noise,
+}
+
+/// Writes a record and keeps it for the summary.
+#[derive(Debug)]
+pub struct Recorder {
+    file: Option<(PathBuf, File)>,
+    lines: Vec<Line>,
+}
+
+impl Recorder {
+    /// Keeps lines in memory only.
+    pub fn in_memory() -> Recorder {
+        Recorder { file: None, lines: Vec::new() }
+    }
+
+    /// Writes to a new file, whose directory is made if need be.
+    ///
+    /// # Errors
+    /// It exists, or cannot be made.
+    pub fn create(path: &Path) -> Result<Recorder, LabError> {
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir).map_err(LabError::file("cannot make the directory", dir))?;
+        }
+        let file = File::create_new(path).map_err(LabError::file("cannot make the record", path))?;
+        Ok(Recorder { file: Some((path.to_owned(), file)), lines: Vec::new() })
+    }
+
+    /// Where it is written to.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|(path, _)| path.as_path())
+    }
+
+    /// What was recorded so far.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// Adds a line. It is in the file when this returns.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add(&mut self, line: Line) -> Result<(), LabError> {
+        if let Some((path, file)) = &mut self.file {
+            let mut text = serde_json::to_vec(&line).map_err(LabError::file("cannot write", &*path))?;
+            text.push(b'\n');
+            file.write_all(&text).map_err(LabError::file("cannot write", &*path))?;
+        }
+        self.lines.push(line);
+        Ok(())
+    }
+
+    /// The first line.
+    ///
+    /// # Errors
+    /// As for [`add`](Recorder::add).
+    pub fn run(&mut self, bench: &Bench, method: &Method) -> Result<(), LabError> {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let run = Run {
+            format: FORMAT,
+            levada: env!("CARGO_PKG_VERSION").to_owned(),
+            started_ms: now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX)),
+            command: std::env::args().collect(),
+            scale: bench.scale().label().to_owned(),
+            rounds: method.limits().rounds,
+            seed: method.seed(),
+            environment: Environment::of(bench),
+        };
+        let doubts = run.environment.doubts();
+        self.add(Line::Run(Box::new(run)))?;
+        doubts.into_iter().try_for_each(|text| {
+            self.add(Line::Note(Note { experiment: None, group: None, case: None, text }))
+        })
+    }
+
+    /// The line that announces an experiment.
+    ///
+    /// # Errors
+    /// As for [`add`](Recorder::add).
+    pub fn announce(&mut self, experiment: &dyn Experiment, cases: &[Case]) -> Result<(), LabError> {
+        let case = |case: &Case| CaseLine {
+            group: case.group.clone(),
+            case: case.name.clone(),
+            params: case.params.clone(),
+        };
+        self.add(Line::Experiment(Announced {
+            experiment: experiment.name().to_owned(),
+            shows: experiment.shows(),
+            metrics: experiment.metrics(),
+            cases: cases.iter().map(case).collect(),
+        }))
+    }
+
+    /// A line about one case, or about all.
+    ///
+    /// # Errors
+    /// As for [`add`](Recorder::add).
+    pub fn note(&mut self, experiment: &str, case: Option<&Case>, text: String) -> Result<(), LabError> {
+        self.add(Line::Note(Note {
+            experiment: Some(experiment.to_owned()),
+            group: case.map(|case| case.group.clone()),
+            case: case.map(|case| case.name.clone()),
+            text,
+        }))
+    }
+}
+
+/// Reads a record.
+///
+/// # Errors
+/// The file cannot be read, or [`LabError::Record`] with the line that is none.
+pub fn read(path: &Path) -> Result<Vec<Line>, LabError> {
+    let text = fs::read_to_string(path).map_err(LabError::file("cannot read the record", path))?;
+    let wrong = |line: usize, what: String| LabError::Record { path: path.to_owned(), line, what };
+    let mut lines = Vec::new();
+    for (index, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
+        let line = serde_json::from_str(text).map_err(|error| wrong(index + 1, error.to_string()))?;
+        if let Line::Run(run) = &line
+            && run.format > FORMAT
+        {
+            let what = format!("form {} is newer than this program, which knows {FORMAT}", run.format);
+            return Err(wrong(index + 1, what));
+        }
+        lines.push(line);
+    }
+    if !matches!(lines.first(), Some(Line::Run(_))) {
+        return Err(wrong(1, "a record begins with a line of type run".to_owned()));
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Medians and how far they can be trusted, without assuming anything about how values are distributed.
+
+use serde::{Deserialize, Serialize};
+
+/// A median with its confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The median.
+    pub median: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// How probable it is that the true median lies between the ends: at least 0.95 from six values on, less below.
+    pub confidence: f64,
+    /// Of how many values.
+    pub count: usize,
+}
+
+/// What is asked for.
+const CONFIDENCE: f64 = 0.95;
+
+impl Interval {
+    /// Of some values; `None` of none. Values that are no numbers are left out.
+    ///
+    /// The ends are order statistics: a value lies below the true median as a coin falls, so that the k-th smallest
+    /// and the k-th largest of n enclose it with a probability that only depends on k and n.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Interval> {
+        let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let count = values.len();
+        let (outside, confidence) = narrowest(count)?;
+        Some(Interval {
+            median: middle(&values),
+            low: values[outside],
+            high: values[count - 1 - outside],
+            confidence,
+            count,
+        })
+    }
+
+    /// Half the width of the interval by the median.
+    pub fn spread(&self) -> f64 {
+        (self.high - self.low) / 2.0 / self.median.abs().max(f64::MIN_POSITIVE)
+    }
+}
+
+/// How many values to leave out at each end so that what remains still has the confidence, and which it then has.
+fn narrowest(count: usize) -> Option<(usize, f64)> {
+    if count == 0 {
+        return None;
+    }
+    let n = i32::try_from(count).ok()?;
+    let mut term = 0.5f64.powi(n);
+    let mut tail = term;
+    let mut best = (0, 1.0 - 2.0 * tail);
+    for outside in 1..count.div_ceil(2) {
+        term *= (count - outside + 1) as f64 / outside as f64;
+        tail += term;
+        let confidence = 1.0 - 2.0 * tail;
+        if confidence < CONFIDENCE {
+            break;
+        }
+        best = (outside, confidence);
+    }
+    Some((best.0, best.1.max(0.0)))
+}
+
+fn middle(sorted: &[f64]) -> f64 {
+    let half = sorted.len() / 2;
+    if sorted.len().is_multiple_of(2) { f64::midpoint(sorted[half - 1], sorted[half]) } else { sorted[half] }
+}
+
+#[cfg(test)]
+mod tests;
