@@ -18,6 +18,7 @@ use crate::probe::Support;
 use crate::sys::calls;
 use crate::{Caps, Counters, Engine, Extent, Piece, Thresholds, Transfer, TransferError, Turn};
 
+mod device;
 pub(crate) mod links;
 mod matrix;
 pub(crate) mod ways;
