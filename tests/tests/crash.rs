@@ -32,7 +32,8 @@ fn twenty_crashes_under_load() {
     let mut node = Node::new().option("log.segment.bytes", "1048576");
     let mut random = StdRng::seed_from_u64(seed());
     // A real Kafka takes seconds to come back; as a reference a few rounds do.
-    let rounds = if node.kind() == Kind::Levada { 20 } else { 3 };
+    let few = if node.kind() == Kind::Levada { 20 } else { 3 };
+    let rounds = std::env::var("LEVADA_TEST_ROUNDS").map_or(few, |given| given.parse().expect("a number"));
     node.start();
     let topics = ["idempotent", "plain"];
     for topic in topics {

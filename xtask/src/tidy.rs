@@ -5,6 +5,7 @@ mod edges;
 mod formats;
 mod names;
 mod prose;
+mod seam;
 mod shape;
 mod unsafety;
 
@@ -113,6 +114,7 @@ fn check_rust(source: &Source) -> Vec<Complaint> {
     let mut complaints = shape::check(source, &file);
     complaints.extend(names::check(source, &file));
     complaints.extend(unsafety::check(source, &file));
+    complaints.extend(seam::check(source, &file));
     complaints
 }
 

@@ -19,8 +19,7 @@ pub use offsets::OffsetCheckpoint;
 pub(crate) fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), LogError> {
     let fresh = &*suffixed(path, ".tmp");
     disk.write_file(fresh, bytes).at("write", fresh)?;
-    let file = disk.open(fresh).at("open", fresh)?;
-    disk.sync(&file, fresh).at("sync", fresh)?;
+    disk.sync_file(fresh).at("sync", fresh)?;
     disk.rename(fresh, path).at("rename", fresh)?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     disk.sync_dir(dir).at("sync", dir)

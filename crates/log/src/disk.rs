@@ -1,18 +1,19 @@
-//! The seam to the file system: every create, open, read, write, sync, rename and removal of the log goes through a [`Disk`], so
-//! that a test can make any of them fail, record them, or lose what was not synced.
+//! The seam to the file system: every create, open, read, write, sync, rename and removal in a data directory goes through a
+//! [`Disk`], so that a test can make any of them fail, record them, or lose what was not synced.
 //!
-//! Two things pass it by: ranges handed out as extents, which others send without the log's doing, and entries written
-//! into mapped indexes, which are rebuilt after a crash and so need no order.
+//! Three things pass it by: ranges handed out as extents, which others send without the log's doing; entries written
+//! into mapped indexes, which are rebuilt after a crash and so need no order; and the lock on a data directory, which ends with
+//! the process.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::LogError;
@@ -61,6 +62,36 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Creates a directory and its parents; no error if it is there.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory and all that is in it.
+    fn remove_dir(&self, dir: &Path) -> io::Result<()>;
+    /// What a directory holds, in no order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>>;
+    /// The length of a file that need not be open, bytes.
+    fn len(&self, path: &Path) -> io::Result<u64>;
+    /// Takes away everybody's right to write to a file; who has it open may go on.
+    fn protect(&self, path: &Path) -> io::Result<()>;
+    /// As [`Disk::sync`], for a file that need not be open or writable.
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The directory's path and the name.
+    pub path: PathBuf,
+    /// What it leads to.
+    pub kind: Kind,
+}
+
+/// What a name leads to, symbolic links followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A plain file.
+    File,
+    /// A directory.
+    Dir,
+    /// A device, a socket, or a link to nothing.
+    Other,
 }
 
 /// The real file system.
@@ -190,6 +221,53 @@ impl Disk for RealDisk {
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         fs::create_dir_all(path)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::remove_dir_all(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        let entry = |found: io::Result<fs::DirEntry>| {
+            let found = found?;
+            let (path, mut kind) = (found.path(), found.file_type()?);
+            if kind.is_symlink() {
+                kind = fs::metadata(&path).map_or(kind, |target| target.file_type());
+            }
+            let kind = match kind {
+                kind if kind.is_file() => Kind::File,
+                kind if kind.is_dir() => Kind::Dir,
+                _ => Kind::Other,
+            };
+            Ok(Entry { path, kind })
+        };
+        fs::read_dir(dir)?.map(entry).collect()
+    }
+
+    fn len(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(path)?.len())
+    }
+
+    fn protect(&self, path: &Path) -> io::Result<()> {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o400))
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+}
+
+/// Takes a data directory's lock, by a file of this name: `None` if another process has it. It is held as long as the file is open;
+/// the kernel lets go of it when the process ends, however it ends.
+///
+/// # Errors
+/// What the kernel says.
+pub fn lock(path: &Path) -> io::Result<Option<File>> {
+    let file = File::options().create(true).truncate(false).write(true).open(path)?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

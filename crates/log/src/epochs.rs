@@ -110,9 +110,9 @@ impl Epochs {
     /// Waits until the file is on the device, if there is one.
     pub(crate) fn sync(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
         let path = dir.join(FILE_NAME);
-        match disk.open(&path) {
+        match disk.sync_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => disk.sync(&other.at("open", &path)?, &path).at("sync", &path),
+            other => other.at("sync", &path),
         }
     }
 }

@@ -202,8 +202,8 @@ impl Entries {
     pub(crate) fn trim_leftover(&self, disk: &dyn Disk) -> Result<(), LogError> {
         self.reserved.store(0, Ordering::Relaxed);
         let count = self.view(disk)?.count;
-        match std::fs::metadata(&self.path) {
-            Ok(data) if data.len() != (count * self.width) as u64 => self.cut(disk, count),
+        match disk.len(&self.path) {
+            Ok(len) if len != (count * self.width) as u64 => self.cut(disk, count),
             _ => Ok(()),
         }
     }
@@ -215,9 +215,9 @@ impl Entries {
 
     /// Waits until the entries are on the device.
     pub(crate) fn sync(&self, disk: &dyn Disk) -> Result<(), LogError> {
-        match disk.open(&self.path) {
+        match disk.sync_file(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => disk.sync(&other.at("open", &self.path)?, &self.path).at("sync", &self.path),
+            other => other.at("sync", &self.path),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{At, remove_if_there};
+use crate::disk::{At, Disk, Kind, remove_if_there};
 use crate::epochs::Epochs;
 use crate::producers::{Producers, snapshot};
 use crate::segment::{Segment, file_name};
@@ -91,11 +91,11 @@ struct Recovery<'a> {
 /// Opens what `options` name; see [`crate::Writer::open`].
 pub(crate) fn open(options: &OpenOptions, now_ms: i64) -> Result<Opened, LogError> {
     let (disk, dir) = (&*options.disk, &*options.dir);
-    if !dir.is_dir() {
+    if disk.list(dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         disk.create_dir(dir).at("create", dir)?;
     }
     leftovers::clear(disk, dir)?;
-    let mut recovery = Recovery::new(options, Listing::read(dir)?, now_ms);
+    let mut recovery = Recovery::new(options, Listing::read(disk, dir)?, now_ms);
     recovery.remove_orphans()?;
     let created = recovery.listing.bases.is_empty();
     recovery.load_segments()?;
@@ -134,7 +134,8 @@ pub(crate) fn producers_at(
     log_end: i64,
     now_ms: i64,
 ) -> Result<(Producers, i64), LogError> {
-    let mut recovery = Recovery::new(options, Listing::read(&options.dir)?, now_ms);
+    let listing = Listing::read(&*options.disk, &options.dir)?;
+    let mut recovery = Recovery::new(options, listing, now_ms);
     recovery.segments = segments.to_vec();
     recovery.load_producers(log_end)?;
     recovery.remove_snapshots(log_end)?;
@@ -142,8 +143,12 @@ pub(crate) fn producers_at(
 }
 
 /// The snapshots of producers at these offsets.
-pub(crate) fn snapshots_in(dir: &Path, offsets: Range<i64>) -> Result<Vec<PathBuf>, LogError> {
-    let listing = Listing::read(dir)?;
+pub(crate) fn snapshots_in(
+    disk: &dyn Disk,
+    dir: &Path,
+    offsets: Range<i64>,
+) -> Result<Vec<PathBuf>, LogError> {
+    let listing = Listing::read(disk, dir)?;
     Ok(listing.snapshots.range(offsets).map(|offset| snapshot::path(dir, *offset)).collect())
 }
 
@@ -165,7 +170,7 @@ impl Recovery<'_> {
         let (disk, dir) = (&*self.options.disk, &*self.options.dir);
         for base in &self.listing.bases {
             let path = dir.join(file_name(*base, ".log"));
-            let size = std::fs::metadata(&path).at("look at", &path)?.len();
+            let size = disk.len(&path).at("look at", &path)?;
             self.segments.push(Arc::new(Segment::on_disk(dir, *base, size)));
         }
         if self.segments.is_empty() {
@@ -247,10 +252,9 @@ impl Recovery<'_> {
 }
 
 impl Listing {
-    fn read(dir: &Path) -> Result<Listing, LogError> {
+    fn read(disk: &dyn Disk, dir: &Path) -> Result<Listing, LogError> {
         let mut listing = Listing::default();
-        for path in files(dir)? {
-            let path = path?;
+        for path in files(disk, dir)? {
             let names = match extension(&path) {
                 "log" => &mut listing.bases,
                 "snapshot" => &mut listing.snapshots,
@@ -266,13 +270,9 @@ impl Listing {
 }
 
 /// The plain files in a directory.
-fn files(dir: &Path) -> Result<impl Iterator<Item = Result<PathBuf, LogError>>, LogError> {
-    let entries = std::fs::read_dir(dir).at("list", dir)?;
-    let plain = |entry: io::Result<std::fs::DirEntry>| {
-        let entry = entry?;
-        Ok(entry.file_type()?.is_file().then(|| entry.path()))
-    };
-    Ok(entries.filter_map(move |entry| plain(entry).at("list", dir).transpose()))
+fn files(disk: &dyn Disk, dir: &Path) -> Result<impl Iterator<Item = PathBuf> + use<>, LogError> {
+    let entries = disk.list(dir).at("list", dir)?;
+    Ok(entries.into_iter().filter(|entry| entry.kind == Kind::File).map(|entry| entry.path))
 }
 
 fn extension(path: &Path) -> &str {

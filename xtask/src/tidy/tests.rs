@@ -200,3 +200,23 @@ fn files_on_disk_have_a_page() {
     accepted("crates/broker/src/a.rs", "//! A.\nconst A: &str = \"max.bytes.between.snapshot\";\n");
     accepted("crates/log/src/a.rs", "//! A.\n/// Ends in \".log\".\nconst A: &str = \"blog\";\n");
 }
+
+#[test]
+fn data_is_reached_through_the_seam() {
+    for line in [
+        "use std::fs;",
+        "use std::fs::{File, OpenOptions};",
+        "use std::fs::*;",
+        "use std::{fs, io};",
+        "fn a() { std::fs::read(b); }",
+        "fn a() { File::open(b); }",
+        "fn a() { std::fs::File::options(); }",
+        "fn a() { b.exists(); }",
+    ] {
+        refused(RS, &format!("//! A.\n{line}\n"), 2, "passes `disk::Disk` by");
+        accepted("crates/log/src/disk/a.rs", &format!("//! A.\n{line}\n"));
+        accepted("crates/cli/src/a.rs", &format!("//! A.\n{line}\n"));
+        accepted("crates/broker/src/a/tests.rs", &format!("//! A.\n{line}\n"));
+    }
+    accepted(RS, "//! A.\nuse std::fs::File;\nfn a(b: &std::fs::File) { rustix::fs::seek(b); }\n");
+}

@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use levada_log::LogError;
 use levada_log::checkpoint::{CleanShutdown, OffsetCheckpoint, PartitionMetadata};
-use levada_log::disk::{Disk, RealDisk};
+use levada_log::disk::{self, Disk, Kind};
 use levada_wire::Uuid;
-use rustix::fs::FlockOperation;
 
 use crate::broker::opening::OpenError;
 use crate::metadata::controller::{METADATA_TOPIC, check_topic_name};
@@ -31,6 +30,7 @@ pub(super) type Offsets = BTreeMap<Key, i64>;
 
 /// An open data directory.
 pub(super) struct DataDir {
+    disk: Arc<dyn Disk>,
     path: PathBuf,
     /// Held, not read: the kernel lets go of the lock when the process ends, however it ends.
     _lock: File,
@@ -109,21 +109,27 @@ impl Unopened {
 impl DataDir {
     /// Creates the directory if it is missing, locks it, and takes the clean-shutdown marker away: from
     /// now on the directory counts as in use.
-    pub(super) fn open(path: &Path) -> Result<(Self, LeftBehind), OpenError> {
+    pub(super) fn open(disk: Arc<dyn Disk>, path: &Path) -> Result<(Self, LeftBehind), OpenError> {
         let failed = |source| OpenError::DataDir { path: path.to_owned(), source };
-        std::fs::create_dir_all(path).map_err(failed)?;
+        disk.create_dir(path).map_err(failed)?;
         let lock = lock(path)?;
+        let checkpoint = |which| checkpoint(&*disk, which, path);
         let left = LeftBehind {
-            recovery_points: checkpoint(OffsetCheckpoint::RecoveryPoint, path),
-            log_starts: checkpoint(OffsetCheckpoint::LogStart, path),
-            cleaned: checkpoint(OffsetCheckpoint::Cleaner, path),
-            clean: CleanShutdown::take(&RealDisk, path)?.is_some(),
+            recovery_points: checkpoint(OffsetCheckpoint::RecoveryPoint),
+            log_starts: checkpoint(OffsetCheckpoint::LogStart),
+            cleaned: checkpoint(OffsetCheckpoint::Cleaner),
+            clean: CleanShutdown::take(&*disk, path)?.is_some(),
         };
-        Ok((Self { path: std::path::absolute(path).map_err(failed)?, _lock: lock }, left))
+        Ok((Self { path: std::path::absolute(path).map_err(failed)?, disk, _lock: lock }, left))
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How files are reached.
+    pub(super) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
     }
 
     /// The directory of one partition.
@@ -134,7 +140,7 @@ impl DataDir {
     /// Moves a directory that belongs to an older topic of the same name out of the way.
     pub(super) fn make_way(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
         let dir = self.partition(topic, index);
-        match PartitionMetadata::load(&RealDisk, &dir)? {
+        match PartitionMetadata::load(&*self.disk, &dir)? {
             Some(found) if found.topic_id != from_wire_id(topic_id) => self.set_aside(&dir, topic, index),
             _ => Ok(()),
         }
@@ -143,7 +149,7 @@ impl DataDir {
     fn set_aside(&self, dir: &Path, topic: &str, index: i32) -> Result<(), LogError> {
         let stray = self.path.join(aside(topic, index, STRAY));
         tracing::warn!(directory = %dir.display(), moved_to = %stray.display(), "no metadata knows this partition");
-        RealDisk.rename(dir, &stray).map_err(|source| LogError::Io {
+        self.disk.rename(dir, &stray).map_err(|source| LogError::Io {
             operation: "move aside",
             path: dir.to_owned(),
             source: Arc::new(source),
@@ -153,17 +159,17 @@ impl DataDir {
     /// Leaves the topic's id in a new partition's directory.
     pub(super) fn identify(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
         let dir = self.partition(topic, index);
-        if dir.join(PartitionMetadata::FILE_NAME).exists() {
+        if self.disk.len(&dir.join(PartitionMetadata::FILE_NAME)).is_ok() {
             return Ok(());
         }
-        PartitionMetadata { topic_id: from_wire_id(topic_id) }.store(&RealDisk, &dir)
+        PartitionMetadata { topic_id: from_wire_id(topic_id) }.store(&*self.disk, &dir)
     }
 
     /// Takes the name from a deleted partition's directory and returns the new one, for removal: what a
     /// crash leaves of it is removed at the next start.
     pub(super) fn doom_partition(&self, topic: &str, index: i32) -> io::Result<PathBuf> {
         let doomed = self.path.join(aside(topic, index, DELETED));
-        std::fs::rename(self.partition(topic, index), &doomed)?;
+        self.disk.rename(&self.partition(topic, index), &doomed)?;
         Ok(doomed)
     }
 
@@ -171,18 +177,14 @@ impl DataDir {
     /// by a crash amid a deletion, or foreign) out of the way, as Kafka does.
     pub(super) fn set_strays_aside(&self, known: impl Fn(&str, i32) -> bool) -> Result<(), OpenError> {
         let failed = |source| OpenError::DataDir { path: self.path.clone(), source };
-        for entry in std::fs::read_dir(&self.path).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
+        for disk::Entry { path, kind } in self.disk.list(&self.path).map_err(failed)? {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             if name.ends_with(DELETED) {
-                std::fs::remove_dir_all(entry.path()).map_err(failed)?;
+                self.disk.remove_dir(&path).map_err(failed)?;
                 continue;
             }
             match partition_of(name).filter(|(topic, index)| !known(topic, *index)) {
-                Some((topic, index)) if entry.path().is_dir() => {
-                    self.set_aside(&entry.path(), topic, index)?
-                }
+                Some((topic, index)) if kind == Kind::Dir => self.set_aside(&path, topic, index)?,
                 _ => {}
             }
         }
@@ -191,19 +193,19 @@ impl DataDir {
 
     /// Replaces a checkpoint; flushed when this returns.
     pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: &Offsets) -> Result<(), LogError> {
-        checkpoint.store(&RealDisk, &self.path, offsets)
+        checkpoint.store(&*self.disk, &self.path, offsets)
     }
 
     /// Leaves the marker that says that every log was closed in good order.
     pub(super) fn mark_clean(&self, broker_epoch: i64) -> Result<(), LogError> {
-        CleanShutdown { broker_epoch }.store(&RealDisk, &self.path)
+        CleanShutdown { broker_epoch }.store(&*self.disk, &self.path)
     }
 }
 
 /// A checkpoint that cannot be read says nothing, as in Kafka: without a recovery point everything is verified, without a
 /// start the log begins with its first segment.
-fn checkpoint(which: OffsetCheckpoint, dir: &Path) -> Offsets {
-    which.load(&RealDisk, dir).unwrap_or_else(|error| {
+fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
+    which.load(disk, dir).unwrap_or_else(|error| {
         tracing::warn!(%error, "a checkpoint is passed over; every log is verified or begins with its first segment");
         Offsets::new()
     })
@@ -231,11 +233,6 @@ fn from_wire_id(id: Uuid) -> levada_log::checkpoint::Uuid {
 
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join(LOCK_FILE);
-    let failed = |source| OpenError::DataDir { path: path.clone(), source };
-    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::InUse { path: dir.to_owned() }),
-        Err(error) => Err(failed(io::Error::from(error))),
-    }
+    let locked = disk::lock(&path).map_err(|source| OpenError::DataDir { path, source })?;
+    locked.ok_or_else(|| OpenError::InUse { path: dir.to_owned() })
 }

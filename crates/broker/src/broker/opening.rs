@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime};
 use arc_swap::ArcSwap;
 use levada_io::residency::{Warmer, WarmerLimits};
 use levada_io::{Caps, Counters};
+use levada_log::disk::{Disk, RealDisk};
 use levada_log::{LogConfig, LogError, OpenOptions, Writer};
 use levada_wire::Uuid;
 use parking_lot::Mutex;
@@ -86,12 +87,21 @@ impl Broker {
     /// Opens everything; when this returns the broker can serve requests. `bound` are the listeners'
     /// addresses, in the order of the configuration.
     pub(crate) fn open(config: BrokerConfig, bound: &[SocketAddr]) -> Result<Arc<Broker>, OpenError> {
+        Broker::open_on(Arc::new(RealDisk), config, bound)
+    }
+
+    /// The same, with another way to reach files.
+    pub(super) fn open_on(
+        disk: Arc<dyn Disk>,
+        config: BrokerConfig,
+        bound: &[SocketAddr],
+    ) -> Result<Arc<Broker>, OpenError> {
         let started = Instant::now();
         let [dir] = &config.log_dirs[..] else {
             return Err(OpenError::SeveralDirs { count: config.log_dirs.len() });
         };
-        let (data_dir, left) = DataDir::open(dir)?;
-        let (store, report) = Store::open(&store_options(&config, dir.clone()), now_ms())?;
+        let (data_dir, left) = DataDir::open(disk.clone(), dir)?;
+        let (store, report) = Store::open(&store_options(&config, disk, dir.clone()), now_ms())?;
         if let Some(torn) = &report.torn {
             tracing::warn!(?torn, "the metadata log ended in a torn batch, which was cut off");
         }
@@ -251,6 +261,7 @@ impl Broker {
             recovery_point: left.recovery_point,
             log_start: left.log_start,
             clean: left.clean,
+            disk: self.data_dir.disk().clone(),
             ..OpenOptions::new(self.data_dir.partition(&topic, index))
         };
         self.data_dir.make_way(&topic, index, identity.topic_id)?;
@@ -333,8 +344,9 @@ fn current_config(config: BrokerConfig, image: &Image) -> BrokerConfig {
     })
 }
 
-fn store_options(config: &BrokerConfig, dir: PathBuf) -> StoreOptions {
+fn store_options(config: &BrokerConfig, disk: Arc<dyn Disk>, dir: PathBuf) -> StoreOptions {
     StoreOptions {
+        disk,
         dir,
         node_id: config.node_id,
         cluster_id: None,

@@ -169,7 +169,7 @@ impl Broker {
             );
             broker.groups.topics_changed(|| broker.metadata.image());
             for dir in doomed {
-                if let Err(error) = std::fs::remove_dir_all(&dir) {
+                if let Err(error) = broker.data_dir.disk().remove_dir(&dir) {
                     tracing::warn!(directory = %dir.display(), %error, "files of a deleted partition remain");
                 }
             }

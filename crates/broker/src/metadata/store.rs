@@ -13,7 +13,6 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use levada_log::LogError;
 use levada_log::checkpoint::MetaProperties;
-use levada_log::disk::RealDisk;
+use levada_log::disk::Disk;
 
 use self::journal::Journal;
 use self::snapshot::{control_batch, metadata_batch};
@@ -36,8 +35,10 @@ pub use self::journal::TornTail;
 pub const METADATA_DIR: &str = "__cluster_metadata-0";
 
 /// What a store needs to know.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct StoreOptions {
+    /// How files are reached.
+    pub disk: Arc<dyn Disk>,
     /// The log directory; created if it does not exist.
     pub dir: PathBuf,
     /// This node's id.
@@ -53,6 +54,7 @@ pub struct StoreOptions {
 /// Everything the metadata log says, and the right to change it. One per process and directory.
 #[derive(Debug)]
 pub struct Store {
+    disk: Arc<dyn Disk>,
     identity: MetaProperties,
     path: PathBuf,
     journal: Journal,
@@ -94,13 +96,13 @@ impl Images {
 impl Store {
     /// Opens the metadata log of a directory, formats the directory if it is new, and begins a new epoch.
     pub fn open(options: &StoreOptions, now_ms: i64) -> Result<(Self, OpenReport), StoreError> {
-        let dir = &options.dir;
-        fs::create_dir_all(dir).map_err(|source| StoreError::io("create", dir, source))?;
+        let (disk, dir) = (&options.disk, &options.dir);
+        disk.create_dir(dir).map_err(|source| StoreError::io("create", dir, source))?;
         let mut report = OpenReport::default();
-        let identity = match MetaProperties::load(&RealDisk, dir)? {
+        let identity = match MetaProperties::load(&**disk, dir)? {
             Some(identity) => identity,
             // Without its identity a directory with metadata belongs to nobody: never format over it.
-            None if format::has_log(dir) => {
+            None if format::has_log(&**disk, dir) => {
                 return Err(StoreError::Unidentified { dir: dir.clone() });
             }
             None => {
@@ -110,16 +112,17 @@ impl Store {
         };
         check_identity(options, &identity)?;
         let path = dir.join(METADATA_DIR);
-        fs::create_dir_all(&path).map_err(|source| StoreError::io("create", &path, source))?;
-        let loaded = replay::load(&path)?;
+        disk.create_dir(&path).map_err(|source| StoreError::io("create", &path, source))?;
+        let loaded = replay::load(disk, &path)?;
         report.records = loaded.records;
         report.torn.clone_from(&loaded.torn);
         loaded.quorum.check_alone(&path, identity.node_id)?;
-        let quorum_epoch = files::read_quorum_epoch(&path)?;
+        let quorum_epoch = files::read_quorum_epoch(&**disk, &path)?;
         let epoch = quorum_epoch.max(loaded.epochs.last().map_or(0, |(epoch, _)| *epoch)) + 1;
         report.epoch = epoch;
         let is_new = loaded.replay.image().features().is_empty();
         let mut store = Self {
+            disk: disk.clone(),
             identity,
             path,
             journal: loaded.journal,
@@ -222,7 +225,7 @@ impl Store {
         now_ms: i64,
     ) -> Result<(), StoreError> {
         let node_id = self.identity.node_id;
-        files::write_quorum_state(&self.path, node_id, self.epoch, quorum.kraft_version)?;
+        files::write_quorum_state(&*self.disk, &self.path, (node_id, self.epoch), quorum.kraft_version)?;
         let start = self.journal.end_offset();
         let mut records = vec![ControlRecord::LeaderChange(LeaderChange {
             leader_id: node_id,
@@ -235,7 +238,7 @@ impl Store {
         }
         self.push_control(&records, now_ms)?;
         epochs.push((self.epoch, start));
-        files::write_epochs(&self.path, &epochs)
+        files::write_epochs(&*self.disk, &self.path, &epochs)
     }
 }
 

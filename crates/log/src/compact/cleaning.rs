@@ -196,7 +196,7 @@ impl Cleaning {
             segment.hold(&**disk)?;
         }
         let modified = old.last().map(|last| last.modified(&**disk)).transpose()?;
-        let snapshots = recover::snapshots_in(partition.dir(), base..end)?;
+        let snapshots = recover::snapshots_in(&*partition.disk, partition.dir(), base..end)?;
         let producers = self.producers_at(base, producers)?;
         let cleaned = output.finish(&self.transactions.take_kept(), producers, modified)?;
         Ok(Cleaned { old, snapshots, ..cleaned })

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::Disk;
+use super::{Disk, Entry};
 
 /// Another disk, of whose bytes only those in the page cache can be read.
 #[derive(Debug)]
@@ -70,5 +70,25 @@ impl Disk for Cached<'_> {
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.0.create_dir(path)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.remove_dir(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        self.0.list(dir)
+    }
+
+    fn len(&self, path: &Path) -> io::Result<u64> {
+        self.0.len(path)
+    }
+
+    fn protect(&self, path: &Path) -> io::Result<()> {
+        self.0.protect(path)
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.0.sync_file(path)
     }
 }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use super::{Disk, RealDisk};
+use super::{Disk, Entry, RealDisk};
 
 /// Operations are named as the trait names them, files by the end of their name.
 #[derive(Debug, Default)]
@@ -131,5 +131,25 @@ impl Disk for Twin {
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.ask("create_dir", path).and_then(|()| RealDisk.create_dir(path))
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        self.ask("remove_dir", dir).and_then(|()| RealDisk.remove_dir(dir))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        RealDisk.list(dir)
+    }
+
+    fn len(&self, path: &Path) -> io::Result<u64> {
+        RealDisk.len(path)
+    }
+
+    fn protect(&self, path: &Path) -> io::Result<()> {
+        RealDisk.protect(path)
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.ask("sync", path)
     }
 }

@@ -76,7 +76,7 @@ impl OffsetIndex {
         capacity: usize,
     ) -> Result<OffsetIndex, LogError> {
         let have = self.below(disk, u64::MAX)?;
-        let whole = have.len() == self.count(disk)? && self.entries.path().exists();
+        let whole = have.len() == self.count(disk)? && disk.len(self.entries.path()).is_ok();
         let kept = whole && entries.starts_with(&have) && self.entries.ends_in_zeroes(disk)?;
         let index = if kept { self } else { OffsetIndex::create(disk, self.entries.replaced(disk)?)? };
         for entry in &entries[index.count(disk)?..] {

@@ -71,7 +71,7 @@ impl TimeIndex {
         capacity: usize,
     ) -> Result<TimeIndex, LogError> {
         let have = self.below(disk, u32::MAX)?;
-        let whole = have.len() == self.count(disk)? && self.entries.path().exists();
+        let whole = have.len() == self.count(disk)? && disk.len(self.entries.path()).is_ok();
         let kept = whole && entries.starts_with(&have) && self.entries.ends_in_zeroes(disk)?;
         let index = if kept { self } else { TimeIndex::create(disk, self.entries.replaced(disk)?)? };
         for entry in &entries[index.count(disk)?..] {

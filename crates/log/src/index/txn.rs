@@ -95,7 +95,7 @@ impl TxnIndex {
 
     /// Makes these its entries, in a new file if that on disk has others; in none if there are none.
     pub(crate) fn with_entries(self, disk: &dyn Disk, entries: &[Aborted]) -> Result<TxnIndex, LogError> {
-        let len = std::fs::metadata(&self.path).map_or(0, |data| data.len());
+        let len = disk.len(&self.path).unwrap_or(0);
         let same =
             len == (entries.len() * WIDTH) as u64 && self.entries(disk).is_ok_and(|have| have == entries);
         if same {

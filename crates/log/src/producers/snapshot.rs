@@ -21,8 +21,7 @@ pub(crate) fn path(dir: &Path, offset: i64) -> PathBuf {
 /// Waits until the snapshot at `offset` is on the device.
 pub(crate) fn sync(disk: &dyn Disk, dir: &Path, offset: i64) -> Result<(), LogError> {
     let path = path(dir, offset);
-    let file = disk.open(&path).at("open", &path)?;
-    disk.sync(&file, &path).at("sync", &path)
+    disk.sync_file(&path).at("sync", &path)
 }
 
 impl Producers {

@@ -149,7 +149,7 @@ impl Recovery<'_> {
     fn is_index_empty(&self, base: i64) -> bool {
         let empty = |suffix: &str| {
             let path = self.options.dir.join(crate::segment::file_name(base, suffix));
-            std::fs::metadata(path).is_ok_and(|data| data.len() == 0)
+            self.options.disk.len(&path).is_ok_and(|len| len == 0)
         };
         empty(".index") && empty(".timeindex") && !self.listing.txn_indexes.contains(&base)
     }

@@ -13,7 +13,7 @@ use crate::{LogError, ReadError};
 
 /// Brings a partition's directory to a state in which all names mean what they say.
 pub(super) fn clear(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
-    let found = files(dir)?.collect::<Result<Vec<_>, _>>()?;
+    let found: Vec<PathBuf> = files(disk, dir)?.collect();
     let ending = |suffix: &'static str| found.iter().filter(move |path| stripped(path, suffix).is_some());
     for path in ending(DELETED).chain(ending(".tmp")) {
         remove_if_there(disk, path)?;
@@ -49,7 +49,7 @@ fn covered(disk: &dyn Disk, dir: &Path, swaps: &[(i64, PathBuf)]) -> Result<Rang
 
 /// The offset behind the last batch of a file.
 fn next_offset(disk: &dyn Disk, dir: &Path, (base, path): (i64, &Path)) -> Result<i64, LogError> {
-    let size = std::fs::metadata(path).at("look at", path)?.len();
+    let size = disk.len(path).at("look at", path)?;
     let segment = Segment::at_path(dir, base, (size, path));
     let mut scan = segment.scan(disk, 0..size, SWEEP)?;
     let mut end = base;
@@ -66,8 +66,7 @@ fn next_offset(disk: &dyn Disk, dir: &Path, (base, path): (i64, &Path)) -> Resul
 
 /// Removes what the segments that wait were made of.
 fn remove_replaced(disk: &dyn Disk, dir: &Path, covered: &Range<i64>) -> Result<(), LogError> {
-    for path in files(dir)? {
-        let path = path?;
+    for path in files(disk, dir)? {
         let known = ["log", "index", "timeindex", "txnindex", "snapshot"].contains(&super::extension(&path));
         if known && base_of(&path).is_some_and(|base| covered.contains(&base)) {
             remove_if_there(disk, &path)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
-use levada_log::disk::{Disk, RealDisk};
+use levada_log::disk::{Disk, Entry, RealDisk};
 
 /// See above.
 #[derive(Debug)]
@@ -89,5 +89,25 @@ impl Disk for Hasty {
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.change().and_then(|()| RealDisk.create_dir(path))
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        self.change().and_then(|()| RealDisk.remove_dir(dir))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        RealDisk.list(dir)
+    }
+
+    fn len(&self, path: &Path) -> io::Result<u64> {
+        RealDisk.len(path)
+    }
+
+    fn protect(&self, path: &Path) -> io::Result<()> {
+        self.change().and_then(|()| RealDisk.protect(path))
+    }
+
+    fn sync_file(&self, _: &Path) -> io::Result<()> {
+        self.change()
     }
 }

@@ -1,12 +1,11 @@
 //! A new directory, as `kafka-storage format --standalone` leaves it.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use levada_log::checkpoint::MetaProperties;
-use levada_log::disk::RealDisk;
+use levada_log::disk::Disk;
 
-use super::files::{Access, sync_together, write_partition_metadata};
+use super::files::{Access, Synced, sync_together, write_partition_metadata};
 use super::journal::Journal;
 use super::snapshot::{BOOTSTRAP, Snapshot, SnapshotId};
 use super::{METADATA_DIR, StoreError, StoreOptions};
@@ -23,17 +22,17 @@ const KRAFT_VERSION: i16 = 1;
 
 /// Writes identity, first levels and first voter. `meta.properties` comes last: a directory that has it is complete.
 pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperties, StoreError> {
-    let dir = &options.dir;
+    let (disk, dir) = (&*options.disk, &options.dir);
     let identity = MetaProperties {
         cluster_id: options.cluster_id.clone().unwrap_or_else(|| uuid::text(uuid::random())),
         node_id: options.node_id,
         directory_id: uuid::stored(uuid::random()),
     };
     let metadata_dir = dir.join(METADATA_DIR);
-    fs::create_dir_all(&metadata_dir).map_err(|source| StoreError::io("create", &metadata_dir, source))?;
+    disk.create_dir(&metadata_dir).map_err(|source| StoreError::io("create", &metadata_dir, source))?;
     let bootstrap = Snapshot { records: first_levels(), ..Snapshot::default() };
     let bootstrap_path = dir.join(BOOTSTRAP);
-    bootstrap.write(&bootstrap_path, 0, Access::Writable, now_ms)?;
+    bootstrap.write(disk, &bootstrap_path, (0, now_ms), Access::Writable)?;
     let first = Snapshot {
         timestamp_ms: now_ms,
         control: vec![
@@ -43,12 +42,14 @@ pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperti
         records: Vec::new(),
     };
     let first_path = SnapshotId { end_offset: 0, epoch: 0 }.path(&metadata_dir);
-    first.write(&first_path, 0, Access::ReadOnly, now_ms)?;
-    Journal::create(&metadata_dir)?;
-    write_partition_metadata(&metadata_dir)?;
+    first.write(disk, &first_path, (0, now_ms), Access::ReadOnly)?;
+    Journal::create(disk, &metadata_dir)?;
+    write_partition_metadata(disk, &metadata_dir)?;
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    sync_together(&[&bootstrap_path, &first_path, &metadata_dir, dir, parent])?;
-    identity.store(&RealDisk, dir)?;
+    let files = [Synced::File(&bootstrap_path), Synced::File(&first_path)];
+    let dirs = [Synced::Dir(&metadata_dir), Synced::Dir(dir), Synced::Dir(parent)];
+    sync_together(disk, &files.into_iter().chain(dirs).collect::<Vec<_>>())?;
+    identity.store(disk, dir)?;
     Ok(identity)
 }
 
@@ -77,17 +78,17 @@ fn voter(options: &StoreOptions, identity: &MetaProperties) -> Voter {
 
 /// Whether `dir` holds a metadata log with anything in it. What an interrupted [`format()`] leaves does not count:
 /// it is written again.
-pub(super) fn has_log(dir: &Path) -> bool {
-    let files = fs::read_dir(dir.join(METADATA_DIR)).into_iter().flatten().flatten();
-    let is_segment = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
-    files.filter(|file| is_segment(&file.path())).any(|file| file.metadata().is_ok_and(|file| file.len() > 0))
+pub(super) fn has_log(disk: &dyn Disk, dir: &Path) -> bool {
+    let files = disk.list(&dir.join(METADATA_DIR)).unwrap_or_default().into_iter().map(|entry| entry.path);
+    let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "log");
+    files.filter(is_segment).any(|path| disk.len(&path).is_ok_and(|len| len > 0))
 }
 
 /// The first records of a new cluster, in the form that Kafka's controller gives them: what `bootstrap.checkpoint`
 /// says, where there is one, all at once.
 pub(super) fn first_change(options: &StoreOptions) -> Result<Vec<Record>, StoreError> {
-    let path = options.dir.join(BOOTSTRAP);
-    let levels = if path.exists() { Snapshot::read(&path)?.records } else { first_levels() };
+    let (disk, path) = (&*options.disk, options.dir.join(BOOTSTRAP));
+    let levels = if disk.len(&path).is_ok() { Snapshot::read(disk, &path)?.records } else { first_levels() };
     let begin = BeginTransactionRecord { name: Some("Bootstrap records".to_owned()) };
     let mut records = vec![Record::from(begin)];
     records.extend(levels);

@@ -3,17 +3,16 @@
 //! The log is small and always read from its beginning, so it needs no index; Kafka builds its own when
 //! it takes the directory over.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::fs::File;
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use levada_log::batch::{BatchView, HEADER_LEN, PREFIX_LEN, check_stored};
-use levada_log::disk::is_full;
+use levada_log::disk::{Disk, is_full};
 use levada_wire::primitives::Bytes;
 
 use super::StoreError;
-use super::files::sync;
 
 /// Kafka's `metadata.log.segment.bytes`.
 const SEGMENT_MAX_BYTES: u64 = 1 << 30;
@@ -21,6 +20,7 @@ const SEGMENT_MAX_BYTES: u64 = 1 << 30;
 /// The metadata log, open for appending.
 #[derive(Debug)]
 pub(super) struct Journal {
+    disk: Arc<dyn Disk>,
     dir: PathBuf,
     path: PathBuf,
     file: File,
@@ -46,9 +46,9 @@ pub struct TornTail {
 
 impl Journal {
     /// Makes an empty log, which lasts once the caller has synced `dir`. No error if there is one.
-    pub(super) fn create(dir: &Path) -> Result<(), StoreError> {
-        if segments(dir)?.is_empty() {
-            create(&segment_path(dir, 0))?;
+    pub(super) fn create(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
+        if segments(disk, dir)?.is_empty() {
+            create(disk, &segment_path(dir, 0))?;
         }
         Ok(())
     }
@@ -56,15 +56,16 @@ impl Journal {
     /// Opens the log in `dir`, hands every batch from `start_offset` on to `visit`, and cuts a torn tail. A log that
     /// does not exist begins at `start_offset`.
     pub(super) fn open(
+        disk: &Arc<dyn Disk>,
         dir: &Path,
         start_offset: i64,
         mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
     ) -> Result<(Self, Option<TornTail>), StoreError> {
-        let mut segments = segments(dir)?;
+        let mut segments = segments(&**disk, dir)?;
         if segments.is_empty() {
             let path = segment_path(dir, start_offset);
-            create(&path)?;
-            sync(dir).map_err(|source| StoreError::io("sync", dir, source))?;
+            create(&**disk, &path)?;
+            disk.sync_dir(dir).map_err(|source| StoreError::io("sync", dir, source))?;
             segments.push((start_offset, path));
         }
         let last = segments.len() - 1;
@@ -82,7 +83,7 @@ impl Journal {
                 let detail = format!("offsets {end_offset} to {base_offset} are missing in front of it");
                 return Err(StoreError::Damaged { path: path.clone(), detail });
             }
-            let mut scan = Scan { path, end_offset, position: 0 };
+            let mut scan = Scan { disk: &**disk, path, end_offset, position: 0 };
             let found = scan.run(index == last, |batch| {
                 if batch.last_offset() < start_offset { Ok(()) } else { visit(batch) }
             })?;
@@ -95,14 +96,14 @@ impl Journal {
                 format!("the log ends at offset {end_offset}, in front of its snapshot at {start_offset}");
             return Err(StoreError::Damaged { path, detail });
         }
-        let file = OpenOptions::new().read(true).write(true).open(&path);
-        let file = file.map_err(|source| StoreError::io("open", &path, source))?;
+        let file = disk.open(&path).map_err(|source| StoreError::io("open", &path, source))?;
         if torn.is_some() {
-            let cut = file.set_len(size_bytes).and_then(|()| file.sync_all());
+            let cut = disk.truncate(&file, &path, size_bytes).and_then(|()| disk.sync(&file, &path));
             cut.map_err(|source| StoreError::io("cut the torn tail of", &path, source))?;
         }
-        let dir = dir.to_owned();
+        let (disk, dir) = (disk.clone(), dir.to_owned());
         let journal = Self {
+            disk,
             dir,
             path,
             file,
@@ -133,11 +134,12 @@ impl Journal {
         if self.size_bytes > 0 && self.size_bytes + len_bytes > SEGMENT_MAX_BYTES {
             self.roll()?;
         }
-        if let Err(source) = self.file.write_all_at(&self.pending, self.size_bytes) {
-            let cut = self.file.set_len(self.size_bytes);
+        let parts = &mut [IoSlice::new(&self.pending)];
+        if let Err(source) = self.disk.write_at(&self.file, &self.path, parts, self.size_bytes) {
+            let cut = self.disk.truncate(&self.file, &self.path, self.size_bytes);
             return Err(self.give_up(is_full(&source) && cut.is_ok(), source));
         }
-        if let Err(source) = self.file.sync_data() {
+        if let Err(source) = self.disk.sync(&self.file, &self.path) {
             return Err(self.give_up(false, source));
         }
         self.pending.clear();
@@ -160,8 +162,9 @@ impl Journal {
 
     fn roll(&mut self) -> Result<(), StoreError> {
         let path = segment_path(&self.dir, self.flushed_offset);
-        let file = create(&path).and_then(|file| {
-            sync(&self.dir).map_err(|source| StoreError::io("sync", &self.dir, source)).map(|()| file)
+        let file = create(&*self.disk, &path).and_then(|file| {
+            let synced = self.disk.sync_dir(&self.dir);
+            synced.map_err(|source| StoreError::io("sync", &self.dir, source)).map(|()| file)
         });
         self.in_doubt |= file.is_err();
         self.file = file?;
@@ -173,6 +176,7 @@ impl Journal {
 
 /// Reads one segment from its beginning.
 struct Scan<'a> {
+    disk: &'a dyn Disk,
     path: &'a Path,
     end_offset: i64,
     position: u64,
@@ -185,7 +189,8 @@ impl Scan<'_> {
         mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
     ) -> Result<Option<TornTail>, StoreError> {
         // A segment is read whole: its length is what the file system says, not what a batch claims.
-        let bytes = fs::read(self.path).map_err(|source| StoreError::io("read", self.path, source))?;
+        let bytes =
+            self.disk.read_file(self.path).map_err(|source| StoreError::io("read", self.path, source))?;
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let batch = match check_stored(rest) {
@@ -232,13 +237,11 @@ fn batch_follows(bytes: &[u8], after: i64) -> bool {
 
 /// Whole batches of a finished file such as a snapshot.
 pub(super) fn read_batches(
+    disk: &dyn Disk,
     path: &Path,
     mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
-    read.map_err(|source| StoreError::io("read", path, source))?;
-    let bytes = Bytes::from(bytes);
+    let bytes = Bytes::from(disk.read_file(path).map_err(|source| StoreError::io("read", path, source))?);
     let mut position = 0;
     while position < bytes.len() {
         let batch = check_stored(&bytes[position..]).map_err(|error| StoreError::Damaged {
@@ -252,27 +255,23 @@ pub(super) fn read_batches(
 }
 
 /// The segments of a log in order.
-fn segments(dir: &Path) -> Result<Vec<(i64, PathBuf)>, StoreError> {
-    let list = || -> io::Result<Vec<(i64, PathBuf)>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(dir)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "log") {
-                let base_offset = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-                found.extend(base_offset.map(|base_offset| (base_offset, path)));
-            }
+fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<(i64, PathBuf)>, StoreError> {
+    let entries = disk.list(dir).map_err(|source| StoreError::io("list", dir, source))?;
+    let mut found = Vec::new();
+    for path in entries.into_iter().map(|entry| entry.path) {
+        if path.extension().is_some_and(|extension| extension == "log") {
+            let base_offset = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+            found.extend(base_offset.map(|base_offset| (base_offset, path)));
         }
-        found.sort_unstable();
-        Ok(found)
-    };
-    list().map_err(|source| StoreError::io("list", dir, source))
+    }
+    found.sort_unstable();
+    Ok(found)
 }
 
 fn segment_path(dir: &Path, base_offset: i64) -> PathBuf {
     dir.join(format!("{base_offset:020}.log"))
 }
 
-fn create(path: &Path) -> Result<File, StoreError> {
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-    file.map_err(|source| StoreError::io("create", path, source))
+fn create(disk: &dyn Disk, path: &Path) -> Result<File, StoreError> {
+    disk.create(path).map_err(|source| StoreError::io("create", path, source))
 }

@@ -1,8 +1,10 @@
 //! From the files of a metadata log to the state they add up to: the latest snapshot, then the log from there on.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use levada_log::batch::BatchView;
+use levada_log::disk::Disk;
 
 use super::StoreError;
 use super::journal::{Journal, TornTail};
@@ -56,7 +58,7 @@ impl Quorum {
 }
 
 /// Reads the log in `path` and opens it for appending.
-pub(super) fn load(path: &Path) -> Result<Loaded, StoreError> {
+pub(super) fn load(disk: &Arc<dyn Disk>, path: &Path) -> Result<Loaded, StoreError> {
     let mut reader = Reader {
         path: path.to_owned(),
         replay: Replay::new(Image::empty()),
@@ -64,8 +66,8 @@ pub(super) fn load(path: &Path) -> Result<Loaded, StoreError> {
         epochs: Vec::new(),
         records: 0,
     };
-    let start_offset = reader.read_snapshot()?;
-    let (journal, torn) = Journal::open(path, start_offset, |batch| reader.take(batch))?;
+    let start_offset = reader.read_snapshot(&**disk)?;
+    let (journal, torn) = Journal::open(disk, path, start_offset, |batch| reader.take(batch))?;
     let Reader { replay, quorum, epochs, records, .. } = reader;
     Ok(Loaded { journal, replay, quorum, epochs, records, torn })
 }
@@ -80,11 +82,11 @@ struct Reader {
 
 impl Reader {
     /// Takes over the latest snapshot; returns the offset at which the log goes on.
-    fn read_snapshot(&mut self) -> Result<i64, StoreError> {
-        let Some(id) = latest(&self.path)? else {
+    fn read_snapshot(&mut self, disk: &dyn Disk) -> Result<i64, StoreError> {
+        let Some(id) = latest(disk, &self.path)? else {
             return Ok(0);
         };
-        let snapshot = Snapshot::read(&id.path(&self.path))?;
+        let snapshot = Snapshot::read(disk, &id.path(&self.path))?;
         for record in snapshot.control {
             self.quorum.take(record);
         }

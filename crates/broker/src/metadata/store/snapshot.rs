@@ -1,15 +1,14 @@
 //! Snapshots: files of batches that stand for everything up to an offset. Every one begins with a header
 //! record and ends with a footer record; without the footer it is not whole.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use levada_log::batch::{BatchView, Builder, records};
+use levada_log::disk::Disk;
 use levada_wire::primitives::Bytes;
 
 use super::StoreError;
-use super::files::{Access, Lasting, write_file};
+use super::files::{Access, write_file};
 use super::journal::read_batches;
 use crate::metadata::records::control::{self, ControlRecord};
 use crate::metadata::records::{self as metadata_records, Record};
@@ -38,16 +37,10 @@ impl SnapshotId {
 }
 
 /// The latest snapshot in `dir`.
-pub(super) fn latest(dir: &Path) -> Result<Option<SnapshotId>, StoreError> {
-    let list = || -> io::Result<Option<SnapshotId>> {
-        let mut latest = None;
-        for entry in fs::read_dir(dir)? {
-            let name = entry?.file_name();
-            latest = latest.max(name.to_str().and_then(SnapshotId::parse));
-        }
-        Ok(latest)
-    };
-    list().map_err(|source| StoreError::io("list", dir, source))
+pub(super) fn latest(disk: &dyn Disk, dir: &Path) -> Result<Option<SnapshotId>, StoreError> {
+    let entries = disk.list(dir).map_err(|source| StoreError::io("list", dir, source))?;
+    let names = entries.iter().filter_map(|entry| entry.path.file_name()?.to_str());
+    Ok(names.filter_map(SnapshotId::parse).max())
 }
 
 /// What a snapshot holds.
@@ -60,10 +53,10 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     /// Reads a snapshot that must be whole.
-    pub(super) fn read(path: &Path) -> Result<Self, StoreError> {
+    pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<Self, StoreError> {
         let mut snapshot = Self::default();
         let mut whole = false;
-        read_batches(path, |batch| {
+        read_batches(disk, path, |batch| {
             each_record(path, batch, |record| {
                 match record {
                     LogRecord::Control(ControlRecord::SnapshotHeader { last_contained_log_timestamp_ms }) => {
@@ -86,10 +79,10 @@ impl Snapshot {
     /// Writes a snapshot, which lasts once the caller has synced it; `epoch` marks its batches.
     pub(super) fn write(
         &self,
+        disk: &dyn Disk,
         path: &Path,
-        epoch: i32,
+        (epoch, now_ms): (i32, i64),
         access: Access,
-        now_ms: i64,
     ) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
         let mut offset = 0;
@@ -106,7 +99,7 @@ impl Snapshot {
             next = push(metadata_batch(path, chunk, next, epoch, now_ms)?);
         }
         push(control_batch(path, &[ControlRecord::SnapshotFooter], next, epoch, now_ms)?);
-        write_file(path, &bytes, access, Lasting::Eventually)
+        write_file(disk, path, &bytes, access)
     }
 }
 

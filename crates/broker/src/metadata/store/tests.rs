@@ -3,6 +3,7 @@
 use std::fs;
 
 use levada_log::batch::BatchView;
+use levada_log::disk::RealDisk;
 use levada_wire::primitives::Uuid;
 use tempfile::TempDir;
 
@@ -37,6 +38,7 @@ fn golden_copy() -> TempDir {
 
 fn options(dir: &Path) -> StoreOptions {
     StoreOptions {
+        disk: Arc::new(RealDisk),
         dir: dir.to_owned(),
         node_id: 1,
         cluster_id: None,
@@ -68,7 +70,7 @@ fn names(image: &Image) -> Vec<String> {
 /// Every record of a file of batches, with the batch's offset, epoch and time.
 fn contents(path: &Path) -> Vec<(i64, i32, i64, Vec<LogRecord>)> {
     let mut batches = Vec::new();
-    journal::read_batches(path, |batch| {
+    journal::read_batches(&RealDisk, path, |batch| {
         let mut list = Vec::new();
         each_record(path, batch, |record| {
             list.push(record);
@@ -316,8 +318,8 @@ fn a_snapshot_stands_for_the_log_in_front_of_it() {
     let id = snapshot::SnapshotId { end_offset: 105, epoch: 3 };
     let path = id.path(&metadata);
     assert!(path.ends_with("00000000000000000105-0000000003.checkpoint"));
-    snapshot.write(&path, 3, files::Access::ReadOnly, 6).unwrap();
-    assert_eq!(snapshot::Snapshot::read(&path).unwrap(), snapshot);
+    snapshot.write(&RealDisk, &path, (3, 6), files::Access::ReadOnly).unwrap();
+    assert_eq!(snapshot::Snapshot::read(&RealDisk, &path).unwrap(), snapshot);
     let check = || {
         let (store, _) = open(dir.path());
         assert_eq!(names(store.image()), ["kept"]);
