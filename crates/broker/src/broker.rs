@@ -22,6 +22,7 @@ use crate::partition::{Partition, Partitions};
 use crate::txns::Txns;
 use crate::web::{CleanerStats, Source, Stats};
 
+mod access;
 mod compaction;
 mod configs;
 mod data_dir;
@@ -33,6 +34,7 @@ mod producer_ids;
 mod quotas;
 mod retention;
 mod rules;
+mod signing_keys;
 mod topics;
 mod transactions;
 
@@ -43,6 +45,7 @@ use self::metadata::Metadata;
 pub use self::opening::OpenError;
 use self::producer_ids::ProducerIds;
 use self::quotas::QuotaBook;
+use self::signing_keys::SigningKeys;
 pub(crate) use self::transactions::Membership;
 
 /// One broker.
@@ -68,6 +71,7 @@ pub(crate) struct Broker {
     storing_checkpoint: Mutex<()>,
     waiting: Waiting,
     quota_book: QuotaBook,
+    signing_keys: SigningKeys,
 }
 
 impl Broker {

@@ -4,7 +4,7 @@
 //! `table` says everything about every key; `sources` turns layers into checked settings and remembers where each
 //! value came from; `broker` and `topic` are the typed results; `describe` is what DescribeConfigs and
 //! `levada config show` print; `dynamic` lays what was set while the broker ran over the rest; `group` and
-//! `client_metrics` are what else can be configured.
+//! `client_metrics` are what else can be configured; `security` reads who may come in and what they may do.
 
 mod broker;
 mod client_metrics;
@@ -17,6 +17,7 @@ mod key;
 mod listener;
 mod prefix;
 mod properties;
+mod security;
 mod sources;
 mod table;
 mod topic;
@@ -30,6 +31,7 @@ pub use error::{ConfigError, ConfigErrors, Origin};
 pub(crate) use group::check_group;
 pub use key::{ConfigType, Dynamic, HIDDEN, Key, Valid};
 pub use listener::{HostPort, Listener, Protocol};
+pub use security::SecurityConfig;
 pub use sources::{Note, Settings, Sources, env_name};
 pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicKey, broker_key, topic_key};
 pub use topic::{CleanupPolicy, CompressionType, TimestampType, TopicConfig};

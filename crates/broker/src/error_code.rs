@@ -178,6 +178,8 @@ pub enum ErrorCode {
     ResourceNotFound = 91,
     /// `DUPLICATE_RESOURCE`
     DuplicateResource = 92,
+    /// `UNACCEPTABLE_CREDENTIAL`
+    UnacceptableCredential = 93,
     /// `INCONSISTENT_VOTER_SET`
     InconsistentVoterSet = 94,
     /// `INVALID_UPDATE_VERSION`
@@ -303,6 +305,7 @@ impl ErrorCode {
             Self::ProducerFenced => "PRODUCER_FENCED",
             Self::ResourceNotFound => "RESOURCE_NOT_FOUND",
             Self::DuplicateResource => "DUPLICATE_RESOURCE",
+            Self::UnacceptableCredential => "UNACCEPTABLE_CREDENTIAL",
             Self::InconsistentVoterSet => "INCONSISTENT_VOTER_SET",
             Self::InvalidUpdateVersion => "INVALID_UPDATE_VERSION",
             Self::FeatureUpdateFailed => "FEATURE_UPDATE_FAILED",
@@ -456,6 +459,10 @@ impl From<Refusal> for Failure {
             Reason::UnknownTopic => ErrorCode::UnknownTopicOrPartition,
             Reason::UnknownTopicId => ErrorCode::UnknownTopicId,
             Reason::PolicyViolation => ErrorCode::PolicyViolation,
+            Reason::Duplicate => ErrorCode::DuplicateResource,
+            Reason::NotFound => ErrorCode::ResourceNotFound,
+            Reason::UnacceptableCredential => ErrorCode::UnacceptableCredential,
+            Reason::UnknownMechanism => ErrorCode::UnsupportedSaslMechanism,
             Reason::ServerError => ErrorCode::UnknownServerError,
         };
         Self { code, message: refusal.message }

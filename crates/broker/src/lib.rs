@@ -14,6 +14,7 @@ mod lane;
 pub mod metadata;
 mod partition;
 mod quota;
+pub mod security;
 pub mod server;
 pub mod txn;
 mod txns;

@@ -36,9 +36,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The log goes to stderr, from `info` up unless `LEVADA_LOG` says otherwise.
+/// The log goes to stderr, from `info` up unless `LEVADA_LOG` says otherwise. The audit log is off unless it is asked for.
 fn start_log() {
-    let filter = EnvFilter::try_from_env("LEVADA_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter =
+        EnvFilter::try_from_env("LEVADA_LOG").unwrap_or_else(|_| EnvFilter::new("info,levada::audit=off"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(colour::on_stderr())

@@ -7,6 +7,7 @@ use crate::api::Context;
 use crate::broker::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::image::{ConfigResource, ResourceKind};
+use crate::security::acl::{Operation, ResourceType};
 
 /// One resource of a request: its kind as Kafka numbers it, and its name.
 pub(crate) type Named<'a> = (i8, &'a str);
@@ -22,12 +23,35 @@ pub(crate) fn once(resources: &[Named<'_>], one: Named<'_>) -> Result<(), Failur
     }
 }
 
+/// Whether the client may do that with the configuration of such a resource.
+pub(crate) fn permit(
+    context: &Context,
+    operation: Operation,
+    (kind, name): (ResourceKind, &str),
+) -> Result<(), Failure> {
+    let (may, error) = match kind {
+        ResourceKind::Topic => {
+            (context.may(operation, ResourceType::Topic, name), ErrorCode::TopicAuthorizationFailed)
+        }
+        ResourceKind::Group => {
+            (context.may(operation, ResourceType::Group, name), ErrorCode::GroupAuthorizationFailed)
+        }
+        ResourceKind::Broker | ResourceKind::BrokerLogger | ResourceKind::ClientMetrics => {
+            (context.may_cluster(operation), ErrorCode::ClusterAuthorizationFailed)
+        }
+    };
+    if may { Ok(()) } else { Err(error.into()) }
+}
+
 /// What can be configured by that kind and name on this broker, if the keys are as they may be.
 pub(crate) fn resource(
     context: &Context,
     (kind, name): Named<'_>,
     keys: &[Given<'_>],
 ) -> Result<ConfigResource, Failure> {
+    if let Some(kind) = ResourceKind::from_id(kind) {
+        permit(context, Operation::AlterConfigs, (kind, name))?;
+    }
     let mut seen = HashSet::new();
     if !keys.iter().all(|(key, _)| seen.insert(key)) {
         return Err(invalid("Error due to duplicate config keys"));

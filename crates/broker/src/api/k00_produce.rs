@@ -11,6 +11,8 @@
 //!
 //! The first batch of a transaction in a partition must be covered by the transaction: from version 12 on
 //! (KIP-890) it makes the partition part of it, up to version 11 the client has done so before.
+//!
+//! Asks for Write on each topic, and on the transactional id if there are transactional records.
 
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ use crate::error_code::{ErrorCode, Failure};
 use crate::lane::Submitted;
 use crate::partition::Partition;
 use crate::quota::Used;
+use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TxnError;
 use crate::txn::request::{Identity, Protocol};
 
@@ -68,16 +71,21 @@ enum Started {
 }
 
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
-    let used = context.broker().book(Used::Produced, context.client_id(), body.len() as f64);
+    let used = context.broker().book(Used::Produced, context.client(), body.len() as f64);
     let throttle_time_ms = context.mute_for(used);
     let request = ProduceRequest::decode(body, context.version())?;
-    let envelope = Envelope { acks: request.acks, transactional_id: request.transactional_id };
+    let envelope = Envelope::new(context, &request);
     let mut started = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
+        let key = (&topic.name, topic.topic_id);
+        let permitted = envelope.permitted.and_then(|()| context.permit_topic(Operation::Write, key));
         for data in topic.partitions {
             let index = data.index;
-            let one = start(context, &envelope, (&topic.name, topic.topic_id), data).await;
+            let one = match permitted {
+                Ok(()) => start(context, &envelope, key, data).await,
+                Err(error) => Started::Refused(None, error.into()),
+            };
             partitions.push((index, one));
         }
         started.push((topic.name, topic.topic_id, partitions));
@@ -124,6 +132,26 @@ async fn start(
 struct Envelope {
     acks: i16,
     transactional_id: Option<StrBytes>,
+    /// Whether its client may write in the transaction, if it does.
+    permitted: Result<(), ErrorCode>,
+}
+
+impl Envelope {
+    fn new(context: &Context, request: &ProduceRequest) -> Self {
+        let transactional_id = request.transactional_id.clone();
+        let id = transactional_id.as_ref().map(StrBytes::as_str);
+        let allowed = !context.broker().has_authorizer()
+            || !is_transactional(request)
+            || id.is_some_and(|id| context.may(Operation::Write, ResourceType::TransactionalId, id));
+        let permitted = if allowed { Ok(()) } else { Err(ErrorCode::TransactionalIdAuthorizationFailed) };
+        Self { acks: request.acks, transactional_id, permitted }
+    }
+}
+
+fn is_transactional(request: &ProduceRequest) -> bool {
+    let partitions = request.topics.iter().flat_map(|topic| &topic.partitions);
+    let mut records = partitions.filter_map(|partition| partition.records.as_ref());
+    records.any(|records| BatchView::parse(records).is_ok_and(|batch| batch.is_transactional()))
 }
 
 /// Hands a batch to the lane; one that belongs to a transaction only if the transaction covers the partition.

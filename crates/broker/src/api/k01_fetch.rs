@@ -12,6 +12,8 @@
 //! What has to be looked up in pages that are not in memory is looked up on a thread that may wait. Records of segments that
 //! are no longer written to and come from the disk count as read once: they leave no trace in the page cache.
 //!
+//! Asks for Read on each topic, or for ClusterAction if a replica fetches.
+//!
 //! Not done: replicas other than consumers do not exist; preferred read replicas neither.
 
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use crate::api::{Context, Refusal, Reply};
 use crate::broker::Broker;
 use crate::error_code::ErrorCode;
 use crate::partition::Partition;
+use crate::security::acl::Operation;
 
 mod session;
 
@@ -60,7 +63,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     match session::begin(context, &mut request) {
         Ok(after) => {
             response.topics = fetch(context, request).await;
-            let (wait, postponed) = context.broker().book_answer(context.client_id(), bytes_of(&response));
+            let (wait, postponed) = context.broker().book_answer(context.client(), bytes_of(&response));
             response.throttle_time_ms = context.mute_for(wait);
             if postponed {
                 // The client asks again when it may: nothing is handed out, and the session knows of nothing.
@@ -151,7 +154,7 @@ struct Limits {
 impl Limits {
     fn new(context: &Context, request: &FetchRequest) -> Self {
         let bytes_max = request.max_bytes.max(0).unsigned_abs().min(context.broker().config().fetch_max_bytes);
-        let bytes_max = bytes_max.min(context.broker().answer_bytes_max(context.client_id()));
+        let bytes_max = bytes_max.min(context.broker().answer_bytes_max(context.client()));
         Self {
             bytes_max,
             bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs().min(bytes_max)),
@@ -169,9 +172,17 @@ struct Target {
 
 fn resolve(context: &Context, request: &FetchRequest) -> Vec<Target> {
     let mut targets = Vec::with_capacity(request.topics.iter().map(|topic| topic.partitions.len()).sum());
+    let replica = request.replica_id >= 0 && context.broker().has_authorizer();
+    let replica = replica.then(|| context.may_cluster(Operation::ClusterAction));
     for topic in &request.topics {
+        let key = (&topic.name, topic.topic_id);
+        let permitted = match replica {
+            None => context.permit_topic(Operation::Read, key),
+            Some(true) => Ok(()),
+            Some(false) => Err(ErrorCode::TopicAuthorizationFailed),
+        };
         for wanted in &topic.partitions {
-            let partition = context.partition((&topic.name, topic.topic_id), wanted.index);
+            let partition = permitted.and_then(|()| context.partition(key, wanted.index));
             targets.push(Target { wanted: wanted.clone(), partition });
         }
     }

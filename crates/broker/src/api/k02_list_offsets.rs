@@ -14,6 +14,7 @@ use levada_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
 use crate::api::Context;
 use crate::error_code::ErrorCode;
 use crate::partition::Partition;
+use crate::security::acl::{Operation, ResourceType};
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -31,7 +32,11 @@ pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> Li
     let committed_only = request.isolation_level == READ_COMMITTED;
     let topics = request.topics.into_iter().map(|topic| {
         let (once, twice) = repeated(topic.partitions);
+        let may = context.may(Operation::Describe, ResourceType::Topic, topic.name.as_str());
         let partitions = once.iter().map(|asked| {
+            if !may {
+                return show(context, asked.partition_index, Err(ErrorCode::TopicAuthorizationFailed));
+            }
             if twice.contains(&asked.partition_index) {
                 return show(context, asked.partition_index, Err(ErrorCode::InvalidRequest));
             }

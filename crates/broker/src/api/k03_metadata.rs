@@ -5,7 +5,8 @@
 //! and `auto.create.topics.enable` allow it. As with Kafka the answer still says that it is unknown, but
 //! here it is there for whoever asks after the answer.
 //!
-//! Not done: authorized operations are those of a cluster without an authorizer (all of them).
+//! Topics that the client may not describe are left out of all, and refused by name or id; to have one created it needs
+//! Create on the cluster or on the topic.
 
 use std::sync::Arc;
 
@@ -16,12 +17,13 @@ use levada_wire::messages::metadata_response::{
 };
 use levada_wire::messages::{MetadataRequest, MetadataResponse, StrBytes};
 
-use crate::api::{Context, authorized};
+use crate::api::Context;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::check_topic_name;
 use crate::metadata::image::{Image, Topic};
 use crate::metadata::records::NO_LEADER;
 use crate::partition::is_internal;
+use crate::security::acl::{Operation, ResourceType};
 
 /// Names may be null and ids are honoured from this version on; 10 and 11 carry ids but may not use them.
 const BY_ID_VERSION_MIN: i16 = 12;
@@ -48,7 +50,7 @@ pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> Metad
         response.cluster_id = Some(broker.cluster_id().into());
     }
     if request.include_cluster_authorized_operations && (8..=10).contains(&version) {
-        response.cluster_authorized_operations = authorized::CLUSTER;
+        response.cluster_authorized_operations = context.cluster_operations();
     }
     let named = request.topics.filter(|topics| version > 0 || !topics.is_empty());
     response.topics = match named {
@@ -60,14 +62,16 @@ pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> Metad
     };
     if request.include_topic_authorized_operations {
         for topic in response.topics.iter_mut().filter(|topic| topic.error_code == 0) {
-            topic.topic_authorized_operations = authorized::TOPIC;
+            let name = topic.name.as_ref().map_or("", StrBytes::as_str);
+            topic.topic_authorized_operations = context.operations(ResourceType::Topic, name);
         }
     }
     response
 }
 
 fn all(context: &Context, image: &Image) -> Vec<MetadataResponseTopic> {
-    image.topics().iter().map(|topic| show(context, topic)).collect()
+    let visible = |topic: &&Arc<Topic>| context.might(Operation::Describe, ResourceType::Topic, topic.name());
+    image.topics().iter().filter(visible).map(|topic| show(context, topic)).collect()
 }
 
 async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -> Vec<MetadataResponseTopic> {
@@ -80,25 +84,52 @@ async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -
     if create && broker.config().auto_create_topics {
         let names = asked.iter().filter_map(|topic| topic.name.as_ref()).map(StrBytes::as_str);
         let missing = names.filter(|name| image.topic(name).is_none() && check_topic_name(name).is_ok());
-        let missing: Vec<_> = missing.map(str::to_owned).collect();
+        let may_create = |name: &&str| may_describe(context, name) && may_create(context, name);
+        let missing: Vec<_> = missing.filter(may_create).map(str::to_owned).collect();
         if !missing.is_empty() {
             broker.auto_create(missing).await;
         }
     }
     let by_id = asked.iter().any(|topic| !topic.topic_id.is_zero());
-    asked.iter().map(|topic| look_up(context, &image, topic, by_id)).collect()
+    let creates = create && broker.config().auto_create_topics;
+    asked.iter().map(|topic| look_up(context, &image, topic, (by_id, creates))).collect()
 }
 
-fn look_up(context: &Context, image: &Image, asked: &MetadataRequestTopic, by_id: bool) -> MetadataResponseTopic {
+fn may_describe(context: &Context, name: &str) -> bool {
+    context.may(Operation::Describe, ResourceType::Topic, name)
+}
+
+fn may_create(context: &Context, name: &str) -> bool {
+    context.might_cluster(Operation::Create) || context.may(Operation::Create, ResourceType::Topic, name)
+}
+
+fn look_up(
+    context: &Context,
+    image: &Image,
+    asked: &MetadataRequestTopic,
+    (by_id, creates): (bool, bool),
+) -> MetadataResponseTopic {
     if by_id {
         return match image.topic_by_id(asked.topic_id) {
+            // An id is no secret, but a name is.
+            Some(topic) if !may_describe(context, topic.name()) => {
+                refuse(context, asked, ErrorCode::TopicAuthorizationFailed)
+            }
             Some(topic) => show(context, topic),
             None => refuse(context, asked, ErrorCode::UnknownTopicId),
         };
     }
     let name = asked.name.as_ref().map_or("", StrBytes::as_str);
+    if !may_describe(context, name) {
+        let mut refused = refuse(context, asked, ErrorCode::TopicAuthorizationFailed);
+        refused.is_internal = false;
+        return refused;
+    }
     match image.topic(name) {
         Some(topic) => show(context, topic),
+        None if creates && !may_create(context, name) => {
+            refuse(context, asked, ErrorCode::TopicAuthorizationFailed)
+        }
         None if check_topic_name(name).is_err() => refuse(context, asked, ErrorCode::InvalidTopic),
         None => refuse(context, asked, ErrorCode::UnknownTopicOrPartition),
     }

@@ -4,6 +4,8 @@
 //! the group's coordinator. From version 10 on topics are named by id; the id is stored in any case, so that a
 //! position in a deleted topic is not taken for one in its successor.
 //!
+//! Asks for Read on the group and on each topic.
+//!
 //! Not done: the retention time of versions 2–4 is kept in the record, as Kafka does, for its expiry.
 
 use levada_wire::Uuid;
@@ -14,14 +16,16 @@ use levada_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 use crate::api::{Context, from_wire_id, text};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic};
+use crate::security::acl::{Operation, ResourceType};
 
 const TOPIC_ID_VERSION_MIN: i16 = 10;
 
 pub(crate) async fn answer(context: &Context, request: OffsetCommitRequest) -> OffsetCommitResponse {
     let mut topics = Vec::with_capacity(request.topics.len());
     let mut commits = Vec::new();
+    let may_read = context.may(Operation::Read, ResourceType::Group, request.group_id.as_str());
     for topic in request.topics {
-        let (answered, commit) = sort_out(context, topic);
+        let (answered, commit) = sort_out(context, topic, may_read);
         topics.push(answered);
         commits.extend(commit);
     }
@@ -59,17 +63,27 @@ pub(crate) async fn answer(context: &Context, request: OffsetCommitRequest) -> O
 
 /// Splits a topic into the partitions that can only be refused and those to commit. The answer keeps the
 /// topic's name until the coordinator's results are merged in.
-fn sort_out(context: &Context, topic: OffsetCommitRequestTopic) -> (OffsetCommitResponseTopic, Option<CommitTopic>) {
+fn sort_out(
+    context: &Context,
+    topic: OffsetCommitRequestTopic,
+    may_read: bool,
+) -> (OffsetCommitResponseTopic, Option<CommitTopic>) {
     let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
     let name = context.topic_name(by_id, &topic.name, topic.topic_id);
     let topic_id = if by_id { topic.topic_id } else { Uuid::ZERO };
     let mut answered = message!(OffsetCommitResponseTopic { topic_id: topic_id, name: text(name.clone().unwrap_or_default()) });
     let stored_id = if by_id { topic_id } else { context.topic_id(topic.name.as_str()) };
     let mut commit = CommitTopic { name: name.clone().unwrap_or_default(), topic_id: from_wire_id(stored_id), partitions: Vec::new() };
+    let may_read_topic = |name: &str| context.may(Operation::Read, ResourceType::Topic, name);
+    let forbidden = match &name {
+        _ if !may_read => Some(ErrorCode::GroupAuthorizationFailed),
+        Some(name) if !may_read_topic(name) => Some(ErrorCode::TopicAuthorizationFailed),
+        _ => None,
+    };
     for partition in topic.partitions {
         let index = partition.partition_index;
         let known = name.as_deref().is_some_and(|name| context.broker().has_partition(name, index));
-        if known {
+        if known && forbidden.is_none() {
             commit.partitions.push(CommitPartition {
                 index,
                 offset: partition.committed_offset,
@@ -82,6 +96,7 @@ fn sort_out(context: &Context, topic: OffsetCommitRequestTopic) -> (OffsetCommit
             (false, true) => ErrorCode::UnknownTopicId,
             (false, false) => ErrorCode::UnknownTopicOrPartition,
         };
+        let error = forbidden.unwrap_or(error);
         answered.partitions.push(message!(OffsetCommitResponsePartition {
             partition_index: index,
             error_code: error.code(),

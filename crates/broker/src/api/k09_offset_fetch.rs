@@ -4,6 +4,8 @@
 //! when none are named (version 2 and up); by topic id from version 10 on.
 //!
 //! A group or partition without a position has offset -1 and no error.
+//!
+//! Asks for Describe on the group and on each topic; topics that were not named are left out if it is refused.
 
 use levada_wire::Uuid;
 use levada_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
@@ -16,6 +18,7 @@ use levada_wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
 use crate::api::{Context, from_wire_id, text};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::{FetchRequest, FetchTopic, FetchedTopic};
+use crate::security::acl::{Operation, ResourceType};
 
 const GROUPS_VERSION_MIN: i16 = 8;
 const TOPIC_ID_VERSION_MIN: i16 = 10;
@@ -42,23 +45,48 @@ async fn one_group(context: &Context, request: OffsetFetchRequest) -> OffsetFetc
         });
         topics.collect::<Vec<_>>()
     });
+    let may = context.may(Operation::Describe, ResourceType::Group, request.group_id.as_str());
+    let (permitted, forbidden) = split(context, asked.clone());
     let question = FetchRequest {
         group_id: request.group_id.into_string(),
         member_id: None,
         member_epoch: -1,
-        topics: asked.clone(),
+        topics: permitted,
         require_stable: request.require_stable,
     };
-    let (fetched, error) = match context.broker().groups().ask(question).await {
-        Ok(fetched) => (fetched, 0),
-        Err(error) => (Vec::new(), error_code(Some(error))),
+    let (fetched, error) = match may {
+        true => match context.broker().groups().ask(question).await {
+            Ok(fetched) => (fetched, 0),
+            Err(error) => (Vec::new(), error_code(Some(error))),
+        },
+        false => (Vec::new(), ErrorCode::GroupAuthorizationFailed.code()),
     };
-    let mut topics: Vec<_> = fetched.into_iter().map(old_topic).collect();
+    let mut topics: Vec<_> = fetched.into_iter().filter(|one| may_see(context, &one.name)).map(old_topic).collect();
+    if error == 0 {
+        let refused = |topic| refused_topic(topic, ErrorCode::TopicAuthorizationFailed.code());
+        topics.extend(forbidden.into_iter().map(refused));
+    }
     if error != 0 && context.version() < ERROR_VERSION_MIN {
         topics = asked.unwrap_or_default().into_iter().map(|topic| refused_topic(topic, error)).collect();
     }
     let error = if context.version() < ERROR_VERSION_MIN { 0 } else { error };
     message!(OffsetFetchResponse { topics: topics, error_code: error })
+}
+
+fn may_see(context: &Context, topic: &str) -> bool {
+    context.might(Operation::Describe, ResourceType::Topic, topic)
+}
+
+/// The topics that the client may describe, and those that it may not although it named them.
+fn split(context: &Context, asked: Option<Vec<FetchTopic>>) -> (Option<Vec<FetchTopic>>, Vec<FetchTopic>) {
+    let may = |topic: &FetchTopic| context.may(Operation::Describe, ResourceType::Topic, &topic.name);
+    match asked {
+        Some(topics) => {
+            let (permitted, forbidden) = topics.into_iter().partition(may);
+            (Some(permitted), forbidden)
+        }
+        None => (None, Vec::new()),
+    }
 }
 
 fn old_topic(topic: FetchedTopic) -> OffsetFetchResponseTopic {
@@ -93,11 +121,17 @@ async fn group_of_many(
 ) -> OffsetFetchResponseGroup {
     let mut response = message!(OffsetFetchResponseGroup { group_id: group.group_id.clone() });
     let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
+    if !context.may(Operation::Describe, ResourceType::Group, group.group_id.as_str()) {
+        response.error_code = ErrorCode::GroupAuthorizationFailed.code();
+        return response;
+    }
     let mut asked = None;
     if let Some(topics) = group.topics {
         let (known, unknown) = resolve(context, topics, by_id);
-        asked = Some(known);
+        let (permitted, forbidden) = split(context, Some(known));
+        asked = permitted;
         response.topics = unknown;
+        response.topics.extend(forbidden.into_iter().map(|topic| forbid(topic, by_id)));
     }
     let question = FetchRequest {
         group_id: group.group_id.into_string(),
@@ -107,7 +141,10 @@ async fn group_of_many(
         require_stable,
     };
     match context.broker().groups().ask(question).await {
-        Ok(fetched) => response.topics.extend(fetched.into_iter().map(|topic| new_topic(context, topic, by_id))),
+        Ok(fetched) => {
+            let visible = fetched.into_iter().filter(|topic| may_see(context, &topic.name));
+            response.topics.extend(visible.map(|topic| new_topic(context, topic, by_id)));
+        }
         Err(error) => {
             response.error_code = error_code(Some(error));
             response.topics.clear();
@@ -128,23 +165,36 @@ fn resolve(
         let name = context.topic_name(by_id, &topic.name, topic.topic_id);
         match name {
             Some(name) => known.push(FetchTopic { name, topic_id, partitions: topic.partition_indexes }),
-            None => {
-                let partitions = topic.partition_indexes.into_iter().map(|index| {
-                    message!(OffsetFetchResponsePartitions {
-                        partition_index: index,
-                        committed_offset: -1,
-                        metadata: Some("".into()),
-                        error_code: ErrorCode::UnknownTopicId.code(),
-                    })
-                });
-                unknown.push(message!(OffsetFetchResponseTopics {
-                    topic_id: topic.topic_id,
-                    partitions: partitions.collect(),
-                }));
-            }
+            None => unknown.push(message!(OffsetFetchResponseTopics {
+                topic_id: topic.topic_id,
+                partitions: refused(topic.partition_indexes, ErrorCode::UnknownTopicId),
+            })),
         }
     }
     (known, unknown)
+}
+
+fn forbid(topic: FetchTopic, by_id: bool) -> OffsetFetchResponseTopics {
+    let partitions = refused(topic.partitions, ErrorCode::TopicAuthorizationFailed);
+    let mut response = message!(OffsetFetchResponseTopics { partitions: partitions });
+    if by_id {
+        response.topic_id = Uuid::from_bytes(topic.topic_id.into_bytes());
+    } else {
+        response.name = text(topic.name);
+    }
+    response
+}
+
+fn refused(indexes: Vec<i32>, error: ErrorCode) -> Vec<OffsetFetchResponsePartitions> {
+    let refused = |index| {
+        message!(OffsetFetchResponsePartitions {
+            partition_index: index,
+            committed_offset: -1,
+            metadata: Some("".into()),
+            error_code: error.code(),
+        })
+    };
+    indexes.into_iter().map(refused).collect()
 }
 
 fn new_topic(context: &Context, topic: FetchedTopic, by_id: bool) -> OffsetFetchResponseTopics {

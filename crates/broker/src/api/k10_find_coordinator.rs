@@ -3,14 +3,17 @@
 //! On a single broker every coordinator is this broker; asking for one also sees to it that
 //! `__consumer_offsets` or `__transaction_state` exists. From version 4 on any number of keys.
 //!
+//! Asks for Describe on the group or the transactional id, for ClusterAction on behalf of a share.
+//!
 //! Not done: share coordinators, which answer `COORDINATOR_NOT_AVAILABLE`.
 
 use levada_wire::messages::find_coordinator_response::Coordinator;
-use levada_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
+use levada_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse, StrBytes};
 
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::partition::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+use crate::security::acl::{Operation, ResourceType};
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
@@ -19,7 +22,35 @@ const BATCHED_VERSION_MIN: i16 = 4;
 const MESSAGE_VERSION_MIN: i16 = 1;
 
 pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -> FindCoordinatorResponse {
-    let found = find(context, request.key_type).await;
+    let batched = context.version() >= BATCHED_VERSION_MIN;
+    let keys = if batched { request.coordinator_keys } else { vec![request.key] };
+    let permitted: Vec<_> = keys.iter().map(|key| permit(context, request.key_type, key)).collect();
+    let found = match permitted.iter().any(Result::is_ok) {
+        true => find(context, request.key_type).await,
+        false => Ok(()),
+    };
+    let coordinators = keys.into_iter().zip(permitted);
+    let mut coordinators = coordinators.map(|(key, permitted)| {
+        let found = permitted.map_err(Failure::from).and_then(|()| found.clone());
+        show(context, key, found)
+    });
+    if batched {
+        return message!(FindCoordinatorResponse { coordinators: coordinators.collect() });
+    }
+    let found = coordinators.next().expect("one key was asked for");
+    let mut response = message!(FindCoordinatorResponse {
+        node_id: found.node_id,
+        host: found.host,
+        port: found.port,
+        error_code: found.error_code,
+    });
+    if context.version() >= MESSAGE_VERSION_MIN {
+        response.error_message = found.error_message;
+    }
+    response
+}
+
+fn show(context: &Context, key: StrBytes, found: Result<(), Failure>) -> Coordinator {
     let (host, port) = context.advertised();
     let (node_id, host, port) = match &found {
         Ok(()) => (context.broker().node_id(), text(host), i32::from(port)),
@@ -33,25 +64,27 @@ pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -
         _ => "",
     };
     let message = failure.and_then(|failure| failure.message).unwrap_or_else(|| nothing.to_owned());
-    let error_message = Some(text(message));
-    if context.version() >= BATCHED_VERSION_MIN {
-        let coordinators = request.coordinator_keys.into_iter().map(|key| {
-            message!(Coordinator {
-                key: key,
-                node_id: node_id,
-                host: host.clone(),
-                port: port,
-                error_code: code,
-                error_message: error_message.clone(),
-            })
-        });
-        return message!(FindCoordinatorResponse { coordinators: coordinators.collect() });
+    message!(Coordinator {
+        key: key,
+        node_id: node_id,
+        host: host,
+        port: port,
+        error_code: code,
+        error_message: Some(text(message)),
+    })
+}
+
+/// Whether the client may know of that coordinator.
+fn permit(context: &Context, key_type: i8, key: &StrBytes) -> Result<(), ErrorCode> {
+    let may = |kind| context.may(Operation::Describe, kind, key.as_str());
+    match key_type {
+        GROUP if !may(ResourceType::Group) => Err(ErrorCode::GroupAuthorizationFailed),
+        TRANSACTION if !may(ResourceType::TransactionalId) => {
+            Err(ErrorCode::TransactionalIdAuthorizationFailed)
+        }
+        SHARE if !context.may_cluster(Operation::ClusterAction) => Err(ErrorCode::ClusterAuthorizationFailed),
+        _ => Ok(()),
     }
-    let mut response = message!(FindCoordinatorResponse { node_id: node_id, host: host, port: port, error_code: code });
-    if context.version() >= MESSAGE_VERSION_MIN {
-        response.error_message = error_message;
-    }
-    response
 }
 
 async fn find(context: &Context, key_type: i8) -> Result<(), Failure> {

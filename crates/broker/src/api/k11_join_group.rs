@@ -11,13 +11,22 @@ use levada_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 use uuid::Uuid;
 
 use crate::api::{Context, own, text};
-use crate::error_code::error_code;
+use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::{JoinRequest, Protocol};
+use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: JoinGroupRequest) -> JoinGroupResponse {
     let version = context.version();
     if let Some(reason) = &request.reason {
         tracing::debug!(group = request.group_id.as_str(), reason = reason.as_str(), "member joins");
+    }
+    if !context.may(Operation::Read, ResourceType::Group, request.group_id.as_str()) {
+        return message!(JoinGroupResponse {
+            error_code: ErrorCode::GroupAuthorizationFailed.code(),
+            generation_id: -1,
+            protocol_name: (version < 7).then(|| "".into()),
+            member_id: request.member_id,
+        });
     }
     let outcome = context.broker().groups().ask(join(context, request)).await;
     let protocol_name = match outcome.protocol_name {

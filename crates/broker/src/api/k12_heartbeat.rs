@@ -5,10 +5,14 @@
 use levada_wire::messages::{HeartbeatRequest, HeartbeatResponse};
 
 use crate::api::Context;
-use crate::error_code::error_code;
+use crate::error_code::{ErrorCode, error_code};
 use crate::group::request;
+use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: HeartbeatRequest) -> HeartbeatResponse {
+    if !context.may(Operation::Read, ResourceType::Group, request.group_id.as_str()) {
+        return message!(HeartbeatResponse { error_code: ErrorCode::GroupAuthorizationFailed.code() });
+    }
     let question = request::HeartbeatRequest {
         group_id: request.group_id.into_string(),
         member_id: request.member_id.into_string(),

@@ -6,12 +6,16 @@ use levada_wire::messages::leave_group_response::MemberResponse;
 use levada_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
 
 use crate::api::{Context, text};
-use crate::error_code::error_code;
+use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::{LeaveRequest, LeavingMember};
+use crate::security::acl::{Operation, ResourceType};
 
 const BATCHED_VERSION_MIN: i16 = 3;
 
 pub(crate) async fn answer(context: &Context, request: LeaveGroupRequest) -> LeaveGroupResponse {
+    if !context.may(Operation::Read, ResourceType::Group, request.group_id.as_str()) {
+        return message!(LeaveGroupResponse { error_code: ErrorCode::GroupAuthorizationFailed.code() });
+    }
     let batched = context.version() >= BATCHED_VERSION_MIN;
     let members = if batched {
         let leaving = request.members.into_iter().map(|member| LeavingMember {

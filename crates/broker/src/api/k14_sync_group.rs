@@ -8,6 +8,7 @@ use levada_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 use crate::api::{Context, own, text};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::SyncRequest;
+use crate::security::acl::{Operation, ResourceType};
 
 const PROTOCOL_VERSION_MIN: i16 = 5;
 
@@ -15,6 +16,9 @@ pub(crate) async fn answer(context: &Context, request: SyncGroupRequest) -> Sync
     let named = context.version() >= PROTOCOL_VERSION_MIN;
     if named && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
         return message!(SyncGroupResponse { error_code: ErrorCode::InconsistentGroupProtocol.code() });
+    }
+    if !context.may(Operation::Read, ResourceType::Group, request.group_id.as_str()) {
+        return message!(SyncGroupResponse { error_code: ErrorCode::GroupAuthorizationFailed.code() });
     }
     let assignments = request.assignments.into_iter();
     let assignments = assignments.map(|one| (one.member_id.into_string(), own(&one.assignment)));

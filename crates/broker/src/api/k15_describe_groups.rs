@@ -6,15 +6,20 @@
 use levada_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use levada_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 
-use crate::api::{Context, authorized, text};
+use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::{GroupError, coordinator};
+use crate::security::acl::{Operation, ResourceType};
 
 const NOT_FOUND_VERSION_MIN: i16 = 6;
 
 pub(crate) async fn answer(context: &Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse {
     let groups = context.broker().groups();
     let described = request.groups.iter().map(|id| {
+        if !context.may(Operation::Describe, ResourceType::Group, id.as_str()) {
+            let error_code = ErrorCode::GroupAuthorizationFailed.code();
+            return message!(DescribedGroup { group_id: id.clone(), error_code: error_code });
+        }
         let found = groups.view(id.as_str(), |coordinator| coordinator.describe(id.as_str()));
         let mut group = match found {
             Some(found) => show(context, found),
@@ -24,7 +29,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeGroupsRequest) ->
             }),
         };
         if request.include_authorized_operations && group.error_code == 0 {
-            group.authorized_operations = authorized::GROUP;
+            group.authorized_operations = context.operations(ResourceType::Group, id.as_str());
         }
         group
     });

@@ -10,6 +10,7 @@ use crate::api::{Context, text};
 use crate::error_code::error_code;
 use crate::group::coordinator::ListFilter;
 use crate::partition::OFFSETS_TOPIC;
+use crate::security::acl::{Operation, ResourceType};
 
 const STATE_VERSION_MIN: i16 = 4;
 const TYPE_VERSION_MIN: i16 = 5;
@@ -23,9 +24,11 @@ pub(crate) async fn answer(context: &Context, request: ListGroupsRequest) -> Lis
         types: request.types_filter.into_iter().map(|kind| kind.into_string()).collect(),
     };
     let mut response = ListGroupsResponse::default();
+    let all = context.might_cluster(Operation::Describe);
+    let visible = |id: &str| all || context.might(Operation::Describe, ResourceType::Group, id);
     for listed in context.broker().groups().view_all(|coordinator| coordinator.list(&filter)) {
         match listed {
-            Ok(groups) => response.groups.extend(groups.into_iter().map(|group| {
+            Ok(groups) => response.groups.extend(groups.into_iter().filter(|one| visible(&one.group_id)).map(|group| {
                 let mut shown = message!(ListedGroup {
                     group_id: text(group.group_id),
                     protocol_type: text(group.protocol_type),

@@ -12,16 +12,31 @@ use levada_wire::messages::create_topics_response::{CreatableTopicConfigs, Creat
 use levada_wire::messages::{CreateTopicsRequest, CreateTopicsResponse, StrBytes};
 
 use crate::api::{Context, text};
-use crate::error_code::Failure;
-use crate::metadata::controller::{CreatedTopic, NewTopic};
+use crate::error_code::{ErrorCode, Failure};
+use crate::metadata::controller::{CreatedTopic, METADATA_TOPIC, NewTopic};
+use crate::security::acl::{Operation, ResourceType};
 
 const DETAILS_VERSION_MIN: i16 = 5;
 const ID_VERSION_MIN: i16 = 7;
 
 pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> CreateTopicsResponse {
     let names: Vec<StrBytes> = request.topics.iter().map(|topic| topic.name.clone()).collect();
-    let topics = request.topics.into_iter().map(new_topic).collect();
-    let created = context.broker().create_topics(topics, request.validate_only).await;
+    let all = context.might_cluster(Operation::Create);
+    let repeated = |name: &StrBytes| names.iter().filter(|other| *other == name).count() > 1;
+    // What is wrong for everybody is told to everybody.
+    let forbidden = |name: &StrBytes| {
+        !all && name.as_str() != METADATA_TOPIC
+            && !repeated(name)
+            && !context.may(Operation::Create, ResourceType::Topic, name.as_str())
+    };
+    let forbidden: Vec<bool> = names.iter().map(forbidden).collect();
+    let permitted = request.topics.into_iter().zip(&forbidden).filter(|(_, forbidden)| !**forbidden);
+    let topics = permitted.map(|(topic, _)| new_topic(topic)).collect();
+    let mut created = context.broker().create_topics(topics, request.validate_only).await.into_iter();
+    let created = forbidden.into_iter().map(|forbidden| match forbidden {
+        true => Err(Failure::new(ErrorCode::TopicAuthorizationFailed, "Authorization failed.")),
+        false => created.next().expect("one result for each topic"),
+    });
     // A name that came twice was refused, and is answered once.
     let mut answered = BTreeSet::new();
     let first = |(name, _): &(StrBytes, _)| answered.insert(name.clone().into_string());
@@ -51,6 +66,13 @@ fn show(context: &Context, name: StrBytes, created: &CreatedTopic) -> CreatableT
         shown.topic_id = created.topic_id;
     }
     if context.version() >= DETAILS_VERSION_MIN {
+        if !context.might(Operation::DescribeConfigs, ResourceType::Topic, shown.name.as_str()) {
+            shown.topic_config_error_code = ErrorCode::TopicAuthorizationFailed.code();
+            shown.num_partitions = -1;
+            shown.replication_factor = -1;
+            shown.configs = Some(Vec::new());
+            return shown;
+        }
         shown.num_partitions = created.partitions;
         shown.replication_factor = created.replication_factor;
         shown.configs = Some(configs(context, &created.configs));

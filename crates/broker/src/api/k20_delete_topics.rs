@@ -9,14 +9,15 @@ use levada_wire::messages::delete_topics_response::DeletableTopicResult;
 use levada_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse, StrBytes};
 
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
-use crate::metadata::controller::TopicKey;
+use crate::error_code::{ErrorCode, Failure};
+use crate::metadata::controller::{DeletedTopic, TopicKey};
+use crate::security::acl::{Operation, ResourceType};
 
 const BY_ID_VERSION_MIN: i16 = 6;
 const MESSAGE_VERSION_MIN: i16 = 5;
 
 pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
-    let keys = if context.version() >= BY_ID_VERSION_MIN {
+    let keys: Vec<TopicKey> = if context.version() >= BY_ID_VERSION_MIN {
         let by_either = |topic: DeleteTopicState| TopicKey {
             name: topic.name.map(StrBytes::into_string),
             topic_id: topic.topic_id,
@@ -26,7 +27,9 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
         let by_name = |name: StrBytes| TopicKey { name: Some(name.into_string()), topic_id: Uuid::ZERO };
         request.topic_names.into_iter().map(by_name).collect()
     };
-    let deleted = context.broker().delete_topics(keys).await;
+    let (permitted, mut refused) = sort_out(context, keys);
+    refused.extend(context.broker().delete_topics(permitted).await);
+    let deleted = refused;
     let results = deleted.into_iter().map(|(key, deleted)| {
         let mut result = message!(DeletableTopicResult { name: key.name.map(text), topic_id: key.topic_id });
         match deleted {
@@ -48,11 +51,45 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
     message!(DeleteTopicsResponse { responses: results.collect() })
 }
 
+/// What has become of a topic.
+type Outcome = (TopicKey, Result<DeletedTopic, Failure>);
+
+/// The topics that the client may delete, and refusals of the others. Whether a topic exists, or what name an id stands for, is
+/// not told to those who may not describe it.
+fn sort_out(context: &Context, keys: Vec<TopicKey>) -> (Vec<TopicKey>, Vec<Outcome>) {
+    if context.might_cluster(Operation::Delete) || !context.broker().config().delete_topics {
+        return (keys, Vec::new());
+    }
+    let image = context.broker().metadata().image();
+    let (mut permitted, mut refused) = (Vec::new(), Vec::new());
+    for mut key in keys {
+        let named = key.name.is_some();
+        let name = key.name.clone().or_else(|| Some(image.topic_by_id(key.topic_id)?.name().to_string()));
+        // What is wrong for everybody is told to everybody.
+        let (Some(name), false) = (name, named && !key.topic_id.is_zero()) else {
+            permitted.push(key);
+            continue;
+        };
+        let describes = context.may(Operation::Describe, ResourceType::Topic, &name);
+        let absent = image.topic(&name).is_none();
+        if describes && (absent || context.may(Operation::Delete, ResourceType::Topic, &name)) {
+            permitted.push(key);
+            continue;
+        }
+        if describes {
+            key.name = Some(name);
+        }
+        refused.push((key, Err(ErrorCode::TopicAuthorizationFailed.into())));
+    }
+    (permitted, refused)
+}
+
 /// What Kafka says of an unknown topic.
 fn unexplained(code: ErrorCode) -> Option<&'static str> {
     match code {
         ErrorCode::UnknownTopicOrPartition => Some("This server does not host this topic-partition."),
         ErrorCode::UnknownTopicId => Some("This server does not host this topic ID."),
+        ErrorCode::TopicAuthorizationFailed => Some("Topic authorization failed."),
         _ => None,
     }
 }

@@ -13,16 +13,23 @@ use crate::api::Context;
 use crate::broker::Broker;
 use crate::error_code::ErrorCode;
 use crate::partition::{Partition, is_internal};
+use crate::security::acl::{Operation, ResourceType};
 
 /// Stands for the high watermark in a request, and for "unknown" in an answer.
 const NONE: i64 = -1;
 
 pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
     let broker = context.broker();
+    let may = |name: &str| context.may(Operation::Delete, ResourceType::Topic, name);
+    let asked: Vec<_> = request.topics.into_iter().map(|topic| (may(topic.name.as_str()), topic)).collect();
     let topics = broker.off_shard(move |broker| {
-        let topics = request.topics.into_iter().map(|topic| {
+        let topics = asked.into_iter().map(|(may, topic)| {
             let name = topic.name.as_str();
-            let partitions = topic.partitions.iter().map(|asked| delete(broker, name, asked)).collect();
+            let delete = |asked| match may {
+                true => delete(broker, name, asked),
+                false => show(asked, Err(ErrorCode::TopicAuthorizationFailed)),
+            };
+            let partitions = topic.partitions.iter().map(delete).collect();
             message!(DeleteRecordsTopicResult { partitions: partitions, name: topic.name.clone() })
         });
         topics.collect()
@@ -36,6 +43,10 @@ fn delete(broker: &Arc<Broker>, topic: &str, asked: &DeleteRecordsPartition) -> 
         Ok(partition) => delete_before(broker, &partition, asked.offset),
         Err(error) => Err(error),
     };
+    show(asked, deleted)
+}
+
+fn show(asked: &DeleteRecordsPartition, deleted: Result<i64, ErrorCode>) -> DeleteRecordsPartitionResult {
     message!(DeleteRecordsPartitionResult {
         partition_index: asked.partition_index,
         low_watermark: deleted.unwrap_or(NONE),

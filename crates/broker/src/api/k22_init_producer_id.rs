@@ -7,10 +7,11 @@
 //!
 //! Not done: two-phase commit (version 6, KIP-939), which Kafka 4.3 does not advertise either.
 
-use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
+use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, StrBytes};
 
 use crate::api::Context;
 use crate::error_code::ErrorCode;
+use crate::security::acl::{Operation, ResourceType};
 use crate::txn::request::{Identity, InitRequest};
 
 /// From this version on a fenced producer is told so.
@@ -30,6 +31,7 @@ pub(crate) async fn answer(context: &Context, request: InitProducerIdRequest) ->
 
 async fn init(context: &Context, request: InitProducerIdRequest) -> Result<Identity, ErrorCode> {
     let broker = context.broker();
+    permit(context, &request)?;
     if (request.producer_id >= 0) != (request.producer_epoch >= 0) {
         return Err(ErrorCode::InvalidRequest);
     }
@@ -50,4 +52,17 @@ async fn init(context: &Context, request: InitProducerIdRequest) -> Result<Ident
         FENCED_VERSION_MIN.. => error.into(),
         _ => error.before_fencing().into(),
     })
+}
+
+fn permit(context: &Context, request: &InitProducerIdRequest) -> Result<(), ErrorCode> {
+    let Some(id) = request.transactional_id.as_ref().map(StrBytes::as_str) else {
+        let may = context.might_cluster(Operation::IdempotentWrite)
+            || context.may_some(Operation::Write, ResourceType::Topic);
+        return if may { Ok(()) } else { Err(ErrorCode::ClusterAuthorizationFailed) };
+    };
+    let may = |operation| context.may(operation, ResourceType::TransactionalId, id);
+    match may(Operation::Write) && (!request.enable2_pc || may(Operation::TwoPhaseCommit)) {
+        true => Ok(()),
+        false => Err(ErrorCode::TransactionalIdAuthorizationFailed),
+    }
 }

@@ -8,11 +8,19 @@ use levada_wire::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochRes
 
 use crate::api::Context;
 use crate::error_code::ErrorCode;
+use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse {
+    let replica = context.might_cluster(Operation::ClusterAction);
     let topics = request.topics.into_iter().map(|topic| {
+        let name = topic.topic.as_str();
+        let may = replica || context.may(Operation::Describe, ResourceType::Topic, name);
         let partitions = topic.partitions.iter().map(|asked| {
-            look_up(context, topic.topic.as_str(), asked).unwrap_or_else(|error| {
+            let found = match may {
+                true => look_up(context, name, asked),
+                false => Err(ErrorCode::TopicAuthorizationFailed),
+            };
+            found.unwrap_or_else(|error| {
                 message!(EpochEndOffset { partition: asked.partition, error_code: error.code() })
             })
         });

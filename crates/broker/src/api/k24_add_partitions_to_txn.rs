@@ -13,6 +13,7 @@ use levada_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnRespons
 
 use crate::api::Context;
 use crate::error_code::ErrorCode;
+use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TopicPartition;
 use crate::txn::request::{AddRequest, Protocol, VerifyRequest};
 
@@ -33,6 +34,10 @@ pub(crate) async fn answer(context: &Context, request: AddPartitionsToTxnRequest
         response.results_by_topic_v3_and_below = add(context, transaction).await.topic_results;
         return response;
     }
+    if !context.may_cluster(Operation::ClusterAction) {
+        response.error_code = ErrorCode::ClusterAuthorizationFailed.code();
+        return response;
+    }
     for transaction in request.transactions {
         response.results_by_transaction.push(add(context, transaction).await);
     }
@@ -42,15 +47,13 @@ pub(crate) async fn answer(context: &Context, request: AddPartitionsToTxnRequest
 async fn add(context: &Context, transaction: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult {
     let AddPartitionsToTxnTransaction { transactional_id, producer_id, producer_epoch, topics, .. } = &transaction;
     let partitions = named(topics);
-    let known = |one: &TopicPartition| {
-        context.broker().has_partition(&one.topic, one.partition)
-    };
-    let codes = if !partitions.iter().all(known) {
-        let code = |one: &TopicPartition| match known(one) {
-            true => ErrorCode::OperationNotAttempted,
-            false => ErrorCode::UnknownTopicOrPartition,
-        };
-        partitions.iter().map(code).collect()
+    let refusals: Vec<_> = partitions.iter().map(|one| refusal(context, one)).collect();
+    let id = transactional_id.as_str();
+    let of_client = context.version() < BATCHED_VERSION_MIN;
+    let codes = if of_client && !context.may(Operation::Write, ResourceType::TransactionalId, id) {
+        vec![ErrorCode::TransactionalIdAuthorizationFailed; partitions.len()]
+    } else if refusals.iter().any(Option::is_some) {
+        refusals.into_iter().map(|refusal| refusal.unwrap_or(ErrorCode::OperationNotAttempted)).collect()
     } else {
         let (id, count) = (transactional_id.as_str().to_owned(), partitions.len());
         let asked = (id, *producer_id, *producer_epoch, partitions);
@@ -79,6 +82,17 @@ async fn add(context: &Context, transaction: AddPartitionsToTxnTransaction) -> A
         })
     });
     message!(AddPartitionsToTxnResult { topic_results: results.collect(), transactional_id: transactional_id.clone() })
+}
+
+/// Why a partition cannot become part of a transaction of this client. Brokers have asked before they ask us.
+fn refusal(context: &Context, one: &TopicPartition) -> Option<ErrorCode> {
+    let forbidden = context.version() < BATCHED_VERSION_MIN
+        && !context.may(Operation::Write, ResourceType::Topic, &one.topic);
+    match forbidden {
+        true => Some(ErrorCode::TopicAuthorizationFailed),
+        false if context.broker().has_partition(&one.topic, one.partition) => None,
+        false => Some(ErrorCode::UnknownTopicOrPartition),
+    }
 }
 
 /// Transactional id, producer id and epoch, partitions.

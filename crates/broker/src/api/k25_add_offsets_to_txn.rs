@@ -9,6 +9,7 @@ use levada_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 use crate::api::Context;
 use crate::error_code::ErrorCode;
 use crate::partition::OFFSETS_TOPIC;
+use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TopicPartition;
 use crate::txn::request::{AddRequest, Protocol};
 
@@ -17,6 +18,14 @@ const FENCED_VERSION_MIN: i16 = 2;
 
 pub(crate) async fn answer(context: &Context, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse {
     let broker = context.broker();
+    let (id, group) = (request.transactional_id.as_str(), request.group_id.as_str());
+    if !context.may(Operation::Write, ResourceType::TransactionalId, id) {
+        let error = ErrorCode::TransactionalIdAuthorizationFailed;
+        return message!(AddOffsetsToTxnResponse { error_code: error.code() });
+    }
+    if !context.may(Operation::Read, ResourceType::Group, group) {
+        return message!(AddOffsetsToTxnResponse { error_code: ErrorCode::GroupAuthorizationFailed.code() });
+    }
     if let Err(failure) = broker.ensure_internal_topic(OFFSETS_TOPIC).await {
         return message!(AddOffsetsToTxnResponse { error_code: failure.code.code() });
     }

@@ -8,6 +8,7 @@ use levada_wire::messages::{EndTxnRequest, EndTxnResponse};
 
 use crate::api::Context;
 use crate::error_code::ErrorCode;
+use crate::security::acl::{Operation, ResourceType};
 use crate::txn::request::{EndRequest, Identity, Protocol};
 
 const EPOCH_BUMP_VERSION_MIN: i16 = 5;
@@ -16,6 +17,11 @@ const FENCED_VERSION_MIN: i16 = 2;
 
 pub(crate) async fn answer(context: &Context, request: EndTxnRequest) -> EndTxnResponse {
     let version = context.version();
+    let id = request.transactional_id.as_str();
+    if !context.may(Operation::Write, ResourceType::TransactionalId, id) {
+        let error = ErrorCode::TransactionalIdAuthorizationFailed;
+        return message!(EndTxnResponse { error_code: error.code() });
+    }
     let asked = EndRequest {
         transactional_id: request.transactional_id.into_string(),
         producer_id: request.producer_id,

@@ -14,17 +14,32 @@ use levada_wire::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 use crate::api::Context;
 use crate::broker::now_ms;
 use crate::error_code::ErrorCode;
+use crate::security::acl::Operation;
 
 pub(crate) async fn answer(context: &Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse {
     let mut response = WriteTxnMarkersResponse::default();
+    let may = context.might_cluster(Operation::Alter) || context.may_cluster(Operation::ClusterAction);
     for marker in request.markers {
         let mut written = message!(WritableTxnMarkerResult { producer_id: marker.producer_id });
         for topic in &marker.topics {
-            written.topics.push(write(context, &marker, topic).await);
+            written.topics.push(match may {
+                true => write(context, &marker, topic).await,
+                false => refuse(topic),
+            });
         }
         response.markers.push(written);
     }
     response
+}
+
+fn refuse(topic: &WritableTxnMarkerTopic) -> WritableTxnMarkerTopicResult {
+    let partitions = topic.partition_indexes.iter().map(|index| {
+        message!(WritableTxnMarkerPartitionResult {
+            partition_index: *index,
+            error_code: ErrorCode::ClusterAuthorizationFailed.code(),
+        })
+    });
+    message!(WritableTxnMarkerTopicResult { partitions: partitions.collect(), name: topic.name.clone() })
 }
 
 async fn write(

@@ -23,6 +23,7 @@ use crate::error_code::ErrorCode;
 use crate::group::request::{CommitPartition, CommitTopic, TxnCommitRequest};
 use crate::group::{GroupError, Producer};
 use crate::partition::{OFFSETS_TOPIC, Partition};
+use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TxnError;
 use crate::txn::request::{Identity, Protocol};
 
@@ -35,8 +36,15 @@ const ABORTABLE_VERSION_MIN: i16 = 4;
 
 pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse {
     let (mut topics, mut commits) = (Vec::new(), Vec::new());
+    let (id, group) = (request.transactional_id.as_str(), request.group_id.as_str());
+    let forbidden = if !context.may(Operation::Write, ResourceType::TransactionalId, id) {
+        Some(ErrorCode::TransactionalIdAuthorizationFailed)
+    } else {
+        let may = context.may(Operation::Read, ResourceType::Group, group);
+        (!may).then_some(ErrorCode::GroupAuthorizationFailed)
+    };
     for topic in request.topics {
-        let (answered, commit) = sort_out(context, topic);
+        let (answered, commit) = sort_out(context, topic, forbidden);
         topics.push(answered);
         commits.extend(commit);
     }
@@ -134,14 +142,20 @@ fn refuse(
 fn sort_out(
     context: &Context,
     topic: TxnOffsetCommitRequestTopic,
+    forbidden: Option<ErrorCode>,
 ) -> (TxnOffsetCommitResponseTopic, Option<CommitTopic>) {
     let name = topic.name.into_string();
     let mut answered = message!(TxnOffsetCommitResponseTopic { name: text(name.clone()) });
     let mut partitions = Vec::new();
+    let forbidden = forbidden.or_else(|| {
+        let may = context.may(Operation::Read, ResourceType::Topic, &name);
+        (!may).then_some(ErrorCode::TopicAuthorizationFailed)
+    });
     for partition in topic.partitions {
         let index = partition.partition_index;
-        let known = context.broker().has_partition(&name, index);
+        let known = forbidden.is_none() && context.broker().has_partition(&name, index);
         let error = if known { ErrorCode::None } else { ErrorCode::UnknownTopicOrPartition };
+        let error = forbidden.unwrap_or(error);
         answered.partitions.push(message!(TxnOffsetCommitResponsePartition {
             partition_index: index,
             error_code: error.code(),

@@ -1,18 +1,67 @@
 //! DescribeAcls (key 29), versions 1–3.
 //!
-//! Everybody may do everything: there is no authorizer, and the answer says so, as Kafka's does.
+//! The entries of access control that a filter means, by the resource that they speak about. Without an authorizer the answer
+//! says so, as Kafka's does. Asks for Describe on the cluster.
 
-use levada_wire::messages::{DescribeAclsRequest, DescribeAclsResponse};
+use std::collections::BTreeMap;
 
-use crate::api::Context;
+use levada_wire::messages::describe_acls_response::{AclDescription, DescribeAclsResource};
+use levada_wire::messages::{DescribeAclsRequest, DescribeAclsResponse, StrBytes};
+
+use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
+use crate::security::acl::{AclFilter, Operation};
 
 /// What every API of access control answers without an authorizer; tools look for this text.
 pub(super) const NO_AUTHORIZER: &str = "No Authorizer is configured on the broker";
 
-pub(crate) async fn answer(_: &Context, _: DescribeAclsRequest) -> DescribeAclsResponse {
-    message!(DescribeAclsResponse {
-        error_code: ErrorCode::SecurityDisabled.code(),
-        error_message: Some(NO_AUTHORIZER.into()),
+pub(crate) async fn answer(context: &Context, request: DescribeAclsRequest) -> DescribeAclsResponse {
+    let refuse = |error: ErrorCode, why: Option<&str>| {
+        message!(DescribeAclsResponse { error_code: error.code(), error_message: why.map(text) })
+    };
+    if !context.broker().has_authorizer() {
+        return refuse(ErrorCode::SecurityDisabled, Some(NO_AUTHORIZER));
+    }
+    if !context.may_cluster(Operation::Describe) {
+        return refuse(ErrorCode::ClusterAuthorizationFailed, None);
+    }
+    let Some(filter) = filter(&request) else {
+        return refuse(ErrorCode::InvalidRequest, Some("The filter has an element that is unknown."));
+    };
+    let image = context.broker().metadata().image();
+    let mut resources: BTreeMap<(i8, &str, i8), Vec<AclDescription>> = BTreeMap::new();
+    for (_, acl) in image.acls().iter().filter(|(_, acl)| filter.matches(acl)) {
+        let key = (acl.resource_type.code(), &*acl.resource_name, acl.pattern_type.code());
+        resources.entry(key).or_default().push(message!(AclDescription {
+            principal: text(&*acl.principal),
+            host: text(&*acl.host),
+            operation: acl.operation.code(),
+            permission_type: acl.permission.code(),
+        }));
+    }
+    let resources = resources.into_iter().map(|((resource_type, name, pattern_type), acls)| {
+        message!(DescribeAclsResource {
+            resource_type: resource_type,
+            resource_name: text(name),
+            pattern_type: pattern_type,
+            acls: acls,
+        })
+    });
+    message!(DescribeAclsResponse { resources: resources.collect(), error_message: Some("".into()) })
+}
+
+fn filter(request: &DescribeAclsRequest) -> Option<AclFilter> {
+    let given = |text: &Option<StrBytes>| text.as_ref().map(|text| text.as_str().to_owned());
+    let codes = [
+        request.resource_type_filter,
+        request.pattern_type_filter,
+        request.operation,
+        request.permission_type,
+    ];
+    Some(AclFilter {
+        resource_name: given(&request.resource_name_filter),
+        principal: given(&request.principal_filter),
+        host: given(&request.host_filter),
+        ..AclFilter::from_codes(codes)?
     })
 }

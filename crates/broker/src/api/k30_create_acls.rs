@@ -1,20 +1,85 @@
 //! CreateAcls (key 30), versions 1–3.
 //!
-//! Refused entry by entry: there is no authorizer to keep them.
+//! Adds entries of access control, each or not at all; they hold from the answer on. Without an authorizer each is refused.
+//! Asks for Alter on the cluster.
 
+use levada_wire::messages::create_acls_request::AclCreation;
 use levada_wire::messages::create_acls_response::AclCreationResult;
 use levada_wire::messages::{CreateAclsRequest, CreateAclsResponse};
 
-use crate::api::Context;
-use crate::api::k29_describe_acls::NO_AUTHORIZER;
-use crate::error_code::ErrorCode;
+use crate::api::{Context, text};
+use crate::error_code::{ErrorCode, Failure};
+use crate::security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
 
-pub(crate) async fn answer(_: &Context, request: CreateAclsRequest) -> CreateAclsResponse {
-    let refused = |_| {
-        message!(AclCreationResult {
-            error_code: ErrorCode::SecurityDisabled.code(),
-            error_message: Some(NO_AUTHORIZER.into()),
-        })
+const NO_AUTHORIZER: &str = "No Authorizer is configured.";
+
+pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> CreateAclsResponse {
+    let refused = if !context.broker().has_authorizer() {
+        Some(Failure::new(ErrorCode::SecurityDisabled, NO_AUTHORIZER))
+    } else {
+        let may = context.may_cluster(Operation::Alter);
+        (!may).then(|| ErrorCode::ClusterAuthorizationFailed.into())
     };
-    message!(CreateAclsResponse { results: request.creations.into_iter().map(refused).collect() })
+    let checked: Vec<Result<Acl, Failure>> = match refused {
+        Some(failure) => request.creations.iter().map(|_| Err(failure.clone())).collect(),
+        None => request.creations.iter().map(check).collect(),
+    };
+    let valid: Vec<Acl> = checked.iter().flatten().cloned().collect();
+    let created = match valid.is_empty() {
+        true => Ok(()),
+        false => context.broker().create_acls(valid).await,
+    };
+    let results = checked.into_iter().map(|checked| {
+        let mut result = message!(AclCreationResult { error_message: None });
+        if let Err(failure) = checked.and(created.clone()) {
+            result.error_code = failure.code.code();
+            result.error_message = failure.message.map(text);
+        }
+        result
+    });
+    message!(CreateAclsResponse { results: results.collect() })
+}
+
+fn check(creation: &AclCreation) -> Result<Acl, Failure> {
+    let invalid = |text: String| Failure::new(ErrorCode::InvalidRequest, text);
+    let name = creation.resource_name.as_str();
+    if creation.resource_type == ResourceType::Cluster.code() && name != CLUSTER_NAME {
+        return Err(invalid(format!("The only valid name for the CLUSTER resource is {CLUSTER_NAME}")));
+    }
+    if name.is_empty() {
+        return Err(invalid("Invalid empty resource name".to_owned()));
+    }
+    let principal = creation.principal.as_str();
+    if !principal.split_once(':').is_some_and(|(kind, name)| !kind.is_empty() && !name.is_empty()) {
+        let text = format!("expected a string in format principalType:principalName but got {principal}");
+        return Err(invalid(text));
+    }
+    let unknown = |what: &str| invalid(format!("Invalid {what} {}", what_any(what, creation)));
+    Ok(Acl {
+        resource_type: ResourceType::from_code(creation.resource_type)
+            .ok_or_else(|| unknown("resourceType"))?,
+        resource_name: name.to_owned(),
+        pattern_type: PatternType::from_code(creation.resource_pattern_type)
+            .ok_or_else(|| unknown("patternType"))?,
+        principal: principal.to_owned(),
+        host: creation.host.as_str().to_owned(),
+        operation: Operation::from_code(creation.operation).ok_or_else(|| unknown("operation"))?,
+        permission: Permission::from_code(creation.permission_type)
+            .ok_or_else(|| unknown("permissionType"))?,
+    })
+}
+
+/// Kafka's word for a number that means nothing in an entry.
+fn what_any(what: &str, creation: &AclCreation) -> &'static str {
+    let code = match what {
+        "resourceType" => creation.resource_type,
+        "patternType" => creation.resource_pattern_type,
+        "operation" => creation.operation,
+        _ => creation.permission_type,
+    };
+    match (what, code) {
+        (_, 1) => "ANY",
+        ("patternType", 2) => "MATCH",
+        _ => "UNKNOWN",
+    }
 }

@@ -1,19 +1,76 @@
 //! DeleteAcls (key 31), versions 1–3.
 //!
-//! Refused filter by filter: there is no authorizer to ask.
+//! Removes the entries of access control that filters mean, and says which those were. Without an authorizer each filter is
+//! refused. Asks for Alter on the cluster.
 
-use levada_wire::messages::delete_acls_response::DeleteAclsFilterResult;
-use levada_wire::messages::{DeleteAclsRequest, DeleteAclsResponse};
+use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
+use levada_wire::messages::delete_acls_response::{DeleteAclsFilterResult, DeleteAclsMatchingAcl};
+use levada_wire::messages::{DeleteAclsRequest, DeleteAclsResponse, StrBytes};
 
-use crate::api::Context;
-use crate::error_code::ErrorCode;
+use crate::api::{Context, text};
+use crate::error_code::{ErrorCode, Failure};
+use crate::security::acl::{Acl, AclFilter, Operation};
 
-pub(crate) async fn answer(_: &Context, request: DeleteAclsRequest) -> DeleteAclsResponse {
-    let refused = |_| {
-        message!(DeleteAclsFilterResult {
-            error_code: ErrorCode::SecurityDisabled.code(),
-            error_message: Some("No Authorizer is configured.".into()),
-        })
+const NO_AUTHORIZER: &str = "No Authorizer is configured.";
+
+pub(crate) async fn answer(context: &Context, request: DeleteAclsRequest) -> DeleteAclsResponse {
+    let refused = if !context.broker().has_authorizer() {
+        Some(Failure::new(ErrorCode::SecurityDisabled, NO_AUTHORIZER))
+    } else {
+        let may = context.may_cluster(Operation::Alter);
+        (!may).then(|| ErrorCode::ClusterAuthorizationFailed.into())
     };
-    message!(DeleteAclsResponse { filter_results: request.filters.into_iter().map(refused).collect() })
+    if let Some(failure) = refused {
+        let results = request.filters.iter().map(|_| show(Err(failure.clone())));
+        return message!(DeleteAclsResponse { filter_results: results.collect() });
+    }
+    let filters: Vec<Option<AclFilter>> = request.filters.iter().map(filter).collect();
+    let known: Vec<AclFilter> = filters.iter().flatten().cloned().collect();
+    let mut deleted = match known.is_empty() {
+        true => Vec::new(),
+        false => context.broker().delete_acls(known).await,
+    }
+    .into_iter();
+    let results = filters.into_iter().map(|filter| match filter {
+        Some(_) => show(deleted.next().expect("one result for each filter")),
+        None => show(Err(Failure::new(ErrorCode::InvalidRequest, "Unknown entryFilter."))),
+    });
+    message!(DeleteAclsResponse { filter_results: results.collect() })
+}
+
+fn filter(filter: &DeleteAclsFilter) -> Option<AclFilter> {
+    let given = |text: &Option<StrBytes>| text.as_ref().map(|text| text.as_str().to_owned());
+    let codes =
+        [filter.resource_type_filter, filter.pattern_type_filter, filter.operation, filter.permission_type];
+    Some(AclFilter {
+        resource_name: given(&filter.resource_name_filter),
+        principal: given(&filter.principal_filter),
+        host: given(&filter.host_filter),
+        ..AclFilter::from_codes(codes)?
+    })
+}
+
+fn show(deleted: Result<Vec<Acl>, Failure>) -> DeleteAclsFilterResult {
+    let mut result = message!(DeleteAclsFilterResult { error_message: None });
+    match deleted {
+        Ok(acls) => result.matching_acls = acls.iter().map(show_one).collect(),
+        Err(failure) => {
+            result.error_code = failure.code.code();
+            result.error_message = failure.message.map(text);
+        }
+    }
+    result
+}
+
+fn show_one(acl: &Acl) -> DeleteAclsMatchingAcl {
+    message!(DeleteAclsMatchingAcl {
+        error_message: None,
+        resource_type: acl.resource_type.code(),
+        resource_name: text(&*acl.resource_name),
+        pattern_type: acl.pattern_type.code(),
+        principal: text(&*acl.principal),
+        host: text(&*acl.host),
+        operation: acl.operation.code(),
+        permission_type: acl.permission.code(),
+    })
 }

@@ -17,12 +17,13 @@ use levada_wire::messages::describe_configs_response::{
 };
 use levada_wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 
-use crate::api::configurable::invalid;
+use crate::api::configurable::{invalid, permit};
 use crate::api::{Context, text};
 use crate::config::{Described, Values, describe_client_metrics};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::check_topic_name;
 use crate::metadata::image::{ConfigResource, ResourceKind};
+use crate::security::acl::Operation;
 
 const KIND_VERSION_MIN: i16 = 3;
 
@@ -54,7 +55,8 @@ pub(crate) async fn answer(context: &Context, request: DescribeConfigsRequest) -
             Ok(described) => result.configs = described.into_iter().map(|one| show(one, &shape)).collect(),
             Err(failure) => {
                 result.error_code = failure.code.code();
-                result.error_message = Some(text(failure.message.unwrap_or_default()));
+                let message = failure.message.or_else(|| generic(failure.code).map(str::to_owned));
+                result.error_message = Some(text(message.unwrap_or_default()));
             }
         }
         result
@@ -75,6 +77,7 @@ fn describe(context: &Context, resource: &DescribeConfigsResource) -> Result<Vec
     let config = context.broker().config();
     let name = resource.resource_name.as_str();
     let kind = ResourceKind::from_id(resource.resource_type).ok_or(ErrorCode::InvalidRequest)?;
+    permit(context, Operation::DescribeConfigs, (kind, name))?;
     let own = || stored(context, ConfigResource { kind, name: name.to_owned() });
     let mut described = match kind {
         ResourceKind::Topic => {
@@ -103,6 +106,16 @@ fn describe(context: &Context, resource: &DescribeConfigsResource) -> Result<Vec
         described.retain(|one| keys.iter().any(|key| key.as_str() == one.name));
     }
     Ok(described)
+}
+
+/// Kafka's own texts for what the client may not see.
+fn generic(code: ErrorCode) -> Option<&'static str> {
+    match code {
+        ErrorCode::TopicAuthorizationFailed => Some("Topic authorization failed."),
+        ErrorCode::GroupAuthorizationFailed => Some("Group authorization failed."),
+        ErrorCode::ClusterAuthorizationFailed => Some("Cluster authorization failed."),
+        _ => None,
+    }
 }
 
 fn stored(context: &Context, resource: ConfigResource) -> Values {

@@ -12,11 +12,13 @@ use levada_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsRespo
 
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
+use crate::security::acl::Operation;
 
 pub(crate) async fn answer(
     context: &Context,
     request: AlterReplicaLogDirsRequest,
 ) -> AlterReplicaLogDirsResponse {
+    let may = context.may_cluster(Operation::Alter);
     let own = context.broker().data_path().display().to_string();
     let image = context.broker().metadata().image();
     let mut results: BTreeMap<String, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
@@ -25,6 +27,7 @@ pub(crate) async fn answer(
             let name = topic.name.as_str();
             let exists = |index| image.topic(name).is_some_and(|topic| topic.partition(index).is_some());
             let verdict = |index: i32| match context.broker().partitions().by_name(name, index) {
+                _ if !may => Some(ErrorCode::ClusterAuthorizationFailed),
                 _ if dir.path.as_str() != own => Some(ErrorCode::LogDirNotFound),
                 Some(_) => None,
                 None if exists(index) => Some(ErrorCode::KafkaStorageError),

@@ -12,10 +12,18 @@ use levada_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
+use crate::security::acl::Operation;
 
 const VOLUME_VERSION_MIN: i16 = 4;
+/// Below this version there is no error for the whole request.
+const ERROR_VERSION_MIN: i16 = 3;
 
 pub(crate) async fn answer(context: &Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse {
+    if !context.may_cluster(Operation::Describe) {
+        let told = context.version() >= ERROR_VERSION_MIN;
+        let error = if told { ErrorCode::ClusterAuthorizationFailed } else { ErrorCode::None };
+        return message!(DescribeLogDirsResponse { error_code: error.code() });
+    }
     let asked = request.topics;
     let is_asked = |topic: &str, index: i32| match &asked {
         None => true,

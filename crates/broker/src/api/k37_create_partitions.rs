@@ -6,16 +6,24 @@ use levada_wire::messages::create_partitions_response::CreatePartitionsTopicResu
 use levada_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 
 use crate::api::{Context, text};
+use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::MorePartitions;
+use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse {
-    let topics = request.topics.into_iter().map(|topic| MorePartitions {
+    let may = |name: &str| context.may(Operation::Alter, ResourceType::Topic, name);
+    let (topics, forbidden): (Vec<_>, Vec<_>) =
+        request.topics.into_iter().partition(|topic| may(topic.name.as_str()));
+    let forbidden = forbidden.into_iter().map(|topic| {
+        (topic.name.into_string(), Err(Failure::from(ErrorCode::TopicAuthorizationFailed)))
+    });
+    let topics = topics.into_iter().map(|topic| MorePartitions {
         topic: topic.name.into_string(),
         count: topic.count,
         assignments: topic.assignments.map(|all| all.into_iter().map(|one| one.broker_ids).collect()),
     });
     let created = context.broker().create_partitions(topics.collect(), request.validate_only).await;
-    let results = created.into_iter().map(|(name, created)| {
+    let results = created.into_iter().chain(forbidden).map(|(name, created)| {
         let mut result = message!(CreatePartitionsTopicResult { name: text(name) });
         if let Err(failure) = created {
             result.error_code = failure.code.code();

@@ -10,15 +10,22 @@ use levada_wire::messages::{ElectLeadersRequest, ElectLeadersResponse};
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::image::Image;
+use crate::security::acl::Operation;
 
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
 
 pub(crate) async fn answer(context: &Context, request: ElectLeadersRequest) -> ElectLeadersResponse {
+    if !context.may_cluster(Operation::Alter) {
+        return refuse_all(request, ErrorCode::ClusterAuthorizationFailed, None);
+    }
     let unclean = match request.election_type {
         PREFERRED => false,
         UNCLEAN => true,
-        other => return refuse_all(request, &format!("Unknown election type {other}")),
+        other => {
+            let why = format!("Unknown election type {other}");
+            return refuse_all(request, ErrorCode::InvalidRequest, Some(&why));
+        }
     };
     let image = context.broker().metadata().image();
     let results = match request.topic_partitions {
@@ -45,14 +52,14 @@ pub(crate) async fn answer(context: &Context, request: ElectLeadersRequest) -> E
     message!(ElectLeadersResponse { replica_election_results: results })
 }
 
-fn refuse_all(request: ElectLeadersRequest, why: &str) -> ElectLeadersResponse {
-    let code = ErrorCode::InvalidRequest.code();
+fn refuse_all(request: ElectLeadersRequest, error: ErrorCode, why: Option<&str>) -> ElectLeadersResponse {
+    let code = error.code();
     let results = request.topic_partitions.unwrap_or_default().into_iter().map(|asked| {
         let results = asked.partitions.iter().map(|index| {
             message!(PartitionResult {
                 partition_id: *index,
                 error_code: code,
-                error_message: Some(text(why)),
+                error_message: why.map(text),
             })
         });
         message!(ReplicaElectionResult { partition_result: results.collect(), topic: asked.topic.clone() })

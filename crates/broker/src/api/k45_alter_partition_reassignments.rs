@@ -13,6 +13,7 @@ use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::check_replicas;
 use crate::metadata::image::Image;
+use crate::security::acl::Operation;
 
 const FACTOR_VERSION_MIN: i16 = 1;
 
@@ -20,6 +21,10 @@ pub(crate) async fn answer(
     context: &Context,
     request: AlterPartitionReassignmentsRequest,
 ) -> AlterPartitionReassignmentsResponse {
+    if !context.may_cluster(Operation::Alter) {
+        let error_code = ErrorCode::ClusterAuthorizationFailed.code();
+        return message!(AlterPartitionReassignmentsResponse { error_code: error_code, error_message: None });
+    }
     let image = context.broker().metadata().image();
     let responses = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|asked| {

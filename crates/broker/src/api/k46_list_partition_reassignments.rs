@@ -5,10 +5,14 @@
 use levada_wire::messages::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse};
 
 use crate::api::Context;
+use crate::error_code::ErrorCode;
+use crate::security::acl::Operation;
 
 pub(crate) async fn answer(
-    _: &Context,
+    context: &Context,
     _: ListPartitionReassignmentsRequest,
 ) -> ListPartitionReassignmentsResponse {
-    message!(ListPartitionReassignmentsResponse { error_message: None })
+    let may = context.may_cluster(Operation::Describe);
+    let error = if may { ErrorCode::None } else { ErrorCode::ClusterAuthorizationFailed };
+    message!(ListPartitionReassignmentsResponse { error_code: error.code(), error_message: None })
 }

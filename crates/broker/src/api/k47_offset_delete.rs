@@ -12,8 +12,12 @@ use levada_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::request;
+use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: OffsetDeleteRequest) -> OffsetDeleteResponse {
+    if !context.may(Operation::Delete, ResourceType::Group, request.group_id.as_str()) {
+        return message!(OffsetDeleteResponse { error_code: ErrorCode::GroupAuthorizationFailed.code() });
+    }
     if request.group_id.is_empty() {
         return message!(OffsetDeleteResponse { error_code: ErrorCode::InvalidGroupId.code() });
     }
@@ -23,8 +27,10 @@ pub(crate) async fn answer(context: &Context, request: OffsetDeleteRequest) -> O
         let name = topic.name.into_string();
         let exists = |index| image.topic(&name).is_some_and(|topic| topic.partition(index).is_some());
         let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
-        let (here, missing): (Vec<_>, Vec<_>) = indexes.partition(|index| exists(*index));
-        let unknown = ErrorCode::UnknownTopicOrPartition.code();
+        let may = context.may(Operation::Read, ResourceType::Topic, &name);
+        let (here, missing): (Vec<_>, Vec<_>) = indexes.partition(|index| may && exists(*index));
+        let error = if may { ErrorCode::UnknownTopicOrPartition } else { ErrorCode::TopicAuthorizationFailed };
+        let unknown = error.code();
         let refused: Vec<_> = missing.into_iter().map(|index| (index, unknown)).collect();
         results.entry(name.clone()).or_insert_with(Vec::new).extend(refused);
         if !here.is_empty() {

@@ -10,6 +10,7 @@ use levada_wire::messages::{DescribeClientQuotasRequest, DescribeClientQuotasRes
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::image::QuotaEntity;
+use crate::security::acl::Operation;
 
 const EXACT: i8 = 0;
 const DEFAULT: i8 = 1;
@@ -19,7 +20,11 @@ pub(crate) async fn answer(
     context: &Context,
     request: DescribeClientQuotasRequest,
 ) -> DescribeClientQuotasResponse {
-    if let Err(failure) = check(&request.components) {
+    let permitted = match context.may_cluster(Operation::DescribeConfigs) {
+        true => check(&request.components),
+        false => Err(ErrorCode::ClusterAuthorizationFailed.into()),
+    };
+    if let Err(failure) = permitted {
         return message!(DescribeClientQuotasResponse {
             error_code: failure.code.code(),
             error_message: failure.message.map(text),

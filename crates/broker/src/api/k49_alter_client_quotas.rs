@@ -3,7 +3,7 @@
 //! Sets and lifts limits of users, client ids, both together, and addresses; all of an entity or none. They hold
 //! at once: a connection whose client has used more than its `producer_byte_rate`, `consumer_byte_rate` or
 //! `request_percentage` gets its answer first and is muted then (KIP-219). Without authentication every user is
-//! `ANONYMOUS`.
+//! `ANONYMOUS`. Asks for AlterConfigs on the cluster.
 //!
 //! Not done: `controller_mutation_rate` and `connection_creation_rate` are kept and told, not enforced; the mute
 //! for `request_percentage` is not announced in the answer.
@@ -15,13 +15,20 @@ use levada_wire::messages::alter_client_quotas_response::{EntityData, EntryData}
 use levada_wire::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse, StrBytes};
 
 use crate::api::{Context, text};
-use crate::error_code::Failure;
+use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::AlterQuota;
 use crate::metadata::image::QuotaEntity;
+use crate::security::acl::Operation;
 
 pub(crate) async fn answer(context: &Context, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse {
-    let requests = request.entries.iter().map(alteration).collect();
-    let altered = context.broker().alter_client_quotas(requests, request.validate_only).await;
+    let requests: Vec<AlterQuota> = request.entries.iter().map(alteration).collect();
+    let altered = match context.may_cluster(Operation::AlterConfigs) {
+        true => context.broker().alter_client_quotas(requests, request.validate_only).await,
+        false => {
+            let refused = |one: AlterQuota| (one.entity, Err(ErrorCode::ClusterAuthorizationFailed.into()));
+            requests.into_iter().map(refused).collect()
+        }
+    };
     let entries = altered.into_iter().map(|(entity, outcome)| show(entity, outcome));
     message!(AlterClientQuotasResponse { entries: entries.collect() })
 }

@@ -1,40 +1,66 @@
 //! DescribeUserScramCredentials (key 50), version 0.
 //!
-//! Nobody has credentials: the list of all is empty, and a user asked for by name is not found, as in a Kafka
-//! without SCRAM users. kafka-configs asks this whenever it describes users.
+//! Which users have credentials for which mechanisms, with how many iterations; never the credentials themselves. A user asked
+//! for by name who has none is not found. Asks for Describe on the cluster.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use levada_wire::messages::describe_user_scram_credentials_response::DescribeUserScramCredentialsResult;
+use levada_wire::messages::describe_user_scram_credentials_response::{
+    CredentialInfo, DescribeUserScramCredentialsResult,
+};
 use levada_wire::messages::{DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse};
 
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
+use crate::metadata::image::Image;
+use crate::security::acl::Operation;
 
 pub(crate) async fn answer(
-    _: &Context,
+    context: &Context,
     request: DescribeUserScramCredentialsRequest,
 ) -> DescribeUserScramCredentialsResponse {
-    let asked: Vec<String> = request.users.into_iter().flatten().map(|user| user.name.into_string()).collect();
-    let mut times: HashMap<&str, usize> = HashMap::new();
-    for user in &asked {
-        *times.entry(user).or_default() += 1;
+    if !context.may_cluster(Operation::Describe) {
+        let error_code = ErrorCode::ClusterAuthorizationFailed.code();
+        return message!(DescribeUserScramCredentialsResponse { error_code: error_code, error_message: None });
     }
-    let mut shown: Vec<_> = times.into_iter().collect();
-    shown.sort_unstable();
-    let results = shown.into_iter().map(|(user, times)| {
-        let (error, why) = match times {
-            1 => (ErrorCode::ResourceNotFound, "Attempt to describe a user credential that does not exist"),
-            _ => (
-                ErrorCode::DuplicateResource,
-                "Cannot describe SCRAM credentials for the same user twice in a single request",
-            ),
-        };
+    let image = context.broker().metadata().image();
+    let asked = request.users.filter(|users| !users.is_empty());
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    match asked {
+        Some(users) => {
+            users.into_iter().for_each(|user| *times.entry(user.name.into_string()).or_default() += 1);
+        }
+        None => {
+            let all: BTreeSet<&str> = image.credentials().iter().map(|(user, _, _)| user).collect();
+            times.extend(all.into_iter().map(|user| (user.to_owned(), 1)));
+        }
+    }
+    let results = times.into_iter().map(|(user, times)| describe(&image, &user, times > 1));
+    message!(DescribeUserScramCredentialsResponse { results: results.collect() })
+}
+
+fn describe(image: &Image, user: &str, twice: bool) -> DescribeUserScramCredentialsResult {
+    let refuse = |error: ErrorCode, why: &str| {
         message!(DescribeUserScramCredentialsResult {
             user: text(user),
             error_code: error.code(),
             error_message: Some(text(format!("{why}: {user}"))),
         })
+    };
+    if twice {
+        let why = "Cannot describe SCRAM credentials for the same user twice in a single request";
+        return refuse(ErrorCode::DuplicateResource, why);
+    }
+    let Some(credentials) = image.credentials().of(user) else {
+        let why = "Attempt to describe a user credential that does not exist";
+        return refuse(ErrorCode::ResourceNotFound, why);
+    };
+    let infos = credentials.iter().map(|(mechanism, credential)| {
+        message!(CredentialInfo { mechanism: *mechanism, iterations: credential.iterations })
     });
-    message!(DescribeUserScramCredentialsResponse { results: results.collect() })
+    message!(DescribeUserScramCredentialsResult {
+        user: text(user),
+        error_message: None,
+        credential_infos: infos.collect(),
+    })
 }

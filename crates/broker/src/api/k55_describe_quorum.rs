@@ -10,11 +10,15 @@ use crate::api::{Context, text};
 use crate::broker::now_ms;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::METADATA_TOPIC;
+use crate::security::acl::Operation;
 
 const TIMES_VERSION_MIN: i16 = 1;
 const NODES_VERSION_MIN: i16 = 2;
 
 pub(crate) async fn answer(context: &Context, request: DescribeQuorumRequest) -> DescribeQuorumResponse {
+    if !context.may_cluster(Operation::Describe) {
+        return message!(DescribeQuorumResponse { error_code: ErrorCode::ClusterAuthorizationFailed.code() });
+    }
     let mut hosted = false;
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|asked| {

@@ -9,7 +9,7 @@
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::{DescribeClusterRequest, DescribeClusterResponse};
 
-use crate::api::{Context, authorized};
+use crate::api::Context;
 use crate::error_code::ErrorCode;
 
 const BROKERS: i8 = 1;
@@ -40,7 +40,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeClusterRequest) -
         port: i32::from(port),
     })];
     if request.include_cluster_authorized_operations {
-        response.cluster_authorized_operations = authorized::CLUSTER;
+        response.cluster_authorized_operations = context.cluster_operations();
     }
     response
 }

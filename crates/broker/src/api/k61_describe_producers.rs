@@ -10,12 +10,16 @@ use levada_wire::messages::{DescribeProducersRequest, DescribeProducersResponse}
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::check_topic_name;
+use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: DescribeProducersRequest) -> DescribeProducersResponse {
     let image = context.broker().metadata().image();
     let topics = request.topics.into_iter().map(|topic| {
         let unknown = match check_topic_name(topic.name.as_str()) {
             Err(refusal) => Some(Failure::from(refusal)),
+            Ok(()) if !context.may(Operation::Read, ResourceType::Topic, topic.name.as_str()) => {
+                Some(Failure::new(ErrorCode::TopicAuthorizationFailed, "Topic authorization failed."))
+            }
             Ok(()) if image.topic(topic.name.as_str()).is_some() => None,
             Ok(()) => Some(Failure::new(
                 ErrorCode::UnknownTopicOrPartition,

@@ -8,6 +8,7 @@ use levada_wire::messages::{DescribeTransactionsRequest, DescribeTransactionsRes
 
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
+use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TxnError;
 use crate::txn::coordinator::Described;
 
@@ -16,10 +17,18 @@ pub(crate) async fn answer(
     request: DescribeTransactionsRequest,
 ) -> DescribeTransactionsResponse {
     let states = request.transactional_ids.into_iter().map(|id| {
+        if !context.may(Operation::Describe, ResourceType::TransactionalId, id.as_str()) {
+            let error_code = ErrorCode::TransactionalIdAuthorizationFailed.code();
+            return message!(TransactionState { transactional_id: id, error_code: error_code });
+        }
         let described = context.broker().txns().view(id.as_str(), |coordinator| coordinator.describe(id.as_str()));
         let mut state = message!(TransactionState { transactional_id: id });
         match described.unwrap_or(Err(TxnError::NotCoordinator)) {
-            Ok(described) => show(described, &mut state),
+            Ok(mut described) => {
+                let visible = |topic: &str| context.might(Operation::Describe, ResourceType::Topic, topic);
+                described.partitions.retain(|one| visible(&one.topic));
+                show(described, &mut state);
+            }
             Err(error) => state.error_code = ErrorCode::from(error).code(),
         }
         state

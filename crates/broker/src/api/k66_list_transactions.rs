@@ -11,6 +11,7 @@ use regex::Regex;
 use crate::api::{Context, text};
 use crate::broker::now_ms;
 use crate::error_code::ErrorCode;
+use crate::security::acl::{Operation, ResourceType};
 use crate::txn::coordinator::{ListFilter, Listing};
 use crate::txn::TxnError;
 
@@ -24,7 +25,9 @@ pub(crate) async fn answer(context: &Context, request: ListTransactionsRequest) 
                 if response.unknown_state_filters.is_empty() {
                     response.unknown_state_filters = listing.unknown_states.into_iter().map(text).collect();
                 }
-                response.transaction_states.extend(listing.transactions.into_iter().map(|listed| {
+                let visible = |id: &str| context.might(Operation::Describe, ResourceType::TransactionalId, id);
+                let listed = listing.transactions.into_iter().filter(|one| visible(&one.transactional_id));
+                response.transaction_states.extend(listed.map(|listed| {
                     message!(TransactionState {
                         transactional_id: text(listed.transactional_id),
                         producer_id: listed.producer_id,

@@ -11,10 +11,11 @@ use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, Topic
 use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 
 use crate::api::{Context, from_wire_id, text};
-use crate::error_code::error_code;
+use crate::error_code::{ErrorCode, error_code};
 use crate::group::records::Partitions;
 use crate::group::request::ConsumerHeartbeatRequest;
 use crate::metadata::uuid;
+use crate::security::acl::{Operation, ResourceType};
 
 /// From this version on members bring their own id.
 const OWN_ID_VERSION_MIN: i16 = 1;
@@ -23,6 +24,9 @@ pub(crate) async fn answer(
     context: &Context,
     request: ConsumerGroupHeartbeatRequest,
 ) -> ConsumerGroupHeartbeatResponse {
+    if let Err(error) = permit(context, &request) {
+        return message!(ConsumerGroupHeartbeatResponse { error_code: error.code(), error_message: None });
+    }
     match context.broker().groups().ask(heartbeat(context, request)).await {
         Ok(beat) => message!(ConsumerGroupHeartbeatResponse {
             member_id: Some(text(beat.member_id)),
@@ -34,6 +38,17 @@ pub(crate) async fn answer(
             error_code: error_code(Some(error)),
             error_message: Some(text(error.to_string())),
         }),
+    }
+}
+
+fn permit(context: &Context, request: &ConsumerGroupHeartbeatRequest) -> Result<(), ErrorCode> {
+    if !context.may(Operation::Read, ResourceType::Group, request.group_id.as_str()) {
+        return Err(ErrorCode::GroupAuthorizationFailed);
+    }
+    let mut names = request.subscribed_topic_names.iter().flatten();
+    match names.all(|name| context.may(Operation::Describe, ResourceType::Topic, name.as_str())) {
+        true => Ok(()),
+        false => Err(ErrorCode::TopicAuthorizationFailed),
     }
 }
 

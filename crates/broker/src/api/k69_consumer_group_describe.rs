@@ -4,18 +4,23 @@
 //! group of another kind is `GROUP_ID_NOT_FOUND`, like one that does not exist; the message tells which.
 //! Topics that have been deleted since are left out. From version 1 on each member's protocol is shown.
 
+use std::collections::BTreeSet;
+
 use levada_wire::Uuid;
 use levada_wire::messages::consumer_group_describe_response::{
     Assignment, DescribedGroup, Member, TopicPartitions,
 };
 use levada_wire::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse};
 
-use crate::api::{Context, authorized, text};
+use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::GroupError;
 use crate::group::coordinator::{DescribedConsumer, DescribedConsumerGroup};
 use crate::group::records::Partitions;
+use crate::security::acl::{Operation, ResourceType};
 
+/// Kafka's text for a group with topics that the client may not describe.
+const UNSEEN_TOPICS: &str = "The group has described topic(s) that the client is not authorized to describe.";
 const MEMBER_TYPE_VERSION_MIN: i16 = 1;
 const CLASSIC: i8 = 0;
 const CONSUMER: i8 = 1;
@@ -25,13 +30,40 @@ pub(crate) async fn answer(
     request: ConsumerGroupDescribeRequest,
 ) -> ConsumerGroupDescribeResponse {
     let described = request.group_ids.iter().map(|group_id| {
-        let mut group = describe(context, group_id.as_str());
+        let mut group = match context.may(Operation::Describe, ResourceType::Group, group_id.as_str()) {
+            true => permitted(context, describe(context, group_id.as_str())),
+            false => message!(DescribedGroup {
+                group_id: group_id.clone(),
+                error_code: ErrorCode::GroupAuthorizationFailed.code(),
+            }),
+        };
         if request.include_authorized_operations && group.error_code == 0 {
-            group.authorized_operations = authorized::GROUP;
+            group.authorized_operations = context.operations(ResourceType::Group, group_id.as_str());
         }
         group
     });
     message!(ConsumerGroupDescribeResponse { groups: described.collect() })
+}
+
+/// The group, if the client may know of all topics that its members read.
+fn permitted(context: &Context, group: DescribedGroup) -> DescribedGroup {
+    let assigned = |member: &Member| {
+        let topics = [&member.assignment, &member.target_assignment].into_iter();
+        let topics = topics.flat_map(|assignment| &assignment.topic_partitions);
+        topics.map(|topic| topic.topic_name.as_str().to_owned()).collect::<Vec<_>>()
+    };
+    let subscribed =
+        |member: &Member| member.subscribed_topic_names.iter().map(|name| name.as_str().to_owned()).collect::<Vec<_>>();
+    let topics: BTreeSet<String> =
+        group.members.iter().flat_map(|member| [assigned(member), subscribed(member)].concat()).collect();
+    match topics.iter().all(|topic| context.might(Operation::Describe, ResourceType::Topic, topic)) {
+        true => group,
+        false => message!(DescribedGroup {
+            group_id: group.group_id,
+            error_code: ErrorCode::TopicAuthorizationFailed.code(),
+            error_message: Some(text(UNSEEN_TOPICS)),
+        }),
+    }
 }
 
 fn describe(context: &Context, group_id: &str) -> DescribedGroup {

@@ -10,6 +10,7 @@ use levada_wire::messages::{ListConfigResourcesRequest, ListConfigResourcesRespo
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
 use crate::metadata::image::ResourceKind;
+use crate::security::acl::Operation;
 
 /// In the order of Kafka's answer.
 const KINDS: [ResourceKind; 5] = [
@@ -26,6 +27,10 @@ pub(crate) async fn answer(
     context: &Context,
     request: ListConfigResourcesRequest,
 ) -> ListConfigResourcesResponse {
+    if !context.may_cluster(Operation::DescribeConfigs) {
+        let error_code = ErrorCode::ClusterAuthorizationFailed.code();
+        return message!(ListConfigResourcesResponse { error_code: error_code });
+    }
     let only_metrics = context.version() < KINDS_VERSION_MIN;
     let asked = if only_metrics { vec![ResourceKind::ClientMetrics.id()] } else { request.resource_types };
     if asked.iter().any(|kind| ResourceKind::from_id(*kind).is_none()) {

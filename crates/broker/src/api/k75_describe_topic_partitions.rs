@@ -10,11 +10,12 @@ use levada_wire::messages::describe_topic_partitions_response::{
 };
 use levada_wire::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
 
-use crate::api::{Context, authorized, text};
+use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::{check_topic_name, is_internal};
 use crate::metadata::image::{Image, Topic};
 use crate::metadata::records::NO_LEADER;
+use crate::security::acl::{Operation, ResourceType};
 
 /// `max.request.partition.size.limit` of a Kafka that is not told otherwise.
 const PARTITIONS_MAX: i32 = 2000;
@@ -34,13 +35,19 @@ pub(crate) async fn answer(
         true => image.topics().iter().map(|topic| &**topic.name()).filter(|name| *name >= from).collect(),
         false => request.topics.iter().map(|topic| topic.name.as_str()).filter(|name| *name >= from).collect(),
     };
-    if cursor.is_some_and(|(name, index)| index < 0 || !all && !names.contains(name)) {
+    let visible = |name: &&str| match all {
+        true => context.might(Operation::Describe, ResourceType::Topic, name),
+        false => context.may(Operation::Describe, ResourceType::Topic, name),
+    };
+    let (names, forbidden): (BTreeSet<&str>, BTreeSet<&str>) = names.into_iter().partition(visible);
+    if cursor.is_some_and(|(name, index)| index < 0 || !all && !names.contains(name) && !forbidden.contains(name)) {
         return refuse_all(&request);
     }
     let mut page = Page {
         left: request.response_partition_limit.clamp(1, PARTITIONS_MAX) as usize,
         response: DescribeTopicPartitionsResponse::default(),
     };
+    page.response.topics = forbidden.into_iter().filter(|_| !all).map(forbid).collect();
     for name in names {
         let first = cursor.filter(|(topic, _)| *topic == name).map_or(0, |(_, index)| index);
         if !page.add(context, &image, (name, first)) {
@@ -48,6 +55,14 @@ pub(crate) async fn answer(
         }
     }
     page.response
+}
+
+fn forbid(name: &str) -> DescribeTopicPartitionsResponseTopic {
+    message!(DescribeTopicPartitionsResponseTopic {
+        error_code: ErrorCode::TopicAuthorizationFailed.code(),
+        name: Some(text(name)),
+        topic_authorized_operations: NO_OPERATIONS,
+    })
 }
 
 fn refuse_all(request: &DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse {
@@ -76,7 +91,7 @@ impl Page {
         }
         let mut shown = message!(DescribeTopicPartitionsResponseTopic {
             name: Some(name.into()),
-            topic_authorized_operations: authorized::TOPIC,
+            topic_authorized_operations: context.operations(ResourceType::Topic, name),
         });
         let mut next = None;
         match image.topic(name) {

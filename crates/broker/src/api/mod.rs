@@ -19,10 +19,12 @@ use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
 use crate::broker::Broker;
 use crate::error_code::ErrorCode;
 use crate::partition::Partition;
+use crate::quota::Client;
+use crate::security::Session;
 use crate::server::entry::Entry;
 use crate::server::shard::Shard;
 
-mod authorized;
+mod access;
 mod configurable;
 
 /// Builds a message of the codec crate: its defaults, with these fields set.
@@ -74,6 +76,7 @@ serve! {
         SyncGroup => k14_sync_group,
         DescribeGroups => k15_describe_groups,
         ListGroups => k16_list_groups,
+        SaslHandshake => k17_sasl_handshake,
         ApiVersions => k18_api_versions,
         CreateTopics => k19_create_topics,
         DeleteTopics => k20_delete_topics,
@@ -92,6 +95,7 @@ serve! {
         AlterConfigs => k33_alter_configs,
         AlterReplicaLogDirs => k34_alter_replica_log_dirs,
         DescribeLogDirs => k35_describe_log_dirs,
+        SaslAuthenticate => k36_sasl_authenticate,
         CreatePartitions => k37_create_partitions,
         DeleteGroups => k42_delete_groups,
         ElectLeaders => k43_elect_leaders,
@@ -102,6 +106,7 @@ serve! {
         DescribeClientQuotas => k48_describe_client_quotas,
         AlterClientQuotas => k49_alter_client_quotas,
         DescribeUserScramCredentials => k50_describe_user_scram_credentials,
+        AlterUserScramCredentials => k51_alter_user_scram_credentials,
         DescribeQuorum => k55_describe_quorum,
         DescribeCluster => k60_describe_cluster,
         DescribeProducers => k61_describe_producers,
@@ -125,6 +130,8 @@ pub(crate) struct Context {
     pub(crate) header: RequestHeader,
     /// How the connection came in.
     pub(crate) entry: Rc<Entry>,
+    /// Who asks.
+    session: Rc<Session>,
     /// The address the client connected to: what it is told when nothing is advertised.
     local: SocketAddr,
     /// How long the connection is muted after the answer.
@@ -132,13 +139,13 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// A request with this header on a connection that came in as `entry`, to the address `local`.
+    /// A request with this header by `session`, on a connection that came in as `entry`, to the address `local`.
     pub(crate) fn new(
         shard: Rc<Shard>,
         header: RequestHeader,
-        (entry, local): (Rc<Entry>, SocketAddr),
+        (entry, session, local): (Rc<Entry>, Rc<Session>, SocketAddr),
     ) -> Self {
-        Self { shard, header, entry, local, mute: Cell::default() }
+        Self { shard, header, entry, session, local, mute: Cell::default() }
     }
 
     /// Host and port that the client is told: what its listener advertises, else the address it connected
@@ -167,6 +174,11 @@ impl Context {
 
     pub(crate) fn version(&self) -> i16 {
         self.header.version
+    }
+
+    /// Who uses what the request uses.
+    pub(crate) fn client(&self) -> Client<'_> {
+        Client { user: self.session.user(), client_id: self.client_id() }
     }
 
     pub(crate) fn client_id(&self) -> &str {

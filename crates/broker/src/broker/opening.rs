@@ -20,6 +20,7 @@ use crate::broker::discarded::Waiting;
 use crate::broker::metadata::Metadata;
 use crate::broker::producer_ids::ProducerIds;
 use crate::broker::quotas::QuotaBook;
+use crate::broker::signing_keys::SigningKeys;
 use crate::broker::{Broker, now_ms};
 use crate::cleaner::Cleaner;
 use crate::config::{BrokerConfig, TimestampType, TopicConfig};
@@ -125,6 +126,7 @@ impl Broker {
                 config.transactions.topic_partitions.unsigned_abs() as usize,
             ),
             quota_book: QuotaBook::default(),
+            signing_keys: SigningKeys::default(),
             unopened: Mutex::default(),
             cleaner: Cleaner::new(left.cleaned.clone()),
             storing_checkpoint: Mutex::default(),

@@ -14,9 +14,6 @@ use crate::metadata::controller::{AlterQuota, alter_client_quotas};
 use crate::metadata::image::{QuotaEntity, Quotas};
 use crate::quota::{Accounts, Client, Used};
 
-/// The user behind every connection without authentication.
-const ANONYMOUS: &str = "ANONYMOUS";
-
 /// Seconds of a limit that a single answer may be worth: what the rate is measured over.
 const BURST_SECONDS: f64 = 10.0;
 
@@ -36,10 +33,6 @@ impl QuotaBook {
     }
 }
 
-fn client(client_id: &str) -> Client<'_> {
-    Client { user: ANONYMOUS, client_id }
-}
-
 impl Broker {
     /// Whether anybody's use has to be measured.
     pub(crate) fn has_quotas(&self) -> bool {
@@ -47,21 +40,21 @@ impl Broker {
     }
 
     /// Books what a client has used; how long its connection is to be muted.
-    pub(crate) fn book(&self, used: Used, client_id: &str, amount: f64) -> Duration {
+    pub(crate) fn book(&self, used: Used, client: Client<'_>, amount: f64) -> Duration {
         if !self.has_quotas() {
             return Duration::ZERO;
         }
-        self.quota_book.accounts.lock().book(used, client(client_id), amount, now_ms())
+        self.quota_book.accounts.lock().book(used, client, amount, now_ms())
     }
 
     /// Books the bytes of an answer: how long the connection is to be muted, and whether the answer waits as long too:
     /// then nothing is booked. The first answer to a client that was idle never waits, so that one batch larger than
     /// the limit allows still comes through.
-    pub(crate) fn book_answer(&self, client_id: &str, bytes: u64) -> (Duration, bool) {
+    pub(crate) fn book_answer(&self, client: Client<'_>, bytes: u64) -> (Duration, bool) {
         if !self.has_quotas() {
             return (Duration::ZERO, false);
         }
-        let (client, bytes, now_ms) = (client(client_id), bytes as f64, now_ms());
+        let (bytes, now_ms) = (bytes as f64, now_ms());
         let mut accounts = self.quota_book.accounts.lock();
         let idle = accounts.is_idle(Used::Fetched, client, now_ms);
         let wait = accounts.book(Used::Fetched, client, bytes, now_ms);
@@ -73,11 +66,11 @@ impl Broker {
     }
 
     /// The most bytes of one answer to the client, so that a large one does not wait for ever.
-    pub(crate) fn answer_bytes_max(&self, client_id: &str) -> u32 {
+    pub(crate) fn answer_bytes_max(&self, client: Client<'_>) -> u32 {
         if !self.has_quotas() {
             return u32::MAX;
         }
-        let limit = self.quota_book.accounts.lock().limit(Used::Fetched, client(client_id));
+        let limit = self.quota_book.accounts.lock().limit(Used::Fetched, client);
         // A float beyond the range becomes its end.
         limit.map_or(u32::MAX, |limit| (limit * BURST_SECONDS) as u32)
     }

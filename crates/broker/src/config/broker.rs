@@ -7,7 +7,8 @@ use super::{
     ConfigError, ConfigErrors, HostPort, Listener, Settings, Sources, TopicConfig,
     key::words,
     listener::{self, ListenerKeys},
-    table::broker_key,
+    prefix,
+    security::SecurityConfig,
 };
 
 /// Everything the broker was told, checked.
@@ -45,6 +46,8 @@ pub struct BrokerConfig {
     pub fetch_max_bytes: u32,
     /// `max.incremental.fetch.session.cache.slots`.
     pub fetch_session_slots: u32,
+    /// SASL and access control.
+    pub security: SecurityConfig,
     /// `group.*`.
     pub groups: GroupConfig,
     /// `offset.*` and `offsets.*`.
@@ -171,6 +174,7 @@ impl BrokerConfig {
             errors.push(error);
             None
         });
+        errors.extend(read.security(&listeners).err());
         errors.extend(read.role().err());
         errors.extend(read.log_dirs().err());
         errors.extend(read.session_limits());
@@ -180,6 +184,7 @@ impl BrokerConfig {
             return Err(ConfigErrors(errors));
         }
         let log_dirs = read.log_dirs()?;
+        let security = read.security(&listeners)?;
         Ok(Self {
             node_id: read.int("node.id"),
             rack: settings.text("broker.rack").map(str::to_owned),
@@ -200,6 +205,7 @@ impl BrokerConfig {
             socket_request_max_bytes: read.size("socket.request.max.bytes"),
             fetch_max_bytes: read.size("fetch.max.bytes"),
             fetch_session_slots: read.size("max.incremental.fetch.session.cache.slots"),
+            security,
             groups: read.groups(),
             offsets: read.offsets(),
             transactions: read.transactions(),
@@ -314,6 +320,10 @@ impl Reader<'_> {
         listener::resolve(&keys).map_err(|problem| self.invalid(problem.key, problem.must_be))
     }
 
+    fn security(&self, listeners: &[Listener]) -> Result<SecurityConfig, ConfigError> {
+        SecurityConfig::load(self.0, listeners).map_err(|problem| self.invalid(&problem.key, problem.must_be))
+    }
+
     fn http_listen(&self) -> Result<Option<HostPort>, ConfigError> {
         const KEY: &str = "levada.http.listen";
         match self.text(KEY) {
@@ -366,10 +376,11 @@ impl Reader<'_> {
     }
 
     fn invalid(&self, key: &str, allowed: String) -> ConfigError {
-        debug_assert!(broker_key(key).is_some(), "{key} is in the table");
+        let row = prefix::row(key);
+        debug_assert!(row.is_some(), "{key} is in the table");
         ConfigError::Invalid {
             key: key.to_owned(),
-            value: self.text(key).to_owned(),
+            value: row.map_or("", |row| row.shown(self.text(key))).to_owned(),
             origin: self.0.origin(key).clone(),
             allowed,
         }

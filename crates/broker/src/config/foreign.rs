@@ -34,10 +34,6 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 
 const REFUSED: &[(&str, &str)] = &[
     ("alter.config.policy.class.name", "a Java class cannot be loaded: remove the key"),
-    (
-        "authorizer.class.name",
-        "access control is not served yet, and must not be off unnoticed: remove the key",
-    ),
     ("client.quota.callback.class", "a Java class cannot be loaded: remove the key"),
     ("config.providers", "values from providers are not resolved: write the values themselves"),
     ("cordoned.log.dirs", "data directories cannot be cordoned: remove the key"),
@@ -87,14 +83,10 @@ const PREFIXES: &[(&str, &str)] = &[
 
 const NOTED: &[(&str, &[&str])] = &[
     (
-        "SASL is not served yet, and no listener may ask for it",
+        "SASL is served without plug-ins, Kerberos or a client of its own",
         &[
-            "connection.failed.authentication.delay.ms",
-            "connections.max.reauth.ms",
             "principal.builder.class",
             "sasl.client.callback.handler.class",
-            "sasl.enabled.mechanisms",
-            "sasl.jaas.config",
             "sasl.kerberos.kinit.cmd",
             "sasl.kerberos.min.time.before.relogin",
             "sasl.kerberos.principal.to.local.rules",
@@ -126,21 +118,11 @@ const NOTED: &[(&str, &[&str])] = &[
             "sasl.oauthbearer.assertion.template.file",
             "sasl.oauthbearer.client.credentials.client.id",
             "sasl.oauthbearer.client.credentials.client.secret",
-            "sasl.oauthbearer.clock.skew.seconds",
-            "sasl.oauthbearer.expected.audience",
-            "sasl.oauthbearer.expected.issuer",
-            "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-            "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-            "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-            "sasl.oauthbearer.jwks.endpoint.url",
             "sasl.oauthbearer.jwt.retriever.class",
             "sasl.oauthbearer.jwt.validator.class",
             "sasl.oauthbearer.scope",
-            "sasl.oauthbearer.scope.claim.name",
-            "sasl.oauthbearer.sub.claim.name",
             "sasl.oauthbearer.token.endpoint.url",
             "sasl.server.callback.handler.class",
-            "sasl.server.max.receive.size",
         ],
     ),
     (

@@ -239,9 +239,11 @@ fn protocols(text: &str) -> Result<Vec<(String, Protocol)>, ListenerProblem> {
 fn served(name: &str, protocols: &[(String, Protocol)]) -> Result<Protocol, ListenerProblem> {
     let mapped = protocols.iter().find(|(listener, _)| listener == name).map(|(_, protocol)| *protocol);
     match mapped {
-        Some(protocol) if protocol.has_sasl() || protocol.has_tls() => Err(problem(
+        Some(protocol) if protocol.has_tls() => Err(problem(
             "listeners",
-            format!("listeners with the protocol PLAINTEXT, the only one served ({name} maps to {protocol})"),
+            format!(
+                "listeners with the protocol PLAINTEXT or SASL_PLAINTEXT, the only ones served ({name} maps to {protocol})"
+            ),
         )),
         Some(protocol) => Ok(protocol),
         None => Err(problem(

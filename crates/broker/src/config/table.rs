@@ -2,6 +2,7 @@
 //! of documentation. A catalogue: every row is alike. Keys of Kafka's that have no effect here are in `foreign`.
 
 use super::key::{Key, Valid, boolean, double, int, list, long, password, string};
+use super::security::AUTHORIZER;
 
 /// A key that a topic may set, and the broker's keys that give its default.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,7 @@ const CODECS: Valid = Valid::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "g
 const MIGRATIONS: Valid = Valid::OneOf(&["bidirectional", "disabled", "downgrade", "upgrade"]);
 const CLOCKS: Valid = Valid::OneOf(&["CreateTime", "LogAppendTime"]);
 const DURABILITY: Valid = Valid::OneOf(&["page-cache", "fdatasync"]);
+const AUTHORIZERS: Valid = Valid::OneOf(&[AUTHORIZER, ""]);
 const FOREVER: &str = "9223372036854775807";
 
 /// Keys of the broker.
@@ -39,7 +41,7 @@ pub const BROKER_KEYS: &[Key] = &[
     list("listeners", "Addresses on which Kafka clients are served, as NAME://host:port; an empty host means every interface, port 0 any free one.")
         .default("PLAINTEXT://127.0.0.1:9092"),
     list("advertised.listeners", "Addresses that clients are told to connect to; a listener that is not named tells each client the address by which it came."),
-    string("listener.security.protocol.map", "Protocol of each listener name. PLAINTEXT is the only protocol served so far.")
+    string("listener.security.protocol.map", "Protocol of each listener name. PLAINTEXT and SASL_PLAINTEXT are the protocols served so far.")
         .default("PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"),
     string("inter.broker.listener.name", "Listener by which brokers would talk to each other; it must be one of `listeners`."),
     string("security.inter.broker.protocol", "The same by protocol instead of by name."),
@@ -70,6 +72,27 @@ pub const BROKER_KEYS: &[Key] = &[
         .default("auto")
         .valid(Valid::OneOf(&["auto", "never"]))
         .per_listener(),
+    // Who may come in.
+    list("sasl.enabled.mechanisms", "How clients may show who they are on listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. Kafka's default, GSSAPI, is not served.")
+        .default("GSSAPI")
+        .reloaded(),
+    password("sasl.jaas.config", "Users and passwords for PLAIN; set it as listener.name.NAME.plain.sasl.jaas.config.").reloaded(),
+    long("connections.max.reauth.ms", "How long after they have shown who they are clients have to do it again; 0 for never.").default("0").per_listener(),
+    string("sasl.oauthbearer.jwks.endpoint.url", "Where the keys are that tokens for OAUTHBEARER are signed with, as a JSON Web Key Set: file:/… or, of this machine, http://….").per_listener(),
+    long("sasl.oauthbearer.jwks.endpoint.refresh.ms", "How often the keys are had anew.").default("3600000").at_least(1),
+    long("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "How long after a failure they are tried to be had again, first.").default("100").at_least(1),
+    long("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", "The same after many failures, and how often a token with an unknown key may have them had anew.").default("10000").at_least(1),
+    int("sasl.oauthbearer.clock.skew.seconds", "How far the clocks of those who issue tokens may be off.").default("30").at_least(0).per_listener(),
+    list("sasl.oauthbearer.expected.audience", "For whom tokens may be, by their claim aud; unset, for nobody in particular.").per_listener(),
+    string("sasl.oauthbearer.expected.issuer", "By whom tokens must be, by their claim iss.").per_listener(),
+    string("sasl.oauthbearer.scope.claim.name", "The claim with a token's scopes.").default("scope").per_listener(),
+    string("sasl.oauthbearer.sub.claim.name", "The claim with the user's name.").default("sub").per_listener(),
+    int("sasl.server.max.receive.size", "Largest request of a client that has not shown who it is.").default("524288").at_least(1),
+    int("connection.failed.authentication.delay.ms", "How long a client that could not show who it is waits for the answer.").default("100").at_least(0),
+    // What they may do.
+    string("authorizer.class.name", "Whether there is access control; unset, everybody may do everything.").valid(AUTHORIZERS),
+    string("super.users", "Principals that may do everything, separated by semicolons, such as User:alice;User:bob."),
+    boolean("allow.everyone.if.no.acl.found", "Whether everybody may do what no entry of access control speaks about.").default("false"),
     // Where data lies.
     list("log.dirs", "Data directories; unset, log.dir is used."),
     list("log.dir", "Data directory, if log.dirs is unset.").default("./levada-data"),

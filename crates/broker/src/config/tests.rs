@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fs};
 use super::*;
 
 mod documentation;
+mod security;
 
 /// The entries a stock single-node Kafka 4.3 file sets.
 const STOCK: &str = "\
@@ -207,8 +208,12 @@ fn wrong_settings_say_what_where_and_what_next() {
         "group.consumer.session.timeout.ms=10000 (flag -o): must be no less than group.consumer.min.session.timeout.ms (45000)",
     );
     check(
-        &["authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"],
-        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer (flag -o): access control is not served yet, and must not be off unnoticed: remove the key",
+        &["authorizer.class.name=kafka.security.authorizer.AclAuthorizer"],
+        "authorizer.class.name=kafka.security.authorizer.AclAuthorizer (flag -o): must be one of org.apache.kafka.metadata.authorizer.StandardAuthorizer, ",
+    );
+    check(
+        &["create.topic.policy.class.name=a.B"],
+        "create.topic.policy.class.name=a.B (flag -o): a Java class cannot be loaded: remove the key",
     );
     check(
         &["node.id=x", "num.partitions=x"],
@@ -240,7 +245,7 @@ fn listeners_are_refused_unless_they_can_be_served() {
     );
     check(
         &["listeners=SSL://:9093"],
-        "listeners with the protocol PLAINTEXT, the only one served (SSL maps to SSL)",
+        "listeners with the protocol PLAINTEXT or SASL_PLAINTEXT, the only ones served (SSL maps to SSL)",
     );
     check(
         &["listeners=EDGE://:9093"],

@@ -5,6 +5,7 @@
 //! appended and applied the records: the store does both.
 //! Checks, their order and their messages are those of Kafka 4.3's controller.
 
+mod access;
 mod configs;
 mod names;
 mod nodes;
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 use super::image::{ConfigResource, ResourceKind};
 use super::records::Record;
 
+pub use self::access::{AlterCredential, alter_credentials, create_acls, delete_acls};
 pub use self::configs::{AlterConfig, ConfigChange, NewValue, alter_configs, replace_configs};
 pub use self::names::{METADATA_TOPIC, check_topic_name, is_internal};
 pub use self::nodes::{Node, start_node, stop_node};
@@ -86,6 +88,14 @@ pub enum Reason {
     UnknownTopic,
     /// No topic of that id.
     UnknownTopicId,
+    /// The same thing twice in a request.
+    Duplicate,
+    /// What is to be changed does not exist.
+    NotFound,
+    /// A credential that is too weak, or for nobody.
+    UnacceptableCredential,
+    /// No SCRAM mechanism.
+    UnknownMechanism,
     /// Nothing the client could have done better.
     ServerError,
 }

@@ -4,6 +4,7 @@
 //! this is a handful of reference counts), applies records, and publishes the result. What a record
 //! changes is copied; the rest stays shared.
 
+mod access;
 mod brokers;
 mod quotas;
 mod replay;
@@ -18,6 +19,7 @@ use levada_wire::primitives::Uuid;
 
 use super::records::{ConfigRecord, Opaque, Record};
 
+pub use self::access::{Acls, Credentials};
 pub use self::brokers::{Broker, Brokers};
 pub use self::quotas::{QuotaEntity, QuotaLimits, Quotas};
 pub use self::replay::Replay;
@@ -35,6 +37,8 @@ pub struct Image {
     features: Arc<BTreeMap<String, i16>>,
     next_producer_id: i64,
     quotas: Quotas,
+    credentials: Credentials,
+    acls: Acls,
     kept: Arc<Vec<Opaque>>,
 }
 
@@ -104,6 +108,16 @@ impl Image {
         &self.quotas
     }
 
+    /// SCRAM credentials.
+    pub fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    /// Entries of access control.
+    pub fn acls(&self) -> &Acls {
+        &self.acls
+    }
+
     /// Records that are kept but not acted on, in the order in which they came.
     pub fn kept(&self) -> &[Opaque] {
         &self.kept
@@ -142,6 +156,10 @@ impl Image {
                 self.next_producer_id = ids.next_producer_id;
             }
             Record::ClientQuota(quota) => self.quotas.apply(quota),
+            Record::UserScramCredential(record) => self.credentials.put(record),
+            Record::RemoveUserScramCredential(record) => self.credentials.remove(record)?,
+            Record::AccessControlEntry(record) => self.acls.put(record)?,
+            Record::RemoveAccessControlEntry(record) => self.acls.remove(record.id)?,
             Record::RegisterBroker(broker) => self.brokers.register(broker),
             Record::UnregisterBroker(broker) => self.brokers.unregister(broker)?,
             Record::BrokerRegistrationChange(change) => self.brokers.change(change)?,
@@ -273,6 +291,12 @@ pub enum ApplyError {
     NoBroker { broker_id: i32, broker_epoch: i64 },
     #[error("configuration resource type {kind} is unknown")]
     UnknownResource { kind: i8 },
+    #[error("user {user} has no credential for SCRAM mechanism {mechanism}")]
+    NoCredential { user: String, mechanism: i8 },
+    #[error("access control entry {} does not exist", super::uuid::text(*id))]
+    NoAcl { id: Uuid },
+    #[error("access control entry {} holds a number that is unknown", super::uuid::text(*id))]
+    UnknownAcl { id: Uuid },
     #[error("producer ids go back from {from} to {to}")]
     ProducerIdsBackwards { from: i64, to: i64 },
     #[error("a metadata transaction begins inside another")]

@@ -5,6 +5,7 @@
 //! kept as they came ([`Opaque`]), so that nothing is lost. Kinds or versions nobody has heard of are an
 //! error: state built without them would be wrong. See `docs/format/cluster-metadata.md`.
 
+mod access;
 mod body;
 mod cluster;
 pub mod control;
@@ -16,6 +17,10 @@ mod topic;
 
 use levada_wire::primitives::{Bytes, BytesMut, DecodeError, DecodeLimits, Decoder, EncodeError, Encoder};
 
+pub use self::access::{
+    AccessControlEntryRecord, RemoveAccessControlEntryRecord, RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+};
 use self::body::Body;
 pub use self::cluster::{
     AbortTransactionRecord, BeginTransactionRecord, ConfigRecord, EndTransactionRecord, FeatureLevelRecord,
@@ -112,10 +117,14 @@ records! {
     AbortTransaction(AbortTransactionRecord),
     RegisterController(RegisterControllerRecord),
     ClearElr(ClearElrRecord),
+    UserScramCredential(UserScramCredentialRecord),
+    RemoveUserScramCredential(RemoveUserScramCredentialRecord),
+    AccessControlEntry(AccessControlEntryRecord),
+    RemoveAccessControlEntry(RemoveAccessControlEntryRecord),
 }
 
-/// Delegation tokens (10, 26), SCRAM credentials (11, 22), access control entries (18, 19) and the state of a finished migration from ZooKeeper (21).
-const KEPT_API_KEYS: [u16; 7] = [10, 11, 18, 19, 21, 22, 26];
+/// Delegation tokens (10, 26) and the state of a finished migration from ZooKeeper (21).
+const KEPT_API_KEYS: [u16; 3] = [10, 21, 26];
 
 /// A record that is kept byte for byte.
 #[derive(Clone, Debug, PartialEq)]

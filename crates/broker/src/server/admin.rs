@@ -59,6 +59,7 @@ async fn run(duties: Duties) {
     tokio::task::spawn_local(broker.clone().run_retention());
     tokio::task::spawn_local(broker.clone().run_flushes());
     tokio::task::spawn_local(broker.clone().run_cleaner());
+    tokio::task::spawn_local(broker.clone().run_signing_keys());
     let txns = broker.clone();
     tokio::task::spawn_local(async move { txns.txns().run_clock().await });
     let txns = broker.clone();

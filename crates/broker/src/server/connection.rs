@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use crate::api::{self, Context, Refusal, Reply};
 use crate::quota::Used;
 use crate::server::entry::Entry;
+use crate::server::gate::{Gate, Passage, TurnedAway};
 use crate::server::places::Place;
 use crate::server::shard::{Accepted, Shard};
 
@@ -46,6 +47,8 @@ enum Ended {
     Send(#[from] TransferError),
     #[error("connection lost: {0}")]
     Lost(#[from] std::io::Error),
+    #[error(transparent)]
+    TurnedAway(#[from] TurnedAway),
     #[error("nothing was sent or taken for longer than connections.max.idle.ms")]
     Idle,
 }
@@ -71,21 +74,23 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
     let stream = TcpStream::from_std(accepted.stream)?;
     let mut connection = Connection {
         shard: shard.clone(),
+        gate: Gate::new(&shard.broker, &accepted.entry),
         entry: Rc::new(accepted.entry),
         local: stream.local_addr()?,
         max_idle: shard.broker.config().connections_max_idle,
         _place: accepted.place,
-        received: FrameBuffer::new(shard.broker.config().socket_request_max_bytes),
+        received: FrameBuffer::new(0),
         trail: Trail::default(),
         stream,
     };
+    connection.received.set_limit(connection.gate.frame_bytes_max(&shard.broker));
     loop {
         let frame = tokio::select! {
             frame = connection.next_frame() => frame?,
             () = shard.stop.signalled() => return Ok(()),
         };
         let Some(frame) = frame else { return Ok(()) };
-        connection.answer(frame).await?;
+        connection.take(frame).await?;
     }
 }
 
@@ -106,6 +111,7 @@ struct Connection {
     shard: Rc<Shard>,
     stream: TcpStream,
     entry: Rc<Entry>,
+    gate: Gate,
     local: SocketAddr,
     received: FrameBuffer,
     trail: Trail,
@@ -140,9 +146,35 @@ impl Connection {
         Ok(ready?)
     }
 
-    async fn answer(&mut self, mut frame: BytesMut) -> Result<(), Ended> {
+    /// Takes one frame: a request to be answered, or a step of the client's authentication.
+    async fn take(&mut self, mut frame: BytesMut) -> Result<(), Ended> {
+        match self.gate.pass(&self.shard.broker, &self.entry, frame)? {
+            Passage::Through(through) => frame = through,
+            Passage::Versions(header, body) => return self.answer(header, body).await,
+            Passage::Answer(bytes) => {
+                self.send(vec![Piece::Bytes(bytes)], Kept::Yes).await?;
+                self.received.set_limit(self.gate.frame_bytes_max(&self.shard.broker));
+                return Ok(());
+            }
+            Passage::Closed { answer, after, error } => {
+                // What a client learns by guessing, it learns slowly.
+                tokio::select! {
+                    () = tokio::time::sleep(after) => {}
+                    () = self.shard.stop.signalled() => {}
+                }
+                if let Some(bytes) = answer {
+                    self.send(vec![Piece::Bytes(bytes)], Kept::Yes).await?;
+                }
+                return Err(error.into());
+            }
+        }
         let header = RequestHeader::decode(&mut frame).map_err(Refusal::from)?;
-        let context = Context::new(self.shard.clone(), header, (self.entry.clone(), self.local));
+        self.answer(header, frame).await
+    }
+
+    async fn answer(&mut self, header: RequestHeader, frame: BytesMut) -> Result<(), Ended> {
+        let who = (self.entry.clone(), self.gate.session().clone(), self.local);
+        let context = Context::new(self.shard.clone(), header, who);
         let measured = self.shard.broker.has_quotas().then(Cell::default);
         let waits = matches!(context.header.api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
         let reply = tokio::select! {
@@ -157,7 +189,7 @@ impl Connection {
         }
         let spent = measured.map_or(Duration::ZERO, Cell::into_inner);
         let percent = spent.as_secs_f64() * 100.0;
-        let mute = context.mute().max(self.shard.broker.book(Used::Time, context.client_id(), percent));
+        let mute = context.mute().max(self.shard.broker.book(Used::Time, context.client(), percent));
         if !mute.is_zero() {
             // The answer has gone: until the time is over, nothing more is read (KIP-219).
             tokio::select! {

@@ -16,6 +16,7 @@ use crate::web::{WebError, WebServer};
 mod admin;
 mod connection;
 pub(crate) mod entry;
+mod gate;
 mod listener;
 mod places;
 pub(crate) mod shard;

@@ -100,6 +100,10 @@ impl Families<'_> {
         let opened = stats.connections_opened();
         self.counter("levada_connections_opened", "Connections accepted", opened)?;
         self.gauge("levada_connections", "Connections open now", stats.connections_open())?;
+        let authentications =
+            stats.authentications().map(|(result, count)| (Some(("result", result)), count));
+        let help = "Clients that showed by SASL who they are, or could not, or did not do it again in time";
+        self.counters("levada_authentications", help, authentications.into_iter())?;
         self.counter("levada_produced_bytes", "Record bytes appended", stats.produced_bytes())?;
         self.counter("levada_fetched_bytes", "Record bytes answered to fetches", stats.fetched_bytes())?;
         self.gauge("levada_partitions", "Partitions on this broker", source.partitions())?;

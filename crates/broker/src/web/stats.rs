@@ -19,6 +19,9 @@ pub struct Stats {
     connections_closed: AtomicU64,
     produced_bytes: AtomicU64,
     fetched_bytes: AtomicU64,
+    authenticated: AtomicU64,
+    not_authenticated: AtomicU64,
+    expired: AtomicU64,
 }
 
 impl Stats {
@@ -31,6 +34,9 @@ impl Stats {
             connections_closed: AtomicU64::new(0),
             produced_bytes: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
+            authenticated: AtomicU64::new(0),
+            not_authenticated: AtomicU64::new(0),
+            expired: AtomicU64::new(0),
         }
     }
 
@@ -45,6 +51,27 @@ impl Stats {
     pub fn connection(&self) -> Connection<'_> {
         self.connections_opened.fetch_add(1, Ordering::Relaxed);
         Connection { stats: self }
+    }
+
+    /// A client has shown who it is, or could not.
+    pub fn authenticated(&self, successfully: bool) {
+        let count = if successfully { &self.authenticated } else { &self.not_authenticated };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection was closed because its client had not shown again who it is.
+    pub fn session_expired(&self) {
+        self.expired.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many clients have shown who they are, how many could not, and how many sessions have expired.
+    pub(super) fn authentications(&self) -> [(&'static str, u64); 3] {
+        let counts = [
+            ("success", &self.authenticated),
+            ("failure", &self.not_authenticated),
+            ("expired", &self.expired),
+        ];
+        counts.map(|(result, count)| (result, count.load(Ordering::Relaxed)))
     }
 
     /// Record bytes were appended.

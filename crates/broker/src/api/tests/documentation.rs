@@ -1,4 +1,4 @@
-//! `docs/apis.md` is made from the table of APIs; whatever Kafka serves and we do not has its reason here.
+//! `docs/operating/authorization.md` is made from the table of questions, `docs/apis.md` from that of APIs; whatever Kafka serves and we do not has its reason here.
 
 use std::fs;
 use std::path::Path;
@@ -6,23 +6,22 @@ use std::path::Path;
 use levada_wire::ApiKey;
 use levada_wire::api::APIS;
 
+use crate::api::access::{QUESTIONS, Question};
 use crate::api::{SERVED, k18_api_versions::SHOWN_FEATURES};
 use crate::metadata::features::FEATURES;
+use crate::security::acl::ResourceType;
 
 const SHARE: &str = "share groups (KIP-932) are not served yet";
 const STREAMS: &str = "streams groups (KIP-1071) are not served yet; Streams uses classic groups";
-const SECURITY: &str = "there are no users and no access control yet";
+const TOKENS: &str = "delegation tokens are not offered";
 const QUORUM: &str = "the broker is its own controller, alone in its quorum";
 
 /// Why an API of Kafka's is not served.
 const REASONS: &[(ApiKey, &str)] = &[
-    (ApiKey::SaslHandshake, SECURITY),
-    (ApiKey::SaslAuthenticate, SECURITY),
-    (ApiKey::CreateDelegationToken, SECURITY),
-    (ApiKey::RenewDelegationToken, SECURITY),
-    (ApiKey::ExpireDelegationToken, SECURITY),
-    (ApiKey::DescribeDelegationToken, SECURITY),
-    (ApiKey::AlterUserScramCredentials, SECURITY),
+    (ApiKey::CreateDelegationToken, TOKENS),
+    (ApiKey::RenewDelegationToken, TOKENS),
+    (ApiKey::ExpireDelegationToken, TOKENS),
+    (ApiKey::DescribeDelegationToken, TOKENS),
     (ApiKey::UpdateFeatures, "features stay at the level that the cluster began with"),
     (ApiKey::UnregisterBroker, QUORUM),
     (ApiKey::ShareGroupHeartbeat, SHARE),
@@ -53,10 +52,16 @@ const FEATURE_REASONS: &[(&str, &str)] = &[
 
 #[test]
 fn the_documentation_lists_what_is_served() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/apis.md");
+    check_page("docs/apis.md", |page| {
+        replace(&replace(page, "<!-- apis -->", &api_table()), "<!-- features -->", &feature_table())
+    });
+}
+
+/// That a page is as the code would make it.
+fn check_page(name: &str, make: impl FnOnce(&str) -> String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     let page = fs::read_to_string(&path).unwrap();
-    let expected =
-        replace(&replace(&page, "<!-- apis -->", &api_table()), "<!-- features -->", &feature_table());
+    let expected = make(&page);
     if page != expected && std::env::var_os("LEVADA_BLESS").is_some() {
         fs::write(&path, expected).unwrap();
         return;
@@ -114,4 +119,42 @@ fn feature_table() -> String {
         })
         .collect();
     format!("\n| Feature | Levels | Told | If not, why |\n|---|---|---|---|\n{rows}\n")
+}
+
+#[test]
+fn the_documentation_lists_what_is_asked_of_access_control() {
+    check_page("docs/operating/authorization.md", |page| {
+        replace(page, "<!-- questions -->", &question_table())
+    });
+}
+
+#[test]
+fn questions_are_asked_by_apis_that_are_served() {
+    for question in QUESTIONS {
+        assert!(SERVED.contains(&question.api), "{}", question.api);
+    }
+    let silent = [ApiKey::ApiVersions, ApiKey::SaslHandshake, ApiKey::SaslAuthenticate];
+    for api in SERVED.iter().filter(|api| !silent.contains(api)) {
+        assert!(QUESTIONS.iter().any(|question| question.api == *api), "{api} asks nothing");
+    }
+}
+
+fn question_table() -> String {
+    let words = |name: &str| {
+        let capital = |word: &str| format!("{}{}", &word[..1], word[1..].to_lowercase());
+        name.split('_').map(capital).collect::<String>()
+    };
+    let rows: String = QUESTIONS
+        .iter()
+        .map(|question| {
+            let Question { api, operation, resource, when, refusal } = question;
+            let resource = match resource {
+                ResourceType::TransactionalId => "transactional id".to_owned(),
+                other => other.name().to_lowercase(),
+            };
+            let operation = words(operation.name());
+            format!("| {} | {api} | {operation} | {resource} | {when} | {refusal} |\n", api.wire())
+        })
+        .collect();
+    format!("\n| Key | API | Operation | on | when | if not |\n|---|---|---|---|---|---|\n{rows}\n")
 }

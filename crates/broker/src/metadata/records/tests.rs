@@ -229,8 +229,42 @@ fn any_small() -> impl Strategy<Value = Record> {
             }
         ),
         prop::option::of(".{0,8}").prop_map(|name| BeginTransactionRecord { name }.into()),
+        (".{0,8}", any::<i8>(), any::<Vec<u8>>(), any::<i32>()).prop_map(
+            |(name, mechanism, salt, iterations)| {
+                let keys = || salt.iter().rev().copied().collect();
+                let (stored_key, server_key) = (keys(), keys());
+                UserScramCredentialRecord { name, mechanism, salt, stored_key, server_key, iterations }.into()
+            }
+        ),
+        (".{0,8}", any::<i8>()).prop_map(|(name, mechanism)| RemoveUserScramCredentialRecord {
+            name,
+            mechanism
+        }
+        .into()),
+        (any_uuid(), any::<[i8; 4]>(), ".{0,8}", ".{0,8}", ".{0,8}").prop_map(
+            |(
+                id,
+                [resource_type, pattern_type, operation, permission_type],
+                resource_name,
+                principal,
+                host,
+            )| {
+                let record = AccessControlEntryRecord {
+                    id,
+                    resource_type,
+                    resource_name,
+                    pattern_type,
+                    principal,
+                    host,
+                    operation,
+                    permission_type,
+                };
+                record.into()
+            }
+        ),
+        any_uuid().prop_map(|id| RemoveAccessControlEntryRecord { id }.into()),
         any::<Vec<u8>>().prop_map(|body| Record::Opaque(Opaque {
-            api_key: 18,
+            api_key: 21,
             version: 0,
             body: body.into()
         })),

@@ -1,0 +1,224 @@
+//! What the APIs ask before they act: may this client do that? And the one table of all such questions, from which
+//! `docs/operating/authorization.md` is made.
+//!
+//! Catalogue: one entry per question.
+
+use levada_wire::messages::StrBytes;
+use levada_wire::{ApiKey, Uuid};
+
+use crate::api::{Context, TOPIC_ID_VERSION_MIN};
+use crate::error_code::ErrorCode;
+use crate::security::acl::{CLUSTER_NAME, Operation, ResourceType};
+use crate::security::audit::{self, Weight};
+
+/// A question that an API asks.
+pub(crate) struct Question {
+    pub(crate) api: ApiKey,
+    pub(crate) operation: Operation,
+    pub(crate) resource: ResourceType,
+    /// When it is asked; empty for always.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
+    pub(crate) when: &'static str,
+    /// What becomes of a no.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
+    pub(crate) refusal: &'static str,
+}
+
+macro_rules! questions {
+    ($($api:ident $operation:ident $resource:ident, $when:literal => $refusal:literal;)*) => {
+        /// All questions of all APIs, in the order of the keys.
+        pub(crate) const QUESTIONS: &[Question] = &[$(Question {
+            api: ApiKey::$api,
+            operation: Operation::$operation,
+            resource: ResourceType::$resource,
+            when: $when,
+            refusal: $refusal,
+        },)*];
+    };
+}
+
+questions! {
+    Produce Write TransactionalId, "transactional records" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED for all partitions";
+    Produce Write Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    Fetch Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    Fetch ClusterAction Cluster, "by a replica" => "TOPIC_AUTHORIZATION_FAILED for all partitions";
+    ListOffsets Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    Metadata Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED; hidden where all are asked for";
+    Metadata Create Cluster, "a topic to be created" => "the next question";
+    Metadata Create Topic, "a topic to be created, without Create on the cluster" => "TOPIC_AUTHORIZATION_FAILED";
+    Metadata Describe Cluster, "the cluster's operations asked for" => "no operations";
+    OffsetCommit Read Group, "" => "GROUP_AUTHORIZATION_FAILED for all partitions";
+    OffsetCommit Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    OffsetFetch Describe Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    OffsetFetch Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED; hidden where all are asked for";
+    FindCoordinator Describe Group, "of a group" => "GROUP_AUTHORIZATION_FAILED";
+    FindCoordinator Describe TransactionalId, "of a transaction" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
+    FindCoordinator ClusterAction Cluster, "of a share" => "CLUSTER_AUTHORIZATION_FAILED";
+    JoinGroup Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    Heartbeat Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    LeaveGroup Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    SyncGroup Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    DescribeGroups Describe Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    ListGroups Describe Cluster, "" => "the next question";
+    ListGroups Describe Group, "without Describe on the cluster" => "hidden";
+    CreateTopics Create Cluster, "" => "the next question";
+    CreateTopics Create Topic, "without Create on the cluster" => "TOPIC_AUTHORIZATION_FAILED";
+    CreateTopics DescribeConfigs Topic, "" => "TOPIC_AUTHORIZATION_FAILED in the place of its configuration";
+    DeleteTopics Delete Cluster, "" => "the next questions";
+    DeleteTopics Describe Topic, "without Delete on the cluster" => "TOPIC_AUTHORIZATION_FAILED, without a name if asked by id";
+    DeleteTopics Delete Topic, "without Delete on the cluster" => "TOPIC_AUTHORIZATION_FAILED";
+    DeleteRecords Delete Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    InitProducerId Write TransactionalId, "with a transactional id" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
+    InitProducerId TwoPhaseCommit TransactionalId, "for two-phase commits" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
+    InitProducerId IdempotentWrite Cluster, "without a transactional id" => "the next question";
+    InitProducerId Write Topic, "any topic, without IdempotentWrite" => "CLUSTER_AUTHORIZATION_FAILED";
+    OffsetForLeaderEpoch ClusterAction Cluster, "" => "the next question";
+    OffsetForLeaderEpoch Describe Topic, "without ClusterAction" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    AddPartitionsToTxn ClusterAction Cluster, "version 4 and up" => "CLUSTER_AUTHORIZATION_FAILED";
+    AddPartitionsToTxn Write TransactionalId, "up to version 3" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
+    AddPartitionsToTxn Write Topic, "up to version 3" => "TOPIC_AUTHORIZATION_FAILED; OPERATION_NOT_ATTEMPTED for the others";
+    AddOffsetsToTxn Write TransactionalId, "" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
+    AddOffsetsToTxn Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    EndTxn Write TransactionalId, "" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
+    WriteTxnMarkers Alter Cluster, "" => "the next question";
+    WriteTxnMarkers ClusterAction Cluster, "without Alter" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
+    TxnOffsetCommit Write TransactionalId, "" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED for all partitions";
+    TxnOffsetCommit Read Group, "" => "GROUP_AUTHORIZATION_FAILED for all partitions";
+    TxnOffsetCommit Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    DescribeAcls Describe Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
+    CreateAcls Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for each entry";
+    DeleteAcls Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for each filter";
+    DescribeConfigs DescribeConfigs Cluster, "of brokers and client metrics" => "CLUSTER_AUTHORIZATION_FAILED";
+    DescribeConfigs DescribeConfigs Topic, "of topics" => "TOPIC_AUTHORIZATION_FAILED";
+    DescribeConfigs DescribeConfigs Group, "of groups" => "GROUP_AUTHORIZATION_FAILED";
+    AlterConfigs AlterConfigs Cluster, "of brokers and client metrics" => "CLUSTER_AUTHORIZATION_FAILED";
+    AlterConfigs AlterConfigs Topic, "of topics" => "TOPIC_AUTHORIZATION_FAILED";
+    AlterConfigs AlterConfigs Group, "of groups" => "GROUP_AUTHORIZATION_FAILED";
+    AlterReplicaLogDirs Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
+    DescribeLogDirs Describe Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED from version 3 on, nothing before";
+    CreatePartitions Alter Topic, "" => "TOPIC_AUTHORIZATION_FAILED";
+    DeleteGroups Delete Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    ElectLeaders Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
+    IncrementalAlterConfigs AlterConfigs Cluster, "of brokers and client metrics" => "CLUSTER_AUTHORIZATION_FAILED";
+    IncrementalAlterConfigs AlterConfigs Topic, "of topics" => "TOPIC_AUTHORIZATION_FAILED";
+    IncrementalAlterConfigs AlterConfigs Group, "of groups" => "GROUP_AUTHORIZATION_FAILED";
+    AlterPartitionReassignments Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
+    ListPartitionReassignments Describe Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
+    OffsetDelete Delete Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    OffsetDelete Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    DescribeClientQuotas DescribeConfigs Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
+    AlterClientQuotas AlterConfigs Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for each entity";
+    DescribeUserScramCredentials Describe Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
+    AlterUserScramCredentials Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for each user";
+    DescribeQuorum Describe Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
+    DescribeCluster Describe Cluster, "the cluster's operations asked for" => "no operations";
+    DescribeProducers Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
+    DescribeTransactions Describe TransactionalId, "" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
+    DescribeTransactions Describe Topic, "" => "hidden";
+    ListTransactions Describe TransactionalId, "" => "hidden";
+    ConsumerGroupHeartbeat Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    ConsumerGroupHeartbeat Describe Topic, "subscribed by name" => "TOPIC_AUTHORIZATION_FAILED";
+    ConsumerGroupDescribe Describe Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    ConsumerGroupDescribe Describe Topic, "subscribed or assigned" => "TOPIC_AUTHORIZATION_FAILED for the group";
+    ListConfigResources DescribeConfigs Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
+    DescribeTopicPartitions Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED; hidden where all are asked for";
+}
+
+impl Context {
+    /// Whether the client may do that with what it has named.
+    pub(crate) fn may(&self, operation: Operation, kind: ResourceType, name: &str) -> bool {
+        self.ask((operation, kind, name), Weight::Attempt)
+    }
+
+    /// Whether the client may see or do that with what it has not named: a no is nobody's attempt.
+    pub(crate) fn might(&self, operation: Operation, kind: ResourceType, name: &str) -> bool {
+        self.ask((operation, kind, name), Weight::Filter)
+    }
+
+    /// Whether the client may do that with the cluster.
+    pub(crate) fn may_cluster(&self, operation: Operation) -> bool {
+        self.may(operation, ResourceType::Cluster, CLUSTER_NAME)
+    }
+
+    /// The same where another question follows a no.
+    pub(crate) fn might_cluster(&self, operation: Operation) -> bool {
+        self.might(operation, ResourceType::Cluster, CLUSTER_NAME)
+    }
+
+    /// Whether there may be something of that kind with which the client may do that.
+    pub(crate) fn may_some(&self, operation: Operation, kind: ResourceType) -> bool {
+        self.debug_declared(operation, kind);
+        self.broker().allows_some(&self.session, (operation, kind))
+    }
+
+    /// Whether the client may do that with a topic of a hot request, which names it by id from version 13 on. Whether the
+    /// topic exists is for those who may to find out.
+    pub(crate) fn permit_topic(
+        &self,
+        operation: Operation,
+        (name, topic_id): (&StrBytes, Uuid),
+    ) -> Result<(), ErrorCode> {
+        if !self.broker().has_authorizer() {
+            return Ok(());
+        }
+        let by_id = self.version() >= TOPIC_ID_VERSION_MIN;
+        let name = self.topic_name(by_id, name, topic_id).ok_or(ErrorCode::UnknownTopicId)?;
+        match self.may(operation, ResourceType::Topic, &name) {
+            true => Ok(()),
+            false => Err(ErrorCode::TopicAuthorizationFailed),
+        }
+    }
+
+    /// What the client may do with something, one bit for each operation's number.
+    pub(crate) fn operations(&self, kind: ResourceType, name: &str) -> i32 {
+        let allowed = |operation: &&Operation| {
+            let rule = self.broker().decide(&self.session, (**operation, kind, name));
+            rule.is_none_or(|rule| rule.allows())
+        };
+        supported(kind).iter().filter(allowed).fold(0, |bits, operation| bits | 1 << operation.code())
+    }
+
+    /// What the client may do with the cluster, if it may know.
+    pub(crate) fn cluster_operations(&self) -> i32 {
+        match self.may_cluster(Operation::Describe) {
+            true => self.operations(ResourceType::Cluster, CLUSTER_NAME),
+            false => 0,
+        }
+    }
+
+    fn ask(&self, wanted: (Operation, ResourceType, &str), weight: Weight) -> bool {
+        let Some(rule) = self.broker().decide(&self.session, wanted) else { return true };
+        self.debug_declared(wanted.0, wanted.1);
+        audit::decided(&self.session, self.header.api, wanted, (&rule, weight));
+        rule.allows()
+    }
+
+    /// The table has every question: it is what operators read.
+    fn debug_declared(&self, operation: Operation, kind: ResourceType) {
+        debug_assert!(
+            QUESTIONS
+                .iter()
+                .any(|one| (one.api, one.operation, one.resource) == (self.header.api, operation, kind)),
+            "{} asks for {operation} on {kind}, which QUESTIONS does not have",
+            self.header.api
+        );
+    }
+}
+
+/// The operations that there are on a kind of resource.
+fn supported(kind: ResourceType) -> &'static [Operation] {
+    use Operation::{
+        Alter, AlterConfigs, ClusterAction, Create, CreateTokens, Delete, Describe, DescribeConfigs,
+        DescribeTokens, IdempotentWrite, Read, TwoPhaseCommit, Write,
+    };
+    match kind {
+        ResourceType::Topic => &[Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs],
+        ResourceType::Group => &[Read, Delete, Describe, DescribeConfigs, AlterConfigs],
+        ResourceType::Cluster => {
+            &[Create, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite, Alter, Describe]
+        }
+        ResourceType::TransactionalId => &[Describe, Write, TwoPhaseCommit],
+        ResourceType::DelegationToken => &[Describe],
+        ResourceType::User => &[CreateTokens, DescribeTokens],
+    }
+}

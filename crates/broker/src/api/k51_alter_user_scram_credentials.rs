@@ -1,0 +1,49 @@
+//! AlterUserScramCredentials (key 51), version 0.
+//!
+//! Sets and removes users' SCRAM credentials, one change a user; they hold from the answer on. What is stored is derived from
+//! the salted password, which is not. Asks for Alter on the cluster.
+
+use std::collections::BTreeSet;
+
+use levada_wire::messages::alter_user_scram_credentials_response::AlterUserScramCredentialsResult;
+use levada_wire::messages::{AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse};
+
+use crate::api::{Context, text};
+use crate::error_code::{ErrorCode, Failure};
+use crate::metadata::controller::AlterCredential;
+use crate::security::acl::Operation;
+
+pub(crate) async fn answer(
+    context: &Context,
+    request: AlterUserScramCredentialsRequest,
+) -> AlterUserScramCredentialsResponse {
+    let deletions = request.deletions.into_iter().map(|one| AlterCredential::Delete {
+        user: one.name.into_string(),
+        mechanism: one.mechanism,
+    });
+    let upsertions = request.upsertions.into_iter().map(|one| AlterCredential::Set {
+        user: one.name.into_string(),
+        mechanism: one.mechanism,
+        iterations: one.iterations,
+        salt: one.salt.to_vec(),
+        salted_password: one.salted_password.to_vec(),
+    });
+    let changes: Vec<AlterCredential> = deletions.chain(upsertions).collect();
+    let users: BTreeSet<String> = changes.iter().map(|change| change.user().to_owned()).collect();
+    let results = match context.may_cluster(Operation::Alter) {
+        true => context.broker().alter_credentials(changes, users.into_iter().collect()).await,
+        false => {
+            let refused = |user| (user, Err(Failure::from(ErrorCode::ClusterAuthorizationFailed)));
+            users.into_iter().map(refused).collect()
+        }
+    };
+    let results = results.into_iter().map(|(user, altered)| {
+        let mut result = message!(AlterUserScramCredentialsResult { user: text(user), error_message: None });
+        if let Err(failure) = altered {
+            result.error_code = failure.code.code();
+            result.error_message = failure.message.map(text);
+        }
+        result
+    });
+    message!(AlterUserScramCredentialsResponse { results: results.collect() })
+}

@@ -1,0 +1,178 @@
+//! Who may come in and what they may do, as configured: SASL of each listener, and access control.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Listener, Settings, key::words, prefix::prefixed};
+use crate::security::authorizer::AuthorizerConfig;
+use crate::security::jaas::Jaas;
+use crate::security::oauth::OauthConfig;
+use crate::security::sasl::{Mechanism, Offer, SaslConfig};
+
+/// The class name that switches access control on; the only one there is.
+pub(super) const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+
+const PLAIN_MODULE: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
+
+/// SASL of all listeners, and what failures cost.
+#[derive(Clone, Debug)]
+pub struct SecurityConfig {
+    /// By the name of the listener, in capitals; those without SASL are not there.
+    pub sasl: BTreeMap<String, Arc<SaslConfig>>,
+    /// `connection.failed.authentication.delay.ms`.
+    pub failed_delay: Duration,
+    /// `sasl.server.max.receive.size`.
+    pub frame_bytes_max: u32,
+    /// `sasl.oauthbearer.jwks.endpoint.*`: when keys are had anew.
+    pub signing_keys: SigningKeyTimes,
+    /// Access control; none lets everybody do everything.
+    pub authorizer: Option<AuthorizerConfig>,
+}
+
+/// When the keys that tokens are signed with are had anew.
+#[derive(Clone, Copy, Debug)]
+pub struct SigningKeyTimes {
+    /// After a success.
+    pub refresh_ms: i64,
+    /// After a first failure.
+    pub retry_ms: i64,
+    /// After many failures, or when a key is missed.
+    pub retry_ms_max: i64,
+}
+
+/// A problem with one key, which may be that of a listener.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SecurityProblem {
+    pub(super) key: String,
+    pub(super) must_be: String,
+}
+
+type Checked<T> = Result<T, SecurityProblem>;
+
+impl SecurityConfig {
+    pub(super) fn load(settings: &Settings, listeners: &[Listener]) -> Checked<Self> {
+        let number = |key: &str| settings.text(key).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+        let long =
+            |key: &str| settings.text(key).and_then(|text| text.parse::<i64>().ok()).unwrap_or(i64::MAX);
+        let mut sasl = BTreeMap::new();
+        for listener in listeners.iter().filter(|listener| listener.protocol.has_sasl()) {
+            sasl.insert(listener.name.clone(), Arc::new(of_listener(settings, &listener.name)?));
+        }
+        Ok(Self {
+            sasl,
+            failed_delay: Duration::from_millis(number("connection.failed.authentication.delay.ms").into()),
+            frame_bytes_max: number("sasl.server.max.receive.size"),
+            signing_keys: SigningKeyTimes {
+                refresh_ms: long("sasl.oauthbearer.jwks.endpoint.refresh.ms"),
+                retry_ms: long("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"),
+                retry_ms_max: long("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
+            },
+            authorizer: authorizer(settings)?,
+        })
+    }
+}
+
+fn of_listener(settings: &Settings, listener: &str) -> Checked<SaslConfig> {
+    const MECHANISMS: &str = "sasl.enabled.mechanisms";
+    let named = settings.listener_text(listener, MECHANISMS).unwrap_or_default();
+    let served = Mechanism::ALL.map(Mechanism::name).join(", ");
+    let key = match settings.own_listener_text(listener, MECHANISMS) {
+        Some(_) => prefixed(listener, MECHANISMS),
+        None => MECHANISMS.to_owned(),
+    };
+    let wrong = || SecurityProblem {
+        key: key.clone(),
+        must_be: format!("a list of {served} for listener {listener}"),
+    };
+    let mut config =
+        SaslConfig { offers: Vec::new(), passwords: BTreeMap::new(), tokens: OauthConfig::default() };
+    for name in words(named) {
+        let mechanism = Mechanism::from_name(name).ok_or_else(wrong)?;
+        match mechanism {
+            Mechanism::Plain => config.passwords = passwords(settings, listener)?,
+            Mechanism::OauthBearer => config.tokens = tokens(settings, listener)?,
+            Mechanism::Scram(_) => {}
+        }
+        let session_ms_max = of_mechanism(settings, (listener, mechanism), "connections.max.reauth.ms");
+        let session_ms_max = session_ms_max.and_then(|text| text.parse().ok()).filter(|ms: &i64| *ms > 0);
+        config.offers.push(Offer { mechanism, session_ms_max });
+    }
+    if config.offers.is_empty() { Err(wrong()) } else { Ok(config) }
+}
+
+/// The value for one mechanism of a listener, else for the listener, else for all.
+fn of_mechanism<'a>(
+    settings: &'a Settings,
+    (listener, mechanism): (&str, Mechanism),
+    key: &str,
+) -> Option<&'a str> {
+    let own = settings.own_listener_text(listener, &for_mechanism(mechanism, key));
+    own.or_else(|| settings.listener_text(listener, key))
+}
+
+fn for_mechanism(mechanism: Mechanism, key: &str) -> String {
+    format!("{}.{key}", mechanism.name().to_lowercase())
+}
+
+fn passwords(settings: &Settings, listener: &str) -> Checked<BTreeMap<String, String>> {
+    let key = for_mechanism(Mechanism::Plain, "sasl.jaas.config");
+    let wrong = |must_be: String| SecurityProblem { key: prefixed(listener, &key), must_be };
+    let example = format!("{PLAIN_MODULE} required user_alice=\"…\";");
+    let text =
+        settings.own_listener_text(listener, &key).ok_or_else(|| wrong(format!("set, such as {example}")))?;
+    let jaas = Jaas::parse(text).map_err(|error| wrong(format!("like {example}: {error}")))?;
+    if jaas.module != PLAIN_MODULE {
+        return Err(wrong(format!("like {example}: no other login module is served")));
+    }
+    Ok(jaas.plain_users())
+}
+
+fn tokens(settings: &Settings, listener: &str) -> Checked<OauthConfig> {
+    const URL: &str = "sasl.oauthbearer.jwks.endpoint.url";
+    let text = |key| of_mechanism(settings, (listener, Mechanism::OauthBearer), key).unwrap_or_default();
+    let jwks_url = text(URL);
+    if !is_key_url(jwks_url) {
+        let must_be = "a URL with the keys that tokens are signed with: file:/…, or http://… of this machine"
+            .to_owned();
+        return Err(SecurityProblem { key: URL.to_owned(), must_be });
+    }
+    let issuer = text("sasl.oauthbearer.expected.issuer");
+    Ok(OauthConfig {
+        jwks_url: jwks_url.to_owned(),
+        clock_skew_ms: text("sasl.oauthbearer.clock.skew.seconds").parse::<i64>().unwrap_or(0) * 1000,
+        audiences: words(text("sasl.oauthbearer.expected.audience")).map(str::to_owned).collect(),
+        issuer: (!issuer.is_empty()).then(|| issuer.to_owned()),
+        scope_claim: text("sasl.oauthbearer.scope.claim.name").to_owned(),
+        sub_claim: text("sasl.oauthbearer.sub.claim.name").to_owned(),
+    })
+}
+
+/// Whoever can change keys on their way to us can sign tokens: unencrypted, they come from this machine alone.
+fn is_key_url(url: &str) -> bool {
+    let of_host = |rest: &str| {
+        let authority = rest.split('/').next().unwrap_or_default();
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    };
+    url.starts_with("file:/") || url.strip_prefix("http://").is_some_and(of_host)
+}
+
+fn authorizer(settings: &Settings) -> Checked<Option<AuthorizerConfig>> {
+    if settings.text("authorizer.class.name").is_none_or(str::is_empty) {
+        return Ok(None);
+    }
+    let users = settings.text("super.users").unwrap_or_default();
+    let users: BTreeSet<String> =
+        users.split(';').map(str::trim).filter(|user| !user.is_empty()).map(str::to_owned).collect();
+    let is_principal =
+        |user: &String| user.split_once(':').is_some_and(|(kind, name)| !kind.is_empty() && !name.is_empty());
+    if !users.iter().all(is_principal) {
+        let must_be = "principals separated by semicolons, such as User:alice;User:bob".to_owned();
+        return Err(SecurityProblem { key: "super.users".to_owned(), must_be });
+    }
+    let allow_if_no_acl = settings.text("allow.everyone.if.no.acl.found") == Some("true");
+    Ok(Some(AuthorizerConfig { super_users: users, allow_if_no_acl }))
+}

@@ -1,0 +1,150 @@
+//! Changing entries of access control and SCRAM credentials.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use levada_wire::primitives::Uuid;
+
+use super::{Decision, Reason, Refusal};
+use crate::metadata::image::Image;
+use crate::metadata::records::{
+    Record, RemoveAccessControlEntryRecord, RemoveUserScramCredentialRecord, UserScramCredentialRecord,
+};
+use crate::security::acl::{Acl, AclFilter};
+use crate::security::scram::{ITERATIONS_MAX, ITERATIONS_MIN, Mechanism};
+
+/// Most entries that one request may remove.
+const REMOVED_MAX: usize = 10_000;
+
+/// Adds entries; one that is there already is added as well, and nothing is written.
+pub fn create_acls(image: &Image, acls: &[Acl], mut new_id: impl FnMut() -> Uuid) -> Decision<()> {
+    let mut known: BTreeSet<&Acl> = image.acls().iter().map(|(_, acl)| &**acl).collect();
+    let new = acls.iter().filter(|acl| known.insert(acl));
+    Decision { records: new.map(|acl| Record::from(acl.record(new_id()))).collect(), outcome: () }
+}
+
+/// Removes the entries that each filter means, and says which those were.
+pub fn delete_acls(image: &Image, filters: &[AclFilter]) -> Decision<Vec<Result<Vec<Acl>, Refusal>>> {
+    let mut removed = BTreeSet::new();
+    let mut delete = |filter: &AclFilter| {
+        let meant: Vec<_> = image.acls().iter().filter(|(_, acl)| filter.matches(acl)).collect();
+        let mut all = removed.clone();
+        all.extend(meant.iter().map(|(id, _)| *id));
+        if all.len() > REMOVED_MAX {
+            let text = format!("Cannot remove more than {REMOVED_MAX} acls in a single delete operation.");
+            return Err(Refusal::new(Reason::ServerError, text));
+        }
+        removed = all;
+        Ok(meant.into_iter().map(|(_, acl)| (**acl).clone()).collect())
+    };
+    let outcome = filters.iter().map(&mut delete).collect();
+    let records = removed.into_iter().map(|id| RemoveAccessControlEntryRecord { id }.into());
+    Decision { records: records.collect(), outcome }
+}
+
+/// What becomes of one user's credential for one mechanism. The mechanism is the protocol's number.
+#[derive(Clone, PartialEq)]
+pub enum AlterCredential {
+    /// It goes.
+    Delete {
+        /// The user.
+        user: String,
+        /// The mechanism.
+        mechanism: i8,
+    },
+    /// It is set.
+    Set {
+        /// The user.
+        user: String,
+        /// The mechanism.
+        mechanism: i8,
+        /// How often the password was hashed.
+        iterations: i32,
+        /// What it was salted with.
+        salt: Vec<u8>,
+        /// The result.
+        salted_password: Vec<u8>,
+    },
+}
+
+impl AlterCredential {
+    /// Whose credential it is.
+    pub fn user(&self) -> &str {
+        match self {
+            Self::Delete { user, .. } | Self::Set { user, .. } => user,
+        }
+    }
+}
+
+/// Changes users' credentials, each user's or not at all. Deletions stand before the others.
+pub fn alter_credentials(
+    image: &Image,
+    changes: &[AlterCredential],
+) -> Decision<Vec<(String, Result<(), Refusal>)>> {
+    let mut by_user: BTreeMap<&str, Result<&AlterCredential, Refusal>> = BTreeMap::new();
+    for change in changes {
+        let twice = || {
+            let text = "A user credential cannot be altered twice in the same request";
+            Err(Refusal::new(Reason::Duplicate, text))
+        };
+        let checked = match by_user.get(change.user()) {
+            Some(Err(_)) => continue,
+            Some(Ok(_)) => twice(),
+            None => check(image, change).map(|()| change),
+        };
+        by_user.insert(change.user(), checked);
+    }
+    let mut decision = Decision::nothing(Vec::new());
+    for (user, checked) in by_user {
+        let outcome = checked.map(|change| decision.records.push(record(change)));
+        decision.outcome.push((user.to_owned(), outcome));
+    }
+    decision
+}
+
+fn check(image: &Image, change: &AlterCredential) -> Result<(), Refusal> {
+    let (user, mechanism) = match change {
+        AlterCredential::Delete { user, mechanism } | AlterCredential::Set { user, mechanism, .. } => {
+            (user, *mechanism)
+        }
+    };
+    let refuse = |reason, text: &str| Err(Refusal::new(reason, text));
+    if user.is_empty() {
+        return refuse(Reason::UnacceptableCredential, "Username must not be empty");
+    }
+    if Mechanism::from_code(mechanism).is_none() {
+        return refuse(Reason::UnknownMechanism, "Unknown SCRAM mechanism");
+    }
+    match change {
+        AlterCredential::Delete { .. } if image.credentials().find(user, mechanism).is_none() => {
+            refuse(Reason::NotFound, "Attempt to delete a user credential that does not exist")
+        }
+        AlterCredential::Set { iterations, .. } if *iterations < ITERATIONS_MIN => {
+            refuse(Reason::UnacceptableCredential, "Too few iterations")
+        }
+        AlterCredential::Set { iterations, .. } if *iterations > ITERATIONS_MAX => {
+            refuse(Reason::UnacceptableCredential, "Too many iterations")
+        }
+        AlterCredential::Delete { .. } | AlterCredential::Set { .. } => Ok(()),
+    }
+}
+
+fn record(change: &AlterCredential) -> Record {
+    match change {
+        AlterCredential::Delete { user, mechanism } => {
+            RemoveUserScramCredentialRecord { name: user.clone(), mechanism: *mechanism }.into()
+        }
+        AlterCredential::Set { user, mechanism, iterations, salt, salted_password } => {
+            let known = Mechanism::from_code(*mechanism).expect("the mechanism was checked");
+            let credential = known.credential(salted_password, salt.clone(), *iterations);
+            let record = UserScramCredentialRecord {
+                name: user.clone(),
+                mechanism: *mechanism,
+                salt: credential.salt,
+                stored_key: credential.stored_key,
+                server_key: credential.server_key,
+                iterations: *iterations,
+            };
+            record.into()
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Who may come in and what they may do: UserScramCredentialRecord, AccessControlEntryRecord, and their removals.
+
+use std::fmt;
+
+use levada_wire::primitives::{DecodeError, Decoder, EncodeError, Uuid};
+
+use super::body::{Body, Out, read_text, skip_tags, write_no_tags, write_text};
+
+/// A user's credential for one SCRAM mechanism.
+#[derive(Clone, Default, PartialEq)]
+pub struct UserScramCredentialRecord {
+    /// The user.
+    pub name: String,
+    /// 1 for SCRAM-SHA-256, 2 for SCRAM-SHA-512.
+    pub mechanism: i8,
+    /// What the password was salted with.
+    pub salt: Vec<u8>,
+    /// The hash of the client's key.
+    pub stored_key: Vec<u8>,
+    /// The server's key.
+    pub server_key: Vec<u8>,
+    /// How often the password was hashed.
+    pub iterations: i32,
+}
+
+impl fmt::Debug for UserScramCredentialRecord {
+    /// Without the keys: who has them can pose as the server.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserScramCredentialRecord")
+            .field("name", &self.name)
+            .field("mechanism", &self.mechanism)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Body for UserScramCredentialRecord {
+    const API_KEY: u16 = 11;
+    const LATEST: u16 = 0;
+
+    fn version(&self) -> u16 {
+        0
+    }
+
+    fn decode(input: &mut Decoder, _: u16) -> Result<Self, DecodeError> {
+        let record = Self {
+            name: read_text(input)?,
+            mechanism: input.read_i8()?,
+            salt: input.read_compact_bytes()?.to_vec(),
+            stored_key: input.read_compact_bytes()?.to_vec(),
+            server_key: input.read_compact_bytes()?.to_vec(),
+            iterations: input.read_i32()?,
+        };
+        skip_tags(input)?;
+        Ok(record)
+    }
+
+    fn encode(&self, out: &mut Out<'_>, _: u16) -> Result<(), EncodeError> {
+        write_text(out, &self.name)?;
+        out.write_i8(self.mechanism)?;
+        out.write_compact_bytes(&self.salt)?;
+        out.write_compact_bytes(&self.stored_key)?;
+        out.write_compact_bytes(&self.server_key)?;
+        out.write_i32(self.iterations)?;
+        write_no_tags(out)
+    }
+}
+
+/// A user's credential for one mechanism is gone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RemoveUserScramCredentialRecord {
+    /// The user.
+    pub name: String,
+    /// The mechanism, as in [`UserScramCredentialRecord`].
+    pub mechanism: i8,
+}
+
+impl Body for RemoveUserScramCredentialRecord {
+    const API_KEY: u16 = 22;
+    const LATEST: u16 = 0;
+
+    fn version(&self) -> u16 {
+        0
+    }
+
+    fn decode(input: &mut Decoder, _: u16) -> Result<Self, DecodeError> {
+        let record = Self { name: read_text(input)?, mechanism: input.read_i8()? };
+        skip_tags(input)?;
+        Ok(record)
+    }
+
+    fn encode(&self, out: &mut Out<'_>, _: u16) -> Result<(), EncodeError> {
+        write_text(out, &self.name)?;
+        out.write_i8(self.mechanism)?;
+        write_no_tags(out)
+    }
+}
+
+/// One entry of access control. The numbers are those of Kafka's protocol.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccessControlEntryRecord {
+    /// By which it is removed.
+    pub id: Uuid,
+    /// Kind of the resource.
+    pub resource_type: i8,
+    /// Name of the resource, or how it begins.
+    pub resource_name: String,
+    /// Whether the name is whole.
+    pub pattern_type: i8,
+    /// For whom: type and name.
+    pub principal: String,
+    /// From where.
+    pub host: String,
+    /// What.
+    pub operation: i8,
+    /// Allowed or denied.
+    pub permission_type: i8,
+}
+
+impl Body for AccessControlEntryRecord {
+    const API_KEY: u16 = 18;
+    const LATEST: u16 = 0;
+
+    fn version(&self) -> u16 {
+        0
+    }
+
+    fn decode(input: &mut Decoder, _: u16) -> Result<Self, DecodeError> {
+        let record = Self {
+            id: input.read_uuid()?,
+            resource_type: input.read_i8()?,
+            resource_name: read_text(input)?,
+            pattern_type: input.read_i8()?,
+            principal: read_text(input)?,
+            host: read_text(input)?,
+            operation: input.read_i8()?,
+            permission_type: input.read_i8()?,
+        };
+        skip_tags(input)?;
+        Ok(record)
+    }
+
+    fn encode(&self, out: &mut Out<'_>, _: u16) -> Result<(), EncodeError> {
+        out.write_uuid(self.id)?;
+        out.write_i8(self.resource_type)?;
+        write_text(out, &self.resource_name)?;
+        out.write_i8(self.pattern_type)?;
+        write_text(out, &self.principal)?;
+        write_text(out, &self.host)?;
+        out.write_i8(self.operation)?;
+        out.write_i8(self.permission_type)?;
+        write_no_tags(out)
+    }
+}
+
+/// An entry of access control is gone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RemoveAccessControlEntryRecord {
+    /// The entry.
+    pub id: Uuid,
+}
+
+impl Body for RemoveAccessControlEntryRecord {
+    const API_KEY: u16 = 19;
+    const LATEST: u16 = 0;
+
+    fn version(&self) -> u16 {
+        0
+    }
+
+    fn decode(input: &mut Decoder, _: u16) -> Result<Self, DecodeError> {
+        let record = Self { id: input.read_uuid()? };
+        skip_tags(input)?;
+        Ok(record)
+    }
+
+    fn encode(&self, out: &mut Out<'_>, _: u16) -> Result<(), EncodeError> {
+        out.write_uuid(self.id)?;
+        write_no_tags(out)
+    }
+}

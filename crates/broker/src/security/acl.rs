@@ -1,0 +1,267 @@
+//! Entries of access control, filters over them, and which of them speak about a resource. Numbers, names and rules are those
+//! of Kafka's `StandardAuthorizer`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use levada_wire::primitives::Uuid;
+
+use crate::metadata::records::AccessControlEntryRecord;
+
+mod filter;
+#[cfg(test)]
+pub(in crate::security) mod tests;
+
+pub use self::filter::{AclFilter, PatternFilter};
+
+/// Matches every name, every host, or as `User:*` every user.
+pub const WILDCARD: &str = "*";
+/// The principal of entries for everybody.
+pub const EVERYBODY: &str = "User:*";
+/// The one name that the cluster has as a resource.
+pub const CLUSTER_NAME: &str = "kafka-cluster";
+
+/// Declares an enumeration with Kafka's numbers and names.
+macro_rules! codes {
+    ($(#[$doc:meta])* $type:ident { $($(#[$entry_doc:meta])* $entry:ident = $code:literal, $name:literal;)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        #[repr(i8)]
+        pub enum $type {
+            $($(#[$entry_doc])* $entry = $code,)*
+        }
+
+        impl $type {
+            /// All of them, in Kafka's order.
+            pub const ALL: &[Self] = &[$(Self::$entry,)*];
+
+            /// Kafka's number.
+            pub const fn code(self) -> i8 {
+                self as i8
+            }
+
+            /// The entry with that number.
+            pub fn from_code(code: i8) -> Option<Self> {
+                Self::ALL.iter().copied().find(|entry| entry.code() == code)
+            }
+
+            /// Kafka's name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$entry => $name,)*
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+codes! {
+    /// Kinds of resources.
+    ResourceType {
+        /// A topic.
+        Topic = 2, "TOPIC";
+        /// A group.
+        Group = 3, "GROUP";
+        /// The cluster as a whole.
+        Cluster = 4, "CLUSTER";
+        /// A transactional id.
+        TransactionalId = 5, "TRANSACTIONAL_ID";
+        /// A delegation token.
+        DelegationToken = 6, "DELEGATION_TOKEN";
+        /// A user, as the owner of tokens.
+        User = 7, "USER";
+    }
+}
+
+codes! {
+    /// Whether an entry's name is whole.
+    PatternType {
+        /// It is, or it is `*` and means all.
+        Literal = 3, "LITERAL";
+        /// It is how names begin.
+        Prefixed = 4, "PREFIXED";
+    }
+}
+
+codes! {
+    /// What can be done with a resource.
+    Operation {
+        /// Everything.
+        All = 2, "ALL";
+        /// Read.
+        Read = 3, "READ";
+        /// Write.
+        Write = 4, "WRITE";
+        /// Create.
+        Create = 5, "CREATE";
+        /// Delete.
+        Delete = 6, "DELETE";
+        /// Alter.
+        Alter = 7, "ALTER";
+        /// See that it is there.
+        Describe = 8, "DESCRIBE";
+        /// What brokers do with each other.
+        ClusterAction = 9, "CLUSTER_ACTION";
+        /// See the configuration.
+        DescribeConfigs = 10, "DESCRIBE_CONFIGS";
+        /// Change the configuration.
+        AlterConfigs = 11, "ALTER_CONFIGS";
+        /// Produce idempotently.
+        IdempotentWrite = 12, "IDEMPOTENT_WRITE";
+        /// Create delegation tokens for somebody.
+        CreateTokens = 13, "CREATE_TOKENS";
+        /// See somebody's delegation tokens.
+        DescribeTokens = 14, "DESCRIBE_TOKENS";
+        /// Take part in two-phase commits.
+        TwoPhaseCommit = 15, "TWO_PHASE_COMMIT";
+    }
+}
+
+codes! {
+    /// What an entry says.
+    Permission {
+        /// No.
+        Deny = 2, "DENY";
+        /// Yes.
+        Allow = 3, "ALLOW";
+    }
+}
+
+/// One entry: who may or may not do what, from where.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Acl {
+    /// Kind of the resource.
+    pub resource_type: ResourceType,
+    /// Name of the resource, or how it begins.
+    pub resource_name: String,
+    /// Which of the two.
+    pub pattern_type: PatternType,
+    /// Type and name, such as `User:alice`.
+    pub principal: String,
+    /// An address, or `*`.
+    pub host: String,
+    /// What is done.
+    pub operation: Operation,
+    /// Whether it may be.
+    pub permission: Permission,
+}
+
+impl Acl {
+    /// The entry that a record holds; none if it holds numbers that this version does not know.
+    pub(crate) fn from_record(record: &AccessControlEntryRecord) -> Option<Self> {
+        Some(Self {
+            resource_type: ResourceType::from_code(record.resource_type)?,
+            resource_name: record.resource_name.clone(),
+            pattern_type: PatternType::from_code(record.pattern_type)?,
+            principal: record.principal.clone(),
+            host: record.host.clone(),
+            operation: Operation::from_code(record.operation)?,
+            permission: Permission::from_code(record.permission_type)?,
+        })
+    }
+
+    /// The record that holds this entry.
+    pub(crate) fn record(&self, id: Uuid) -> AccessControlEntryRecord {
+        AccessControlEntryRecord {
+            id,
+            resource_type: self.resource_type.code(),
+            resource_name: self.resource_name.clone(),
+            pattern_type: self.pattern_type.code(),
+            principal: self.principal.clone(),
+            host: self.host.clone(),
+            operation: self.operation.code(),
+            permission_type: self.permission.code(),
+        }
+    }
+}
+
+impl fmt::Display for Acl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource_type, resource_name, pattern_type, principal, host, operation, permission } =
+            self;
+        write!(
+            f,
+            "{permission} {operation} on {resource_type}:{pattern_type}:{resource_name} for {principal} from {host}"
+        )
+    }
+}
+
+/// The entries, ordered by what they speak about.
+#[derive(Clone, Debug, Default)]
+pub struct AclIndex(BTreeMap<ResourceType, Section>);
+
+/// The entries about one kind of resource, by the name in them.
+#[derive(Clone, Debug, Default)]
+struct Section {
+    literal: BTreeMap<String, BTreeSet<Arc<Acl>>>,
+    prefixed: BTreeMap<String, BTreeSet<Arc<Acl>>>,
+    /// How many prefixes there are of each length in bytes.
+    lengths: BTreeMap<usize, usize>,
+}
+
+impl AclIndex {
+    pub(crate) fn insert(&mut self, acl: Arc<Acl>) {
+        let section = self.0.entry(acl.resource_type).or_default();
+        let name = acl.resource_name.clone();
+        let entries = match acl.pattern_type {
+            PatternType::Literal => section.literal.entry(name).or_default(),
+            PatternType::Prefixed => {
+                let entries = section.prefixed.entry(name).or_default();
+                if entries.is_empty() {
+                    *section.lengths.entry(acl.resource_name.len()).or_default() += 1;
+                }
+                entries
+            }
+        };
+        entries.insert(acl);
+    }
+
+    pub(crate) fn remove(&mut self, acl: &Arc<Acl>) {
+        let Some(section) = self.0.get_mut(&acl.resource_type) else { return };
+        let (names, name) = match acl.pattern_type {
+            PatternType::Literal => (&mut section.literal, &acl.resource_name),
+            PatternType::Prefixed => (&mut section.prefixed, &acl.resource_name),
+        };
+        let Some(entries) = names.get_mut(name) else { return };
+        entries.remove(acl);
+        if !entries.is_empty() {
+            return;
+        }
+        names.remove(name);
+        if acl.pattern_type == PatternType::Prefixed
+            && let Some(count) = section.lengths.get_mut(&name.len())
+        {
+            *count -= 1;
+            if *count == 0 {
+                section.lengths.remove(&name.len());
+            }
+        }
+    }
+
+    /// Every entry that speaks about the resource of that name, for whomever.
+    pub fn about(&self, kind: ResourceType, name: &str) -> impl Iterator<Item = &Arc<Acl>> {
+        let section = self.0.get(&kind);
+        let prefixes = section.into_iter().flat_map(move |section| {
+            let prefix = |length: &usize| section.prefixed.get(name.get(..*length)?);
+            section.lengths.keys().filter_map(prefix)
+        });
+        let literal = section.into_iter().flat_map(move |section| {
+            let wildcard = (name != WILDCARD).then(|| section.literal.get(WILDCARD)).flatten();
+            section.literal.get(name).into_iter().chain(wildcard)
+        });
+        literal.chain(prefixes).flatten()
+    }
+
+    /// Every entry about a kind of resource.
+    pub fn of_type(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<Acl>> {
+        let section = self.0.get(&kind).into_iter();
+        section.flat_map(|section| section.literal.values().chain(section.prefixed.values())).flatten()
+    }
+}

@@ -1,0 +1,154 @@
+//! OAUTHBEARER (RFC 7628) from the server's side: a signed token says who the client is and for how long.
+
+use std::fmt;
+
+use crate::security::sasl::Step;
+
+pub mod jwks;
+pub mod jwt;
+#[cfg(test)]
+mod tests;
+
+use self::jwks::Jwks;
+use self::jwt::JwtError;
+
+/// What a token has to be like.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OauthConfig {
+    /// `sasl.oauthbearer.jwks.endpoint.url`: where the keys are that tokens are signed with.
+    pub jwks_url: String,
+    /// `sasl.oauthbearer.clock.skew.seconds`, in milliseconds.
+    pub clock_skew_ms: i64,
+    /// `sasl.oauthbearer.expected.audience`; empty for tokens without an audience.
+    pub audiences: Vec<String>,
+    /// `sasl.oauthbearer.expected.issuer`.
+    pub issuer: Option<String>,
+    /// `sasl.oauthbearer.scope.claim.name`.
+    pub scope_claim: String,
+    /// `sasl.oauthbearer.sub.claim.name`.
+    pub sub_claim: String,
+}
+
+/// Why a client is not let in. It is told no more than that its token is not valid.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum OauthError {
+    /// The message is not of this mechanism.
+    #[error("the client's message is not OAUTHBEARER: {expected} is expected")]
+    Malformed {
+        /// What should be there.
+        expected: &'static str,
+    },
+    /// The client knows that its token was refused.
+    #[error("the token was refused: {0}")]
+    Token(JwtError),
+    /// The client asks to act for somebody else.
+    #[error("user {user} asks to act for another")]
+    OtherIdentity {
+        /// The user of the token.
+        user: String,
+        /// Whom the client names.
+        asked: String,
+    },
+}
+
+/// What a client is told of a token that is refused.
+pub const INVALID_TOKEN: &str = "{\"status\":\"invalid_token\"}";
+
+/// One exchange.
+#[derive(Debug, Default)]
+pub struct OauthServer {
+    /// The client has been told of this, and has yet to say that it heard.
+    refused: Option<JwtError>,
+}
+
+impl OauthServer {
+    /// Takes the client's next message.
+    ///
+    /// # Errors
+    /// The client is not let in.
+    pub fn step(
+        &mut self,
+        message: &[u8],
+        config: &OauthConfig,
+        (keys, now_ms): (&Jwks, i64),
+    ) -> Result<Step, OauthError> {
+        if let Some(error) = self.refused.take().filter(|_| message == b"\x01") {
+            return Err(OauthError::Token(error));
+        }
+        let initial = Initial::parse(message)?;
+        let token = match jwt::verify(initial.token, config, (keys, now_ms)) {
+            Ok(token) => token,
+            Err(error) => {
+                self.refused = Some(error);
+                return Ok(Step { challenge: INVALID_TOKEN.into(), user: None, expires_ms: None });
+            }
+        };
+        if !initial.authorization_id.is_empty() && initial.authorization_id != token.user {
+            let asked = initial.authorization_id.to_owned();
+            return Err(OauthError::OtherIdentity { user: token.user, asked });
+        }
+        Ok(Step { challenge: Vec::new(), user: Some(token.user), expires_ms: Some(token.expires_ms) })
+    }
+
+    /// Why the token was refused, between the refusal and the client's answer to it.
+    pub fn refused(&self) -> Option<&JwtError> {
+        self.refused.as_ref()
+    }
+}
+
+/// `n,[a=authzid],^A auth=Bearer TOKEN ^A [name=value^A]… ^A`
+struct Initial<'a> {
+    authorization_id: &'a str,
+    token: &'a str,
+}
+
+impl fmt::Debug for Initial<'_> {
+    /// Without the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Initial").field("authorization_id", &self.authorization_id).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Initial<'a> {
+    fn parse(message: &'a [u8]) -> Result<Self, OauthError> {
+        let malformed = |expected| OauthError::Malformed { expected };
+        let text = std::str::from_utf8(message).map_err(|_| malformed("text"))?;
+        let (head, pairs) = text.split_once('\x01').ok_or(malformed("a header"))?;
+        let authorization_id = head.strip_prefix("n,").and_then(|rest| rest.strip_suffix(','));
+        let authorization_id = match authorization_id.ok_or(malformed("n,[a=identity],"))? {
+            "" => "",
+            given => given.strip_prefix("a=").filter(|id| is_name(id)).ok_or(malformed("a=identity"))?,
+        };
+        let pairs = pairs.strip_suffix('\x01').ok_or(malformed("an end"))?;
+        let mut auth = None;
+        for pair in pairs.split_terminator('\x01') {
+            let (name, value) = pair.split_once('=').ok_or(malformed("name=value"))?;
+            if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphabetic()) || !is_value(value) {
+                return Err(malformed("name=value"));
+            }
+            if name == "auth" {
+                auth = Some(value);
+            }
+        }
+        let (scheme, token) =
+            auth.and_then(|auth| auth.split_once(' ')).ok_or(malformed("auth=Bearer token"))?;
+        let token = token.trim_start_matches(' ');
+        if !scheme.eq_ignore_ascii_case("bearer") || !is_token(token) {
+            return Err(malformed("auth=Bearer token"));
+        }
+        Ok(Self { authorization_id, token })
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| (1..=0x7f).contains(&byte) && byte != b',')
+}
+
+fn is_value(value: &str) -> bool {
+    !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic() || b" \t\r\n".contains(&byte))
+}
+
+fn is_token(token: &str) -> bool {
+    let body = token.trim_end_matches('=');
+    !body.is_empty() && body.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_~+/.".contains(&byte))
+}

@@ -1,0 +1,451 @@
+//! SASL as Kafka speaks it: handshake, then the mechanism's tokens, bare or inside SaslAuthenticate. One [`Exchange`] takes a
+//! connection's frames until its client is known; another one takes over when the client shows again who it is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use levada_wire::messages::{
+    KafkaRequest, KafkaResponse, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
+    SaslHandshakeResponse, StrBytes,
+};
+use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader};
+
+use crate::error_code::ErrorCode;
+use crate::security::oauth::jwks::Jwks;
+use crate::security::oauth::jwt::JwtError;
+use crate::security::oauth::{INVALID_TOKEN, OauthConfig, OauthError, OauthServer};
+use crate::security::plain::{self, PlainError};
+use crate::security::scram::{self, Credential, ScramError, ScramServer};
+
+#[cfg(test)]
+mod tests;
+
+/// How clients show who they are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mechanism {
+    /// User and password in clear.
+    Plain,
+    /// Proof of a password.
+    Scram(scram::Mechanism),
+    /// A signed token.
+    OauthBearer,
+}
+
+impl Mechanism {
+    /// All that are served.
+    pub const ALL: [Self; 4] = [
+        Self::Plain,
+        Self::Scram(scram::Mechanism::Sha256),
+        Self::Scram(scram::Mechanism::Sha512),
+        Self::OauthBearer,
+    ];
+
+    /// The name by which SASL knows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::Scram(mechanism) => mechanism.name(),
+            Self::OauthBearer => "OAUTHBEARER",
+        }
+    }
+
+    /// The mechanism of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mechanism| mechanism.name() == name)
+    }
+}
+
+/// One mechanism of a listener.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Offer {
+    /// Which one.
+    pub mechanism: Mechanism,
+    /// How long a session lasts before its client has to show again who it is; none for ever.
+    pub session_ms_max: Option<i64>,
+}
+
+/// SASL as one listener offers it.
+#[derive(Clone, PartialEq)]
+pub struct SaslConfig {
+    /// The mechanisms, in the order in which clients are told of them.
+    pub offers: Vec<Offer>,
+    /// Users and passwords for PLAIN.
+    pub passwords: BTreeMap<String, String>,
+    /// What tokens have to be like for OAUTHBEARER.
+    pub tokens: OauthConfig,
+}
+
+impl fmt::Debug for SaslConfig {
+    /// Without the passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaslConfig")
+            .field("offers", &self.offers)
+            .field("users", &self.passwords.keys())
+            .finish()
+    }
+}
+
+impl SaslConfig {
+    fn offer(&self, name: &str) -> Option<Offer> {
+        self.offers.iter().copied().find(|offer| offer.mechanism.name() == name)
+    }
+
+    fn names(&self) -> Vec<StrBytes> {
+        self.offers.iter().map(|offer| StrBytes::from(offer.mechanism.name())).collect()
+    }
+}
+
+/// Who came in how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Identity {
+    /// The user's name.
+    pub user: String,
+    /// By which mechanism.
+    pub mechanism: Mechanism,
+}
+
+/// What the surroundings know at the time of a frame.
+pub struct Moment<'a> {
+    /// The time, in milliseconds since 1970.
+    pub now_ms: i64,
+    /// Looks a user's SCRAM credential up.
+    pub credential: &'a dyn Fn(&str, scram::Mechanism) -> Option<Credential>,
+    /// The keys that were last had from an address, for tokens.
+    pub keys: &'a dyn Fn(&str) -> Arc<Jwks>,
+}
+
+/// What a frame leads to.
+#[derive(Debug)]
+pub enum Outcome {
+    /// An ApiVersions request, to be answered as any other.
+    Versions(RequestHeader, BytesMut),
+    /// Send this and go on.
+    Reply(Bytes),
+    /// The client is known. Send this.
+    Done {
+        /// The answer.
+        reply: Bytes,
+        /// Who it is.
+        identity: Identity,
+        /// When the session ends, if ever.
+        expires_ms: Option<i64>,
+    },
+    /// The client is not let in: after a delay send this, if there is anything, and close.
+    Refused {
+        /// The answer.
+        reply: Option<Bytes>,
+        /// Why.
+        error: SaslError,
+    },
+}
+
+/// Why a client is not let in. Not what it is told.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum SaslError {
+    #[error("frame not understood during authentication: {0}")]
+    Malformed(#[from] DecodeError),
+    #[error("unexpected {api} request during authentication")]
+    Unexpected { api: ApiKey },
+    #[error("mechanism {mechanism:?} is not offered")]
+    Mechanism { mechanism: String },
+    #[error("mechanism {asked} in the place of {before} at re-authentication")]
+    OtherMechanism { asked: &'static str, before: &'static str },
+    #[error("user {asked} in the place of {before} at re-authentication")]
+    OtherUser { asked: String, before: String },
+    #[error(transparent)]
+    Plain(#[from] PlainRefusal),
+    #[error(transparent)]
+    Scram(#[from] ScramError),
+    #[error(transparent)]
+    Oauth(#[from] OauthError),
+    #[error("answer not representable: {0}")]
+    Encode(#[from] EncodeError),
+}
+
+/// Why PLAIN turns a client away.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct PlainRefusal(#[from] PlainError);
+
+/// The talk with one client until it is known.
+#[derive(Debug)]
+pub struct Exchange {
+    config: Arc<SaslConfig>,
+    state: State,
+    /// Tokens come inside SaslAuthenticate.
+    framed: bool,
+    nonce: String,
+    /// Who the client was before; it must stay the same.
+    before: Option<Identity>,
+}
+
+#[derive(Debug)]
+enum State {
+    VersionsOrHandshake,
+    Handshake,
+    Tokens(Server, Offer),
+    /// The wrong mechanism was asked for at re-authentication; the next message is told.
+    OtherMechanism {
+        asked: &'static str,
+        before: &'static str,
+    },
+    Over,
+}
+
+#[derive(Debug)]
+enum Server {
+    Plain,
+    Scram(ScramServer),
+    Oauth(OauthServer),
+}
+
+/// What a mechanism makes of a client's message.
+#[derive(Debug, PartialEq)]
+pub struct Step {
+    /// What the client is sent.
+    pub challenge: Vec<u8>,
+    /// The user, once it has shown who it is.
+    pub user: Option<String>,
+    /// Until when that holds, if the mechanism says.
+    pub expires_ms: Option<i64>,
+}
+
+impl Exchange {
+    /// Begins with a new connection. `nonce` is printable, without a comma, and can be guessed by nobody.
+    pub fn new(config: Arc<SaslConfig>, nonce: String) -> Self {
+        Self { config, state: State::VersionsOrHandshake, framed: false, nonce, before: None }
+    }
+
+    /// Begins anew with a client that was `before`; its handshake is the first frame.
+    pub fn again(config: Arc<SaslConfig>, nonce: String, before: Identity) -> Self {
+        Self { before: Some(before), ..Self::new(config, nonce) }
+    }
+
+    /// Whether the client was known before.
+    pub fn is_again(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// The address that should have a key which the client's token is signed with, and has not.
+    pub fn misses_key(&self) -> Option<&str> {
+        match &self.state {
+            State::Tokens(Server::Oauth(server), _) if server.refused() == Some(&JwtError::UnknownKey) => {
+                Some(&self.config.tokens.jwks_url)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the next frame, without its size.
+    pub fn step(&mut self, frame: BytesMut, moment: &Moment<'_>) -> Outcome {
+        let taken = match std::mem::replace(&mut self.state, State::Over) {
+            State::Tokens(server, offer) if self.framed => self.take_framed(frame, (server, offer), moment),
+            State::Tokens(server, offer) => self.take_bare(&frame, (server, offer), moment),
+            State::OtherMechanism { asked, before } => {
+                self.refuse_mechanism(frame, SaslError::OtherMechanism { asked, before })
+            }
+            State::Over => Err(SaslError::Unexpected { api: ApiKey::SaslAuthenticate }),
+            state => self.take_request(frame, matches!(state, State::VersionsOrHandshake)),
+        };
+        taken.unwrap_or_else(|error| Outcome::Refused { reply: None, error })
+    }
+
+    fn take_request(&mut self, mut frame: BytesMut, may_ask_versions: bool) -> Result<Outcome, SaslError> {
+        let header = RequestHeader::decode(&mut frame)?;
+        match header.api {
+            ApiKey::ApiVersions if may_ask_versions => {
+                let answered = header.api.serves(header.version);
+                self.state = if answered { State::Handshake } else { State::VersionsOrHandshake };
+                Ok(Outcome::Versions(header, frame))
+            }
+            ApiKey::SaslHandshake => self.handshake(&header, frame),
+            api => Err(SaslError::Unexpected { api }),
+        }
+    }
+
+    fn handshake(&mut self, header: &RequestHeader, body: BytesMut) -> Result<Outcome, SaslError> {
+        let request: SaslHandshakeRequest = decode(header, body)?;
+        self.framed = header.version >= 1;
+        let mut response = SaslHandshakeResponse::default();
+        response.mechanisms = self.config.names();
+        let Some(offer) = self.config.offer(request.mechanism.as_str()) else {
+            response.error_code = ErrorCode::UnsupportedSaslMechanism.code();
+            let error = SaslError::Mechanism { mechanism: request.mechanism.as_str().to_owned() };
+            return Ok(Outcome::Refused { reply: Some(encode(header, &response)?), error });
+        };
+        let asked = offer.mechanism;
+        self.state = match &self.before {
+            Some(before) if before.mechanism != asked => {
+                State::OtherMechanism { asked: asked.name(), before: before.mechanism.name() }
+            }
+            _ => State::Tokens(Server::new(asked, &self.nonce), offer),
+        };
+        Ok(Outcome::Reply(encode(header, &response)?))
+    }
+
+    fn take_bare(
+        &mut self,
+        token: &[u8],
+        (mut server, offer): (Server, Offer),
+        moment: &Moment<'_>,
+    ) -> Result<Outcome, SaslError> {
+        let Step { challenge, user, expires_ms } = server.take(token, &self.config, moment)?;
+        let mut reply = BytesMut::with_capacity(4 + challenge.len());
+        reply.put_u32(u32::try_from(challenge.len()).expect("a challenge is short"));
+        reply.put_slice(&challenge);
+        let reply = reply.freeze();
+        let Some(user) = user else {
+            self.state = State::Tokens(server, offer);
+            return Ok(Outcome::Reply(reply));
+        };
+        let identity = self.identity(user, offer)?;
+        Ok(Outcome::Done { reply, identity, expires_ms: expiry(offer, expires_ms, moment.now_ms) })
+    }
+
+    fn take_framed(
+        &mut self,
+        mut frame: BytesMut,
+        (mut server, offer): (Server, Offer),
+        moment: &Moment<'_>,
+    ) -> Result<Outcome, SaslError> {
+        let header = RequestHeader::decode(&mut frame)?;
+        if header.api != ApiKey::SaslAuthenticate {
+            return Err(SaslError::Unexpected { api: header.api });
+        }
+        let request: SaslAuthenticateRequest = decode(&header, frame)?;
+        let taken = server.take(&request.auth_bytes, &self.config, moment);
+        let taken = taken.and_then(|taken| match taken.user {
+            Some(user) => Ok((taken.challenge, Some((self.identity(user, offer)?, taken.expires_ms)))),
+            None => Ok((taken.challenge, None)),
+        });
+        match taken {
+            Ok((challenge, known)) => {
+                let mut response = SaslAuthenticateResponse::default();
+                response.auth_bytes = challenge.into();
+                let Some((identity, expires_ms)) = known else {
+                    self.state = State::Tokens(server, offer);
+                    return Ok(Outcome::Reply(encode(&header, &response)?));
+                };
+                let expires_ms = expiry(offer, expires_ms, moment.now_ms);
+                if header.version >= 1 {
+                    response.session_lifetime_ms =
+                        expires_ms.map_or(0, |expires_ms| expires_ms - moment.now_ms);
+                }
+                Ok(Outcome::Done { reply: encode(&header, &response)?, identity, expires_ms })
+            }
+            Err(error) => {
+                let text = error.told(offer.mechanism, self.before.is_some());
+                Ok(Outcome::Refused { reply: Some(failed(&header, text)?), error })
+            }
+        }
+    }
+
+    fn refuse_mechanism(&self, mut frame: BytesMut, error: SaslError) -> Result<Outcome, SaslError> {
+        let header = RequestHeader::decode(&mut frame)?;
+        if !self.framed || header.api != ApiKey::SaslAuthenticate {
+            return Err(error);
+        }
+        Ok(Outcome::Refused { reply: Some(failed(&header, error.to_string())?), error })
+    }
+
+    fn identity(&self, user: String, offer: Offer) -> Result<Identity, SaslError> {
+        match &self.before {
+            Some(before) if before.user != user => {
+                Err(SaslError::OtherUser { asked: user, before: before.user.clone() })
+            }
+            _ => Ok(Identity { user, mechanism: offer.mechanism }),
+        }
+    }
+}
+
+impl Server {
+    fn new(mechanism: Mechanism, nonce: &str) -> Self {
+        match mechanism {
+            Mechanism::Plain => Self::Plain,
+            Mechanism::Scram(mechanism) => Self::Scram(ScramServer::new(mechanism, nonce.to_owned())),
+            Mechanism::OauthBearer => Self::Oauth(OauthServer::default()),
+        }
+    }
+
+    fn take(&mut self, token: &[u8], config: &SaslConfig, moment: &Moment<'_>) -> Result<Step, SaslError> {
+        match self {
+            Self::Plain => {
+                let user = plain::authenticate(token, &config.passwords).map_err(PlainRefusal)?;
+                Ok(Step { challenge: Vec::new(), user: Some(user), expires_ms: None })
+            }
+            Self::Scram(server) => {
+                let mechanism = server.mechanism();
+                Ok(server.step(token, |user| (moment.credential)(user, mechanism))?)
+            }
+            Self::Oauth(server) => {
+                let keys = (moment.keys)(&config.tokens.jwks_url);
+                Ok(server.step(token, &config.tokens, (&keys, moment.now_ms))?)
+            }
+        }
+    }
+}
+
+impl SaslError {
+    /// What the client is told, in Kafka's words: nothing that helps to guess.
+    fn told(&self, mechanism: Mechanism, again: bool) -> String {
+        match self {
+            Self::Plain(error) => error.to_string(),
+            Self::OtherUser { asked, before } => {
+                format!("Cannot change principals during re-authentication from User.{before}: User.{asked}")
+            }
+            Self::Oauth(OauthError::Token(_)) => INVALID_TOKEN.to_owned(),
+            Self::Oauth(OauthError::OtherIdentity { user, asked }) => format!(
+                "Authentication failed: Client requested an authorization id ({asked}) that is different from \
+                 the token's principal name ({user})"
+            ),
+            Self::Scram(ScramError::OtherIdentity { .. }) => {
+                "Authentication failed: Client requested an authorization id that is different from username"
+                    .to_owned()
+            }
+            _ => {
+                let what = if again { "re-authentication" } else { "authentication" };
+                let name = mechanism.name();
+                format!(
+                    "Authentication failed during {what} due to invalid credentials with SASL mechanism {name}"
+                )
+            }
+        }
+    }
+
+    /// The user who was named, if one was.
+    pub fn user(&self) -> Option<&str> {
+        match self {
+            Self::Plain(PlainRefusal(error)) => error.user(),
+            Self::Scram(error) => error.user(),
+            Self::Oauth(OauthError::OtherIdentity { user, .. }) => Some(user),
+            Self::OtherUser { asked, .. } => Some(asked),
+            _ => None,
+        }
+    }
+}
+
+/// When a session ends: with its credential, or when the offer says, whichever is first.
+fn expiry(offer: Offer, credential_ms: Option<i64>, now_ms: i64) -> Option<i64> {
+    let offered_ms = offer.session_ms_max.map(|session_ms| now_ms.saturating_add(session_ms));
+    // A credential may be past its end by as much as clocks may differ.
+    let credential_ms = credential_ms.map(|ms| ms.max(now_ms));
+    offered_ms.into_iter().chain(credential_ms).min()
+}
+
+fn failed(header: &RequestHeader, text: String) -> Result<Bytes, EncodeError> {
+    let mut response = SaslAuthenticateResponse::default();
+    response.error_code = ErrorCode::SaslAuthenticationFailed.code();
+    response.error_message = Some(StrBytes::from(text));
+    encode(header, &response)
+}
+
+fn decode<R: KafkaRequest>(header: &RequestHeader, body: BytesMut) -> Result<R, DecodeError> {
+    levada_wire::decode(body.freeze(), header.version)
+}
+
+fn encode<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<Bytes, EncodeError> {
+    levada_wire::encode_response(header.correlation_id, header.version, response)
+}

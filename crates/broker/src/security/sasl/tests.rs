@@ -1,0 +1,197 @@
+//! Talks of clients with the server, right and wrong.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use levada_wire::messages::{ApiVersionsRequest, MetadataRequest};
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW_MS: i64 = 1_000_000;
+
+fn config() -> Arc<SaslConfig> {
+    let offer = |mechanism, session_ms_max| Offer { mechanism, session_ms_max };
+    Arc::new(SaslConfig {
+        offers: vec![
+            offer(Mechanism::Plain, Some(60_000)),
+            offer(Mechanism::Scram(scram::Mechanism::Sha512), None),
+        ],
+        passwords: BTreeMap::from([("alice".to_owned(), "wonder".to_owned())]),
+        tokens: OauthConfig::default(),
+    })
+}
+
+fn exchange() -> Exchange {
+    Exchange::new(config(), "nonce".to_owned())
+}
+
+fn frame<R: KafkaRequest>(version: i16, request: &R) -> BytesMut {
+    let bytes = levada_wire::encode_request(7, Some("test"), version, request).unwrap();
+    BytesMut::from(&bytes[4..])
+}
+
+fn handshake(version: i16, mechanism: &str) -> BytesMut {
+    let mut request = SaslHandshakeRequest::default();
+    request.mechanism = StrBytes::from(mechanism);
+    frame(version, &request)
+}
+
+fn token(version: i16, bytes: &[u8]) -> BytesMut {
+    let mut request = SaslAuthenticateRequest::default();
+    request.auth_bytes = Bytes::copy_from_slice(bytes);
+    frame(version, &request)
+}
+
+fn step(exchange: &mut Exchange, frame: BytesMut) -> Outcome {
+    let credential = |user: &str, mechanism: scram::Mechanism| {
+        let salted = mechanism.salted_password("secret", b"salt", 4096);
+        (user == "bob").then(|| mechanism.credential(&salted, b"salt".to_vec(), 4096))
+    };
+    exchange.step(frame, &Moment { now_ms: NOW_MS, credential: &credential, keys: &|_| Arc::default() })
+}
+
+fn handshake_answer(outcome: &Outcome) -> SaslHandshakeResponse {
+    let (Outcome::Reply(bytes) | Outcome::Refused { reply: Some(bytes), .. }) = outcome else {
+        panic!("{outcome:?}")
+    };
+    levada_wire::decode_response(bytes.slice(4..), 1).unwrap().1
+}
+
+fn answer(outcome: &Outcome, version: i16) -> SaslAuthenticateResponse {
+    let (Outcome::Reply(bytes)
+    | Outcome::Done { reply: bytes, .. }
+    | Outcome::Refused { reply: Some(bytes), .. }) = outcome
+    else {
+        panic!("{outcome:?}")
+    };
+    levada_wire::decode_response(bytes.slice(4..), version).unwrap().1
+}
+
+#[test]
+fn plain_after_versions_in_both_forms() {
+    for version in 0..=2 {
+        let mut exchange = exchange();
+        let outcome = step(&mut exchange, frame(3, &ApiVersionsRequest::default()));
+        assert!(matches!(outcome, Outcome::Versions(..)));
+        let greeted = handshake_answer(&step(&mut exchange, handshake(1, "PLAIN")));
+        let names: Vec<&str> = greeted.mechanisms.iter().map(StrBytes::as_str).collect();
+        assert_eq!((greeted.error_code, &names[..]), (0, &["PLAIN", "SCRAM-SHA-512"][..]));
+        let outcome = step(&mut exchange, token(version, b"\0alice\0wonder"));
+        let lifetime = if version == 0 { 0 } else { 60_000 };
+        assert_eq!(answer(&outcome, version).session_lifetime_ms, lifetime);
+        let Outcome::Done { identity, expires_ms, .. } = outcome else { panic!("{outcome:?}") };
+        assert_eq!((&*identity.user, identity.mechanism), ("alice", Mechanism::Plain));
+        assert_eq!(expires_ms, Some(NOW_MS + 60_000));
+    }
+    let mut exchange = exchange();
+    assert!(matches!(step(&mut exchange, handshake(0, "PLAIN")), Outcome::Reply(_)));
+    let outcome = step(&mut exchange, BytesMut::from(&b"\0alice\0wonder"[..]));
+    assert!(matches!(&outcome, Outcome::Done { reply, .. } if **reply == [0; 4]), "{outcome:?}");
+}
+
+#[test]
+fn scram_in_two_rounds() {
+    let mechanism = scram::Mechanism::Sha512;
+    let mut exchange = exchange();
+    step(&mut exchange, handshake(1, "SCRAM-SHA-512"));
+    let first = answer(&step(&mut exchange, token(2, b"n,,n=bob,r=me")), 2);
+    let challenge = std::str::from_utf8(&first.auth_bytes).unwrap().to_owned();
+    let auth_message = format!("n=bob,r=me,{challenge},c=biws,r=menonce");
+    let salted = mechanism.salted_password("secret", b"salt", 4096);
+    let proof = BASE64.encode(mechanism.client_proof(&salted, &auth_message));
+    let outcome = step(&mut exchange, token(2, format!("c=biws,r=menonce,p={proof}").as_bytes()));
+    let signature = mechanism.server_signature(&mechanism.server_key(&salted), &auth_message);
+    assert_eq!(answer(&outcome, 2).auth_bytes, format!("v={}", BASE64.encode(signature)));
+    assert!(matches!(outcome, Outcome::Done { expires_ms: None, .. }), "{outcome:?}");
+}
+
+#[test]
+fn clients_are_told_nothing_that_helps_to_guess() {
+    let check = |mechanism: &str, bytes: &[u8], expected: &str| {
+        let mut exchange = exchange();
+        step(&mut exchange, handshake(1, mechanism));
+        let outcome = step(&mut exchange, token(2, bytes));
+        let answered = answer(&outcome, 2);
+        assert_eq!(answered.error_code, ErrorCode::SaslAuthenticationFailed.code());
+        assert_eq!(answered.error_message.unwrap().as_str(), expected);
+        assert!(matches!(outcome, Outcome::Refused { .. }));
+    };
+    let plain = "Authentication failed: Invalid username or password";
+    check("PLAIN", b"\0alice\0wrong", plain);
+    check("PLAIN", b"\0nobody\0wrong", plain);
+    let scram = "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512";
+    check("SCRAM-SHA-512", b"n,,n=nobody,r=me", scram);
+    check("SCRAM-SHA-512", b"rubbish", scram);
+}
+
+#[test]
+fn a_mechanism_that_is_not_offered_is_answered_with_those_that_are() {
+    let outcome = step(&mut exchange(), handshake(1, "GSSAPI"));
+    let answered = handshake_answer(&outcome);
+    assert_eq!((answered.error_code, answered.mechanisms.len()), (33, 2));
+    assert!(matches!(outcome, Outcome::Refused { .. }));
+}
+
+#[test]
+fn whatever_else_comes_first_ends_the_talk_without_an_answer() {
+    let refused = |exchange: &mut Exchange, frame: BytesMut| {
+        let outcome = step(exchange, frame);
+        assert!(matches!(outcome, Outcome::Refused { reply: None, .. }), "{outcome:?}");
+        // And nothing more is heard.
+        let outcome = step(exchange, handshake(1, "PLAIN"));
+        assert!(matches!(outcome, Outcome::Refused { reply: None, .. }), "{outcome:?}");
+    };
+    let metadata = || frame(12, &MetadataRequest::default());
+    let versions = || frame(3, &ApiVersionsRequest::default());
+    refused(&mut exchange(), metadata());
+    refused(&mut exchange(), token(2, b"\0alice\0wonder"));
+    refused(&mut exchange(), BytesMut::from(&b"\x60\x01rubbish"[..]));
+    let mut twice = exchange();
+    step(&mut twice, versions());
+    refused(&mut twice, versions());
+    for late in [metadata(), versions(), handshake(1, "PLAIN")] {
+        let mut exchange = exchange();
+        step(&mut exchange, handshake(1, "PLAIN"));
+        refused(&mut exchange, late);
+    }
+}
+
+#[test]
+fn who_shows_again_who_it_is_must_be_the_same() {
+    let before = |user: &str, mechanism| {
+        let identity = Identity { user: user.to_owned(), mechanism };
+        Exchange::again(config(), "nonce".to_owned(), identity)
+    };
+    let mut same = before("alice", Mechanism::Plain);
+    step(&mut same, handshake(1, "PLAIN"));
+    assert!(matches!(step(&mut same, token(2, b"\0alice\0wonder")), Outcome::Done { .. }));
+
+    let mut other = before("bob", Mechanism::Plain);
+    step(&mut other, handshake(1, "PLAIN"));
+    let told = answer(&step(&mut other, token(2, b"\0alice\0wonder")), 2).error_message.unwrap();
+    assert_eq!(told.as_str(), "Cannot change principals during re-authentication from User.bob: User.alice");
+
+    let mut mechanism = before("alice", Mechanism::Scram(scram::Mechanism::Sha512));
+    assert!(matches!(step(&mut mechanism, handshake(1, "PLAIN")), Outcome::Reply(_)));
+    let outcome = step(&mut mechanism, token(2, b"\0alice\0wonder"));
+    assert!(matches!(outcome, Outcome::Refused { reply: Some(_), error: SaslError::OtherMechanism { .. } }));
+}
+
+proptest! {
+    #[test]
+    fn no_sequence_of_bytes_lets_anybody_in(
+        first in prop::collection::vec(any::<u8>(), 0..40),
+        second in prop::collection::vec(any::<u8>(), 0..40),
+        greeted: bool,
+    ) {
+        let mut exchange = exchange();
+        if greeted {
+            step(&mut exchange, handshake(1, "SCRAM-SHA-512"));
+        }
+        for bytes in [first, second] {
+            let outcome = step(&mut exchange, BytesMut::from(&bytes[..]));
+            let enters = matches!(outcome, Outcome::Done { .. });
+            prop_assert!(!enters);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! SCRAM (RFC 5802) from the server's side, with SHA-256 or SHA-512, and the arithmetic that clients and tools need as well.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use ring::{digest, hmac, pbkdf2};
+
+mod messages;
+#[cfg(test)]
+mod tests;
+
+use self::messages::{ClientFinal, ClientFirst};
+use crate::security::sasl::Step;
+
+/// Fewest iterations that a credential may have.
+pub const ITERATIONS_MIN: i32 = 4096;
+/// Most iterations that a credential may be given.
+pub const ITERATIONS_MAX: i32 = 16384;
+
+/// SCRAM with one of two hashes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mechanism {
+    /// SCRAM-SHA-256.
+    Sha256,
+    /// SCRAM-SHA-512.
+    Sha512,
+}
+
+impl Mechanism {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
+
+    /// Kafka's number.
+    pub fn code(self) -> i8 {
+        match self {
+            Self::Sha256 => 1,
+            Self::Sha512 => 2,
+        }
+    }
+
+    /// The mechanism with that number.
+    pub fn from_code(code: i8) -> Option<Self> {
+        Self::ALL.into_iter().find(|mechanism| mechanism.code() == code)
+    }
+
+    /// The name by which SASL knows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "SCRAM-SHA-256",
+            Self::Sha512 => "SCRAM-SHA-512",
+        }
+    }
+
+    /// The mechanism of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mechanism| mechanism.name() == name)
+    }
+
+    fn hmac(self, key: &[u8], message: &[u8]) -> Vec<u8> {
+        let algorithm = match self {
+            Self::Sha256 => hmac::HMAC_SHA256,
+            Self::Sha512 => hmac::HMAC_SHA512,
+        };
+        hmac::sign(&hmac::Key::new(algorithm, key), message).as_ref().to_vec()
+    }
+
+    fn hash(self, data: &[u8]) -> Vec<u8> {
+        let algorithm = match self {
+            Self::Sha256 => &digest::SHA256,
+            Self::Sha512 => &digest::SHA512,
+        };
+        digest::digest(algorithm, data).as_ref().to_vec()
+    }
+
+    /// The password as a client hashes it. Takes milliseconds on purpose; no iterations count as one.
+    pub fn salted_password(self, password: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
+        let (algorithm, size) = match self {
+            Self::Sha256 => (pbkdf2::PBKDF2_HMAC_SHA256, digest::SHA256_OUTPUT_LEN),
+            Self::Sha512 => (pbkdf2::PBKDF2_HMAC_SHA512, digest::SHA512_OUTPUT_LEN),
+        };
+        let mut salted = vec![0; size];
+        let iterations = NonZeroU32::new(iterations).unwrap_or(NonZeroU32::MIN);
+        pbkdf2::derive(algorithm, iterations, salt, password.as_bytes(), &mut salted);
+        salted
+    }
+
+    /// What a client proves that it knows.
+    pub fn client_key(self, salted_password: &[u8]) -> Vec<u8> {
+        self.hmac(salted_password, b"Client Key")
+    }
+
+    /// What a client sends as its proof.
+    pub fn client_proof(self, salted_password: &[u8], auth_message: &str) -> Vec<u8> {
+        let key = self.client_key(salted_password);
+        let signature = self.hmac(&self.hash(&key), auth_message.as_bytes());
+        xor(&key, &signature)
+    }
+
+    /// What the server proves that it knows the credential with.
+    pub fn server_signature(self, server_key: &[u8], auth_message: &str) -> Vec<u8> {
+        self.hmac(server_key, auth_message.as_bytes())
+    }
+
+    /// The server's key.
+    pub fn server_key(self, salted_password: &[u8]) -> Vec<u8> {
+        self.hmac(salted_password, b"Server Key")
+    }
+
+    /// The credential that the server keeps of a hashed password.
+    pub fn credential(self, salted_password: &[u8], salt: Vec<u8>, iterations: i32) -> Credential {
+        let stored_key = self.hash(&self.client_key(salted_password));
+        Credential { salt, stored_key, server_key: self.server_key(salted_password), iterations }
+    }
+}
+
+/// What the server keeps of a password.
+#[derive(Clone, PartialEq)]
+pub struct Credential {
+    /// What the password was salted with.
+    pub salt: Vec<u8>,
+    /// The hash of the client's key.
+    pub stored_key: Vec<u8>,
+    /// The server's key.
+    pub server_key: Vec<u8>,
+    /// How often the password was hashed.
+    pub iterations: i32,
+}
+
+impl fmt::Debug for Credential {
+    /// Without the keys: who has them can pose as the server.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credential").field("iterations", &self.iterations).finish_non_exhaustive()
+    }
+}
+
+/// Why a client is not let in. Clients are told none of it: it would help to guess.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum ScramError {
+    #[error("the client's {message} message is not SCRAM")]
+    Malformed { message: &'static str },
+    #[error("user {user} has no credential for this mechanism")]
+    UnknownUser { user: String },
+    #[error("user {user} presents a delegation token, which are not offered")]
+    Token { user: String },
+    #[error("user {user} asks to act for another")]
+    OtherIdentity { user: String },
+    #[error("the credential of user {user} has {iterations} iterations, fewer than 4096")]
+    TooFewIterations { user: String, iterations: i32 },
+    #[error("the client answers another nonce than it was given")]
+    Nonce,
+    #[error("user {user} does not know the password")]
+    Proof { user: String },
+    #[error("the exchange is over")]
+    Over,
+}
+
+impl ScramError {
+    /// The user who was named, if one was.
+    pub fn user(&self) -> Option<&str> {
+        match self {
+            Self::UnknownUser { user }
+            | Self::Token { user }
+            | Self::OtherIdentity { user }
+            | Self::TooFewIterations { user, .. }
+            | Self::Proof { user } => Some(user),
+            Self::Malformed { .. } | Self::Nonce | Self::Over => None,
+        }
+    }
+}
+
+/// One exchange.
+#[derive(Debug)]
+pub struct ScramServer {
+    mechanism: Mechanism,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    First { server_nonce: String },
+    Final { user: String, credential: Credential, nonce: String, messages: String },
+    Over,
+}
+
+impl ScramServer {
+    /// Begins; `server_nonce` is printable, without a comma, and can be guessed by nobody.
+    pub fn new(mechanism: Mechanism, server_nonce: String) -> Self {
+        Self { mechanism, state: State::First { server_nonce } }
+    }
+
+    /// The mechanism.
+    pub fn mechanism(&self) -> Mechanism {
+        self.mechanism
+    }
+
+    /// Takes the client's next message. `find` looks a user's credential up. After an error the exchange is over.
+    ///
+    /// # Errors
+    /// The client is not let in.
+    pub fn step(
+        &mut self,
+        message: &[u8],
+        find: impl FnOnce(&str) -> Option<Credential>,
+    ) -> Result<Step, ScramError> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::First { server_nonce } => self.first(message, &server_nonce, find),
+            State::Final { user, credential, nonce, messages } => {
+                let last = ClientFinal::parse(message).ok_or(ScramError::Malformed { message: "final" })?;
+                if last.nonce != nonce {
+                    return Err(ScramError::Nonce);
+                }
+                let auth_message = format!("{messages},{}", last.without_proof());
+                self.verify(&credential, &auth_message, &last.proof)
+                    .ok_or(ScramError::Proof { user: user.clone() })?;
+                let signature = self.mechanism.server_signature(&credential.server_key, &auth_message);
+                let challenge = format!("v={}", BASE64.encode(signature)).into_bytes();
+                Ok(Step { challenge, user: Some(user), expires_ms: None })
+            }
+            State::Over => Err(ScramError::Over),
+        }
+    }
+
+    fn first(
+        &mut self,
+        message: &[u8],
+        server_nonce: &str,
+        find: impl FnOnce(&str) -> Option<Credential>,
+    ) -> Result<Step, ScramError> {
+        let first = ClientFirst::parse(message).ok_or(ScramError::Malformed { message: "first" })?;
+        let user = first.user();
+        if first.is_token() {
+            return Err(ScramError::Token { user });
+        }
+        let credential = find(&user).ok_or_else(|| ScramError::UnknownUser { user: user.clone() })?;
+        if !first.authorization_id.is_empty() && first.authorization_id != user {
+            return Err(ScramError::OtherIdentity { user });
+        }
+        if credential.iterations < ITERATIONS_MIN {
+            return Err(ScramError::TooFewIterations { user, iterations: credential.iterations });
+        }
+        let nonce = format!("{}{server_nonce}", first.nonce);
+        let challenge =
+            format!("r={nonce},s={},i={}", BASE64.encode(&credential.salt), credential.iterations);
+        let messages = format!("{},{challenge}", first.bare());
+        self.state = State::Final { user, credential, nonce, messages };
+        Ok(Step { challenge: challenge.into_bytes(), user: None, expires_ms: None })
+    }
+
+    fn verify(&self, credential: &Credential, auth_message: &str, proof: &[u8]) -> Option<()> {
+        let signature = self.mechanism.hmac(&credential.stored_key, auth_message.as_bytes());
+        if signature.len() != proof.len() {
+            return None;
+        }
+        let stored_key = self.mechanism.hash(&xor(&signature, proof));
+        same_secret(&stored_key, &credential.stored_key).then_some(())
+    }
+}
+
+fn xor(one: &[u8], other: &[u8]) -> Vec<u8> {
+    one.iter().zip(other).map(|(one, other)| one ^ other).collect()
+}
+
+/// Compares in a time that does not depend on where the first difference is.
+pub(crate) fn same_secret(one: &[u8], other: &[u8]) -> bool {
+    // Tags under a key that nobody knows: their comparison tells nothing of the texts.
+    let key = hmac::Key::new(hmac::HMAC_SHA256, b"levada");
+    hmac::verify(&key, one, hmac::sign(&key, other).as_ref()).is_ok()
+}

@@ -1,0 +1,115 @@
+//! SCRAM against the example of RFC 7677, and what it turns away.
+
+use super::*;
+
+const SALT: &str = "W22ZaJ0SNY7soEsUEjb6gQ==";
+const FIRST: &str = "n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
+const SERVER_NONCE: &str = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+const FINAL: &str = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+                     p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+
+fn credential(mechanism: Mechanism, iterations: i32) -> Credential {
+    let salt = BASE64.decode(SALT).unwrap();
+    let salted = mechanism.salted_password("pencil", &salt, iterations.unsigned_abs());
+    mechanism.credential(&salted, salt, iterations)
+}
+
+fn server() -> ScramServer {
+    ScramServer::new(Mechanism::Sha256, SERVER_NONCE.to_owned())
+}
+
+#[test]
+fn the_example_of_the_rfc_is_followed_to_the_letter() {
+    let mut server = server();
+    let find = |user: &str| (user == "user").then(|| credential(Mechanism::Sha256, 4096));
+    let first = server.step(FIRST.as_bytes(), find).unwrap();
+    let challenge = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+    assert_eq!((std::str::from_utf8(&first.challenge).unwrap(), first.user), (challenge, None));
+    let last = server.step(FINAL.as_bytes(), |_| None).unwrap();
+    let signature = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
+    assert_eq!(std::str::from_utf8(&last.challenge).unwrap(), signature);
+    assert_eq!(last.user.as_deref(), Some("user"));
+    assert_eq!(server.step(FINAL.as_bytes(), |_| None), Err(ScramError::Over));
+}
+
+#[test]
+fn both_hashes_let_in_who_knows_the_password_and_nobody_else() {
+    for mechanism in Mechanism::ALL {
+        for (password, enters) in [("pencil", true), ("Pencil", false), ("", false)] {
+            let mut server = ScramServer::new(mechanism, "srv".to_owned());
+            let first = server.step(b"n,a=us=2Cer,n=us=2Cer,r=cli,foo=bar", |user| {
+                assert_eq!(user, "us,er");
+                Some(credential(mechanism, 4096))
+            });
+            let challenge = String::from_utf8(first.unwrap().challenge).unwrap();
+            let salt = BASE64.decode(SALT).unwrap();
+            let salted = mechanism.salted_password(password, &salt, 4096);
+            let auth_message = format!("n=us=2Cer,r=cli,foo=bar,{challenge},c=biws,r=clisrv");
+            let proof = BASE64.encode(mechanism.client_proof(&salted, &auth_message));
+            let last = server.step(format!("c=biws,r=clisrv,p={proof}").as_bytes(), |_| None);
+            assert_eq!(last.is_ok(), enters, "{mechanism:?} {password}");
+        }
+    }
+}
+
+#[test]
+fn first_messages_that_are_turned_away() {
+    let check = |message: &str, expected: ScramError| {
+        let found = server().step(message.as_bytes(), |user| match user {
+            "user" => Some(credential(Mechanism::Sha256, 4096)),
+            "weak" => Some(credential(Mechanism::Sha256, 4095)),
+            _ => None,
+        });
+        assert_eq!(found.unwrap_err(), expected, "{message}");
+    };
+    let malformed = || ScramError::Malformed { message: "first" };
+    for message in [
+        "",
+        "n",
+        "y,,n=user,r=a",
+        "p=tls-unique,,n=user,r=a",
+        "n,user,n=user,r=a",
+        "n,,n=,r=a",
+        "n,,n=user,r=",
+        "n,,n=user",
+        "n,,n=us=er,r=a",
+        "n,,n=us=2,r=a",
+        "n,,n=user,r=a b",
+        "n,,n=user,r=a,x",
+        "n,,n=user,r=a,1=x",
+        "n,,n=üser,r=a",
+        "n,,m=,n=user,r=a",
+        "n,,n=us\0er,r=a",
+    ] {
+        check(message, malformed());
+    }
+    let user = || "user".to_owned();
+    check("n,,n=nobody,r=a", ScramError::UnknownUser { user: "nobody".to_owned() });
+    check("n,a=admin,n=user,r=a", ScramError::OtherIdentity { user: user() });
+    check("n,,n=user,r=a,tokenauth=true", ScramError::Token { user: user() });
+    check("n,,n=weak,r=a", ScramError::TooFewIterations { user: "weak".to_owned(), iterations: 4095 });
+}
+
+#[test]
+fn final_messages_that_are_turned_away() {
+    let check = |message: &str, expected: ScramError| {
+        let mut server = server();
+        server.step(FIRST.as_bytes(), |_| Some(credential(Mechanism::Sha256, 4096))).unwrap();
+        assert_eq!(server.step(message.as_bytes(), |_| None).unwrap_err(), expected, "{message}");
+        assert_eq!(server.step(FINAL.as_bytes(), |_| None).unwrap_err(), ScramError::Over);
+    };
+    let malformed = || ScramError::Malformed { message: "final" };
+    for message in ["", "c=biws", "c=biws,r=a", "c=!,r=a,p=aaaa", "c=biws,r=a,p=!", "c=biws,r=,p=aaaa"] {
+        check(message, malformed());
+    }
+    let nonce = format!("rOprNGfwEbeRWgbNEkqO{SERVER_NONCE}");
+    check(&FINAL.replace(",r=r", ",r=R"), ScramError::Nonce);
+    check(&format!("c=biws,r={nonce},p="), ScramError::Proof { user: "user".to_owned() });
+    check(&FINAL.replace("p=d", "p=e"), ScramError::Proof { user: "user".to_owned() });
+}
+
+#[test]
+fn a_credential_does_not_print_its_keys() {
+    let shown = format!("{:?}", credential(Mechanism::Sha256, 4096));
+    assert_eq!(shown, "Credential { iterations: 4096, .. }");
+}

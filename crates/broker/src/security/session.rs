@@ -1,0 +1,45 @@
+//! Who is at the other end of a connection.
+
+use std::net::IpAddr;
+
+/// A client as access control and quotas see it. The principal's type is always `User`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Session {
+    user: String,
+    principal: String,
+    host: String,
+}
+
+impl Session {
+    /// The name of clients that have not shown who they are.
+    pub const ANONYMOUS: &'static str = "ANONYMOUS";
+
+    /// A user who comes from `address`.
+    pub fn new(user: &str, address: IpAddr) -> Self {
+        Self {
+            user: user.to_owned(),
+            principal: format!("User:{user}"),
+            host: address.to_canonical().to_string(),
+        }
+    }
+
+    /// Somebody without a name.
+    pub fn anonymous(address: IpAddr) -> Self {
+        Self::new(Self::ANONYMOUS, address)
+    }
+
+    /// The name.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The name with its type, as access control has it.
+    pub fn principal(&self) -> &str {
+        &self.principal
+    }
+
+    /// The address, in text.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+}

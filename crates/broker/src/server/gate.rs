@@ -1,0 +1,165 @@
+//! The gate of a connection: on listeners with SASL nothing gets through before the client has shown who it is, nor after its
+//! session has expired. Without SASL everything does, in the name of the client's certificate or of nobody.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use levada_wire::{ApiKey, RequestHeader};
+
+use crate::broker::{Broker, now_ms};
+use crate::security::sasl::{Exchange, Identity, Moment, Outcome, SaslConfig, SaslError};
+use crate::security::{Session, audit};
+use crate::server::entry::Entry;
+
+/// A client may not show again who it is sooner than so long after it began the last time.
+const AGAIN_AFTER_MS: i64 = 1000;
+
+/// One connection's gate.
+pub(super) struct Gate {
+    session: Rc<Session>,
+    sasl: Option<Arc<SaslConfig>>,
+    state: State,
+}
+
+enum State {
+    /// The client is known, or nobody asks who it is.
+    Open(Option<Entered>),
+    Talking(Box<Exchange>),
+}
+
+/// How a client came in.
+struct Entered {
+    identity: Identity,
+    expires_ms: Option<i64>,
+    /// When it last began to show again who it is.
+    again_ms: Option<i64>,
+}
+
+/// What becomes of a frame.
+pub(super) enum Passage {
+    /// It is a request, to be answered.
+    Through(BytesMut),
+    /// It asks for versions, which everybody may know.
+    Versions(RequestHeader, BytesMut),
+    /// It is answered with this.
+    Answer(Bytes),
+    /// After a while it is answered with this, if anything, and the connection is closed.
+    Closed { answer: Option<Bytes>, after: Duration, error: TurnedAway },
+}
+
+/// Why a connection is closed at the gate.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TurnedAway {
+    #[error("authentication failed: {0}")]
+    Refused(#[from] SaslError),
+    #[error("the client has not shown again who it is before its session expired")]
+    Expired,
+}
+
+impl Gate {
+    /// The gate of a connection that came in as `entry`.
+    pub(super) fn new(broker: &Broker, entry: &Entry) -> Self {
+        let sasl = broker.config().security.sasl.get(&entry.listener.name).cloned();
+        let address = entry.peer.ip();
+        let session = match &entry.certificate {
+            Some(name) if sasl.is_none() => Session::new(&name.principal, address),
+            _ => Session::anonymous(address),
+        };
+        let state = match &sasl {
+            Some(config) => State::Talking(Box::new(Exchange::new(config.clone(), nonce()))),
+            None => State::Open(None),
+        };
+        Self { session: Rc::new(session), sasl, state }
+    }
+
+    /// Who the client is.
+    pub(super) fn session(&self) -> &Rc<Session> {
+        &self.session
+    }
+
+    /// How large the next frame may be.
+    pub(super) fn frame_bytes_max(&self, broker: &Broker) -> u32 {
+        let config = broker.config();
+        match self.state {
+            State::Open(_) => config.socket_request_max_bytes,
+            State::Talking(_) => config.security.frame_bytes_max,
+        }
+    }
+
+    /// Takes one frame.
+    pub(super) fn pass(
+        &mut self,
+        broker: &Broker,
+        entry: &Entry,
+        frame: BytesMut,
+    ) -> Result<Passage, TurnedAway> {
+        if let State::Open(entered) = &mut self.state {
+            let now_ms = now_ms();
+            let begins = entered.as_mut().zip(self.sasl.as_ref()).filter(|_| is_handshake(&frame));
+            let again = begins.and_then(|(entered, config)| entered.again(config, now_ms));
+            match (again, entered) {
+                (Some(exchange), _) => self.state = State::Talking(Box::new(exchange)),
+                (None, Some(entered)) if entered.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms) => {
+                    broker.stats().session_expired();
+                    return Err(TurnedAway::Expired);
+                }
+                (None, _) => return Ok(Passage::Through(frame)),
+            }
+        }
+        Ok(self.talk(broker, entry, frame))
+    }
+
+    fn talk(&mut self, broker: &Broker, entry: &Entry, frame: BytesMut) -> Passage {
+        let State::Talking(exchange) = &mut self.state else { return Passage::Through(frame) };
+        let image = broker.metadata().image();
+        let moment = Moment {
+            now_ms: now_ms(),
+            keys: &|url| broker.signing_keys(url),
+            credential: &|user, mechanism| image.credentials().find(user, mechanism.code()).cloned(),
+        };
+        let address: IpAddr = entry.peer.ip();
+        let listener = &entry.listener.name;
+        let outcome = exchange.step(frame, &moment);
+        if let Some(url) = exchange.misses_key() {
+            broker.miss_signing_key(url);
+        }
+        match outcome {
+            Outcome::Versions(header, body) => Passage::Versions(header, body),
+            Outcome::Reply(bytes) => Passage::Answer(bytes),
+            Outcome::Done { reply, identity, expires_ms } => {
+                broker.stats().authenticated(true);
+                self.session = Rc::new(Session::new(&identity.user, address));
+                audit::entered(&self.session, listener, identity.mechanism.name());
+                let again_ms = exchange.is_again().then_some(moment.now_ms);
+                self.state = State::Open(Some(Entered { identity, expires_ms, again_ms }));
+                Passage::Answer(reply)
+            }
+            Outcome::Refused { reply, error } => {
+                broker.stats().authenticated(false);
+                audit::refused(error.user(), address, listener, &error);
+                let after = broker.config().security.failed_delay;
+                Passage::Closed { answer: reply, after, error: error.into() }
+            }
+        }
+    }
+}
+
+impl Entered {
+    /// The talk in which the client shows again who it is, unless it is too soon for that.
+    fn again(&self, config: &Arc<SaslConfig>, now_ms: i64) -> Option<Exchange> {
+        let too_soon = self.again_ms.is_some_and(|last_ms| now_ms - last_ms < AGAIN_AFTER_MS);
+        (!too_soon).then(|| Exchange::again(config.clone(), nonce(), self.identity.clone()))
+    }
+}
+
+fn is_handshake(frame: &[u8]) -> bool {
+    frame.first_chunk().is_some_and(|key| i16::from_be_bytes(*key) == ApiKey::SaslHandshake.wire())
+}
+
+/// A text that nobody can guess.
+fn nonce() -> String {
+    format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>())
+}
