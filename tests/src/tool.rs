@@ -59,6 +59,19 @@ impl Tool {
         Tool::new(Command::new("kcat"), "kcat")
     }
 
+    /// A browser that shows nothing and keeps to itself.
+    pub fn chromium() -> Tool {
+        let mut tool = Tool::new(Command::new("chromium"), "chromium");
+        tool.args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--virtual-time-budget=10000",
+        ]);
+        tool
+    }
+
     /// The binary under test.
     pub fn levada() -> Tool {
         Tool::new(Command::new(place::binary()), "levada")

@@ -17,7 +17,8 @@ struct Tool {
     package: &'static str,
 }
 
-const TOOLS: [Tool; 5] = [
+const TOOLS: [Tool; 6] = [
+    Tool { probe: &["chromium", "--version"], package: "chromium" },
     Tool { probe: &["javac", "-version"], package: "default-jdk-headless" },
     Tool { probe: &["kcat", "-V"], package: "kcat" },
     Tool { probe: &["mvn", "--version"], package: "maven" },

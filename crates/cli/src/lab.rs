@@ -10,6 +10,8 @@ use levada_lab::{Bench, Experiment, Interrupt, LabError, Limits, Method, Scale, 
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatArgs};
 
+mod compare;
+mod report;
 mod table;
 
 /// Measure on this machine what each way of moving bytes costs
@@ -36,6 +38,16 @@ enum Command {
   levada lab transfer --only splice             how large should a pipe be?
   levada lab transfer --output json --record t.jsonl")]
     Transfer(RunArgs),
+    /// Draw the report of a record
+    #[command(after_help = "Examples:
+  levada lab report full.jsonl                  writes full.html
+  levada lab report full.jsonl --out wall.html")]
+    Report(report::Args),
+    /// Say what has changed from one record to another
+    #[command(after_help = "Examples:
+  levada lab compare before.jsonl after.jsonl
+  levada lab compare --output json before.jsonl after.jsonl")]
+    Compare(compare::Args),
     /// Receive what an experiment sends, as told on standard input
     #[command(
         hide = true,
@@ -66,6 +78,9 @@ pub(crate) struct RunArgs {
     /// File for the raw results [default: a new one in ~/.local/state/levada/lab]
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// File for a report of it: a page for any browser
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Draw the order of the cases with this number, to repeat a run
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -87,6 +102,8 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     match args.command {
         Command::All(args) => measure(&args, &EXPERIMENTS, out),
         Command::Transfer(args) => measure(&args, &[transfer], out),
+        Command::Report(args) => report::run(&args),
+        Command::Compare(args) => compare::run(&args, out),
         Command::Peer => levada_lab::peer::serve()
             .map_err(|error| Failure::new(format!("the parent of this process failed: {error}"))),
     }
@@ -104,6 +121,9 @@ pub(crate) fn measure(args: &RunArgs, makers: &[Maker], out: &mut dyn Write) -> 
         }
     }
     session.print(args.format.format, out)?;
+    if let Some(path) = &args.report {
+        report::write(session.recorder.lines(), path)?;
+    }
     ended.map_err(Failure::from)
 }
 

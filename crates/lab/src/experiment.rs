@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::LabError;
-use crate::record::{Metric, Verdict};
+use crate::record::{Metric, Sweep, Verdict};
 
 /// Something worth measuring: cases that do the same work in different ways.
 pub trait Experiment {
@@ -18,6 +18,11 @@ pub trait Experiment {
 
     /// What is compared, groups together. The first case of a group is what the others of the group are compared with.
     fn cases(&self) -> Vec<Case>;
+
+    /// What to draw it over; `None` for cases that differ in kind.
+    fn sweep(&self) -> Option<Sweep> {
+        None
+    }
 
     /// Runs one case once. Timed runs of all cases alternate, so nothing may be left over from one for the next.
     ///

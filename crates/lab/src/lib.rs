@@ -32,11 +32,13 @@
 //! Link the broker: a broker that is measured is a process of its own. Assert a time in a test: the tests run each experiment at
 //! [`Scale::Tiny`] for its integrity check.
 
+pub mod compare;
 pub mod cpu;
 pub mod environment;
 pub mod noise;
 pub mod peer;
 pub mod record;
+pub mod report;
 pub mod statistics;
 pub mod summary;
 pub mod transfer;

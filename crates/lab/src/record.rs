@@ -69,6 +69,18 @@ pub struct Announced {
     pub metrics: Vec<Metric>,
     /// What is compared, in order. The first case of a group is what the others are compared with.
     pub cases: Vec<CaseLine>,
+    /// What to draw it over, if a parameter is swept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
+}
+
+/// How to draw cases that differ in a parameter: one curve for each name of a case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// The parameter that goes across; its values are numbers, and sizes if its name ends in `_bytes`.
+    pub across: String,
+    /// The parameter that tells one picture from the next; none: all is one picture.
+    pub panel: Option<String>,
 }
 
 /// A quantity.
@@ -283,6 +295,7 @@ impl Recorder {
             shows: experiment.shows(),
             metrics: experiment.metrics(),
             cases: cases.iter().map(case).collect(),
+            sweep: experiment.sweep(),
         }))
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::noise::Noise;
-use crate::record::{Better, Line, Metric, Sample};
+use crate::record::{Better, Line, Metric, Sample, Sweep};
 use crate::statistics::Interval;
 
 /// An experiment.
@@ -20,6 +20,8 @@ pub struct Summary {
     pub shows: String,
     /// Its metrics; the first one ranks.
     pub metrics: Vec<Metric>,
+    /// What it is drawn over.
+    pub sweep: Option<Sweep>,
     /// Its groups, in order.
     pub groups: Vec<Group>,
     /// What is to be known, with the case that it is about.
@@ -88,6 +90,7 @@ pub fn of(lines: &[Line]) -> Vec<Summary> {
             name: name.to_owned(),
             shows: announced.shows.clone(),
             metrics: announced.metrics.clone(),
+            sweep: announced.sweep.clone(),
             groups,
             notes: notes(lines, name),
             noise: noise(lines, name),

@@ -10,6 +10,7 @@ fn lines(metric: Metric, values: &[(&str, u32, f64)]) -> Vec<Line> {
         shows: String::new(),
         metrics: vec![metric],
         cases: vec![case("a"), case("b"), case("c")],
+        sweep: None,
     };
     let sample = |(case, round, value): &(&str, u32, f64)| {
         Line::Sample(Sample {

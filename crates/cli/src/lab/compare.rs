@@ -1,0 +1,107 @@
+//! `levada lab compare`: what has changed between two records, beyond chance.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use levada_lab::compare::{self, Compared, LEAST_CHANGE, Verdict};
+use levada_lab::record::{self, Line};
+
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs, NOTHING};
+
+/// Which records.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The earlier record
+    before: PathBuf,
+    /// The later record
+    after: PathBuf,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let (before, after) = (record::read(&args.before)?, record::read(&args.after)?);
+    let compared = compare::of(&before, &after);
+    if compared.is_empty() {
+        return Err(Failure::with_next(
+            format!("{} and {} have no case in common", args.before.display(), args.after.display()),
+            "compare runs of the same experiment",
+        ));
+    }
+    match args.format.format {
+        Format::Json => output::json(out, &compared)?,
+        Format::Table => print(&compared, out)?,
+    }
+    if machine(&before) != machine(&after) {
+        eprintln!("not to be trusted: the records are of different machines");
+    }
+    Ok(())
+}
+
+fn print(compared: &[Compared], out: &mut dyn Write) -> Result<(), Failure> {
+    let header = ["EXPERIMENT", "GROUP", "CASE", "METRIC", "BEFORE", "AFTER", "CHANGE", "VERDICT"];
+    output::table(out, &header, compared.iter().map(cells).collect())?;
+    let different = compared.iter().filter(|one| is_different(one.verdict)).count();
+    writeln!(out)?;
+    match different {
+        0 => writeln!(out, "no difference in {} cases", compared.len())?,
+        _ => writeln!(out, "{different} of {} cases differ", compared.len())?,
+    }
+    let too_few = compared.iter().filter(|one| one.verdict == Verdict::TooFew).count();
+    if too_few > 0 {
+        eprintln!(
+            "note: {too_few} cases have too few rounds to say anything; nine in each record are enough"
+        );
+    }
+    eprintln!(
+        "note: less than {:.0} % is what machines do by themselves, and no difference",
+        LEAST_CHANGE * 100.0
+    );
+    Ok(())
+}
+
+fn is_different(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Better | Verdict::Worse | Verdict::Changed)
+}
+
+fn cells(one: &Compared) -> Vec<String> {
+    let percent = |quotient: f64| format!("{:+.1} %", (quotient - 1.0) * 100.0);
+    let change = one.change.map_or_else(
+        || NOTHING.to_owned(),
+        |change| {
+            format!("{} ({} to {})", percent(change.quotient), percent(change.low), percent(change.high))
+        },
+    );
+    let verdict = match one.verdict {
+        Verdict::NoDifference => "no difference",
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::Changed => "changed",
+        Verdict::TooFew => "too few rounds",
+    };
+    let metric = format!("{} {}", one.metric.label, one.metric.unit).trim_end().to_owned();
+    let value = |value: f64| format!("{value:.4}");
+    vec![
+        one.experiment.clone(),
+        one.group.clone(),
+        one.case.clone(),
+        metric,
+        value(one.before),
+        value(one.after),
+        change,
+        verdict.to_owned(),
+    ]
+}
+
+/// What makes two runs comparable.
+fn machine(lines: &[Line]) -> Option<(&str, &str, usize)> {
+    lines.iter().find_map(|line| match line {
+        Line::Run(run) => Some((
+            run.environment.processor.as_str(),
+            run.environment.kernel.as_str(),
+            run.environment.processors,
+        )),
+        _ => None,
+    })
+}

@@ -1,0 +1,37 @@
+//! `levada lab report`: the page of a record.
+
+use std::path::{Path, PathBuf};
+
+use levada_lab::record::{self, Line};
+
+use crate::failure::Failure;
+
+/// Which record, and where the page goes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// What `levada lab` has recorded
+    record: PathBuf,
+    /// File for the page [default: the record's name, ending in .html]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let lines = record::read(&args.record)?;
+    let beside = || args.record.with_extension("html");
+    write(&lines, &args.out.clone().unwrap_or_else(beside))
+}
+
+/// Writes the page; one that is there already is replaced as a whole.
+pub(super) fn write(lines: &[Line], path: &Path) -> Result<(), Failure> {
+    let failed = |error| {
+        let what = format!("cannot write the report {}: {error}", path.display());
+        Failure::with_next(what, "name another place; `levada lab report RECORD --out FILE` draws it again")
+    };
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    std::fs::write(&beside, levada_lab::report::html(lines)).map_err(failed)?;
+    std::fs::rename(&beside, path).map_err(failed)?;
+    eprintln!("report: {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Two records held against each other: for each case that both have, how the first metric has changed, and whether that is more than chance.
+//!
+//! Nothing is assumed about how values are distributed. The change is the median of all quotients of a value after by a value before; its
+//! ends are the quotients between which the true one lies, by the ranks that the values have among each other (Hodges and Lehmann; Mann and Whitney).
+//! Runs hours apart differ by more than chance within each: a change counts from [`LEAST_CHANGE`] on, whatever its ends.
+
+use serde::Serialize;
+
+use crate::record::{Announced, Better, Line, Metric, Sample};
+
+/// Smaller changes are what a machine does by itself from one run to the next.
+pub const LEAST_CHANGE: f64 = 0.05;
+
+/// How many deviations the ends lie from the middle: one comparison in a thousand finds a difference where none is.
+const DEVIATIONS: f64 = 3.29;
+
+/// One case in both records.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Compared {
+    /// Which experiment.
+    pub experiment: String,
+    /// Which group of it.
+    pub group: String,
+    /// Which case of that.
+    pub case: String,
+    /// What is compared.
+    pub metric: Metric,
+    /// The median before.
+    pub before: f64,
+    /// The median after.
+    pub after: f64,
+    /// After by before, with its ends; none with too few values for any.
+    pub change: Option<Change>,
+    /// What that comes to.
+    pub verdict: Verdict,
+}
+
+/// A quotient with its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Change {
+    /// The median of all quotients.
+    pub quotient: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// What a comparison comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Nothing that chance would not do.
+    NoDifference,
+    /// It became better.
+    Better,
+    /// It became worse.
+    Worse,
+    /// It changed, and neither way is good.
+    Changed,
+    /// Too few rounds to say anything.
+    TooFew,
+}
+
+/// All cases that both records have, in the order of the first.
+pub fn of(before: &[Line], after: &[Line]) -> Vec<Compared> {
+    let announced = before.iter().filter_map(|line| match line {
+        Line::Experiment(announced) => Some(announced),
+        _ => None,
+    });
+    announced.flat_map(|announced| of_experiment(announced, before, after)).collect()
+}
+
+fn of_experiment(announced: &Announced, before: &[Line], after: &[Line]) -> Vec<Compared> {
+    let Some(metric) = announced.metrics.first() else { return Vec::new() };
+    let compared = |case: &crate::record::CaseLine| {
+        let values = |lines: &[Line]| -> Vec<f64> {
+            let own = lines.iter().filter_map(|line| match line {
+                Line::Sample(sample) => Some(sample),
+                _ => None,
+            });
+            let of_case = |sample: &&Sample| {
+                sample.experiment == announced.experiment
+                    && sample.group == case.group
+                    && sample.case == case.case
+            };
+            let mut values: Vec<f64> =
+                own.filter(of_case).filter_map(|sample| sample.metrics.get(&metric.name).copied()).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let (before, after) = (values(before), values(after));
+        let change = change(&before, &after);
+        Some(Compared {
+            experiment: announced.experiment.clone(),
+            group: case.group.clone(),
+            case: case.case.clone(),
+            metric: metric.clone(),
+            before: middle(&before)?,
+            after: middle(&after)?,
+            change,
+            verdict: verdict(change, metric.better),
+        })
+    };
+    announced.cases.iter().filter_map(compared).collect()
+}
+
+fn middle(sorted: &[f64]) -> Option<f64> {
+    sorted.get(sorted.len() / 2).copied()
+}
+
+fn change(before: &[f64], after: &[f64]) -> Option<Change> {
+    let (m, n) = (before.len() as f64, after.len() as f64);
+    let deviation = (m * n * (m + n + 1.0) / 12.0).sqrt();
+    let outside = m * n / 2.0 - DEVIATIONS * deviation;
+    if outside < 1.0 {
+        return None;
+    }
+    let pairs = after.iter().flat_map(|after| before.iter().map(move |before| after / before));
+    let mut quotients: Vec<f64> = pairs.filter(|quotient| quotient.is_finite()).collect();
+    quotients.sort_by(f64::total_cmp);
+    let outside = outside as usize;
+    let last = quotients.len().checked_sub(outside)?;
+    Some(Change {
+        quotient: middle(&quotients)?,
+        low: *quotients.get(outside - 1)?,
+        high: *quotients.get(last)?,
+    })
+}
+
+fn verdict(change: Option<Change>, better: Better) -> Verdict {
+    let Some(Change { quotient, low, high }) = change else { return Verdict::TooFew };
+    let enough = (quotient - 1.0).abs() >= LEAST_CHANGE;
+    match (enough && (low > 1.0 || high < 1.0), better, quotient > 1.0) {
+        (false, _, _) => Verdict::NoDifference,
+        (true, Better::Neither, _) => Verdict::Changed,
+        (true, Better::Less, more) => {
+            if more {
+                Verdict::Worse
+            } else {
+                Verdict::Better
+            }
+        }
+        (true, Better::More, more) => {
+            if more {
+                Verdict::Better
+            } else {
+                Verdict::Worse
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Changes are found where they are, and nowhere else.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+use crate::record::CaseLine;
+
+fn record(better: Better, values: &[f64]) -> Vec<Line> {
+    let metric = Metric { better, ..Metric::neither("cost", "cost", "s") };
+    let case = CaseLine { group: "g".to_owned(), case: "c".to_owned(), params: BTreeMap::new() };
+    let announced = Announced {
+        experiment: "e".to_owned(),
+        shows: String::new(),
+        metrics: vec![metric],
+        cases: vec![case],
+        sweep: None,
+    };
+    let samples = values.iter().zip(1..).map(|(value, round)| {
+        Line::Sample(Sample {
+            experiment: "e".to_owned(),
+            group: "g".to_owned(),
+            case: "c".to_owned(),
+            params: BTreeMap::new(),
+            round,
+            metrics: [("cost".to_owned(), *value)].into(),
+            verdict: None,
+        })
+    });
+    std::iter::once(Line::Experiment(announced)).chain(samples).collect()
+}
+
+fn judged(better: Better, before: &[f64], after: &[f64]) -> Verdict {
+    of(&record(better, before), &record(better, after))[0].verdict
+}
+
+fn around(middle: f64, count: u32) -> Vec<f64> {
+    (0..count).map(|at| middle * (1.0 + 0.001 * f64::from(at % 5))).collect()
+}
+
+#[test]
+fn verdicts() {
+    let one = around(1.0, 15);
+    assert_eq!(judged(Better::Less, &one, &one), Verdict::NoDifference);
+    assert_eq!(judged(Better::Less, &one, &around(1.2, 15)), Verdict::Worse);
+    assert_eq!(judged(Better::More, &one, &around(1.2, 15)), Verdict::Better);
+    assert_eq!(judged(Better::Less, &one, &around(0.8, 15)), Verdict::Better);
+    assert_eq!(judged(Better::More, &one, &around(0.8, 15)), Verdict::Worse);
+    assert_eq!(judged(Better::Neither, &one, &around(0.8, 15)), Verdict::Changed);
+    // Certain, but small.
+    assert_eq!(judged(Better::Less, &one, &around(1.03, 15)), Verdict::NoDifference);
+    // Large, but three values are none.
+    assert_eq!(judged(Better::Less, &around(1.0, 3), &around(2.0, 3)), Verdict::TooFew);
+}
+
+#[test]
+fn cases_of_one_record_alone_are_left_out() {
+    assert!(of(&record(Better::Less, &[1.0]), &[]).is_empty());
+}
+
+#[test]
+fn chance_finds_a_difference_once_in_a_thousand() {
+    let mut rng = StdRng::seed_from_u64(7);
+    let mut noisy = || -> Vec<f64> { (0..15).map(|_| rng.random_range(0.5..1.5)).collect() };
+    let found =
+        (0..2000).filter(|_| judged(Better::Less, &noisy(), &noisy()) != Verdict::NoDifference).count();
+    assert!(found <= 10, "{found} of 2000 equal pairs differ");
+}
+
+proptest! {
+    #[test]
+    fn the_ends_enclose_the_middle(
+        before in prop::collection::vec(0.1..10.0f64, 9..30),
+        after in prop::collection::vec(0.1..10.0f64, 9..30),
+    ) {
+        let compared = of(&record(Better::Less, &before), &record(Better::Less, &after));
+        let change = compared[0].change.expect("nine values are enough");
+        prop_assert!(change.low <= change.quotient && change.quotient <= change.high);
+    }
+}

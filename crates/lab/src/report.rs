@@ -1,0 +1,203 @@
+//! The report of a run: one HTML page that needs nothing else, on the screen (light or dark), on paper, and without a network.
+//!
+//! It is made of a [record](crate::record) and of nothing else, so that it can be drawn anew from an old one. For each experiment it has
+//! a sentence of what was asked, one of what came out, a picture, the table, and what is to be doubted; at the end the
+//! raw record and the command that repeats it. Where we lose stands in the same size as where we win.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::record::{Line, Metric, Run};
+use crate::statistics::Interval;
+use crate::summary::{self, Group, Row, Summary};
+
+mod machine;
+mod number;
+mod picture;
+mod said;
+mod scale;
+
+/// The page.
+pub fn html(lines: &[Line]) -> String {
+    let summaries = summary::of(lines);
+    let run = lines.iter().find_map(|line| match line {
+        Line::Run(run) => Some(&**run),
+        _ => None,
+    });
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Levada: what each path costs on this machine" }
+                style { (PreEscaped(include_str!("report/style.css"))) }
+            }
+            body {
+                (head(run, &summaries))
+                main {
+                    @for summary in &summaries { (experiment(summary)) }
+                    (tail(lines, run))
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn head(run: Option<&Run>, summaries: &[Summary]) -> Markup {
+    html! {
+        header {
+            h1 { "What each path costs on this machine" }
+            @if let Some(run) = run { (machine::line(run)) }
+            @let doubts = said::doubts(summaries);
+            p class=(if doubts == 0 { "verdict" } else { "verdict doubtful" }) {
+                @if doubts == 0 {
+                    "The machine was quiet: nothing speaks against these figures."
+                } @else {
+                    "The machine was not quiet in " (doubts) " of " (summaries.len()) " experiments: those say so, and should be repeated."
+                }
+            }
+            nav {
+                @for summary in summaries {
+                    a href={ "#" (summary.name) } { (summary.name) }
+                }
+            }
+        }
+    }
+}
+
+fn experiment(summary: &Summary) -> Markup {
+    html! {
+        section id=(summary.name) {
+            h2 { (summary.name) }
+            p class="asked" { (summary.shows) }
+            @if let Some(metric) = summary.metrics.first() {
+                @for sweep in said::sweeps(summary) { (swept(&sweep, metric)) }
+                @for group in &summary.groups { (compared(group, summary, metric)) }
+            }
+            (doubts(summary))
+        }
+    }
+}
+
+/// Cases side by side: a sentence, the picture and the table.
+fn compared(group: &Group, summary: &Summary, metric: &Metric) -> Markup {
+    let best = said::best(group, metric);
+    let bar = |(at, row): (usize, &Row)| {
+        let interval = *row.metrics.get(&metric.name)?;
+        Some(picture::Bar { label: row.case.clone(), interval, best: Some(at) == best })
+    };
+    let bars: Vec<_> = group.rows.iter().enumerate().filter_map(bar).collect();
+    html! {
+        figure {
+            figcaption {
+                @if !group.name.is_empty() { h3 { (group.name) } }
+                p { (said::outcome(group, metric)) }
+            }
+            @if summary.sweep.is_none() {
+                p class="axis-title" { (said::axis(metric)) }
+                (picture::bars(&bars, &metric.unit))
+            }
+            (table(group, &summary.metrics))
+        }
+    }
+}
+
+/// The same cases over a range of a parameter.
+fn swept(sweep: &said::Swept, metric: &Metric) -> Markup {
+    html! {
+        figure {
+            figcaption { @if !sweep.name.is_empty() { h3 { (sweep.name) } } }
+            (picture::curves(&sweep.curves, &sweep.across, &said::up(metric)))
+        }
+    }
+}
+
+fn table(group: &Group, metrics: &[Metric]) -> Markup {
+    let present = |metric: &&Metric| group.rows.iter().any(|row| row.metrics.contains_key(&metric.name));
+    let metrics: Vec<&Metric> = metrics.iter().filter(present).collect();
+    html! {
+        div class="scroll" {
+            table {
+                thead {
+                    tr {
+                        th class="name" { "case" }
+                        @for metric in &metrics { th { (metric.label) @if !metric.unit.is_empty() { " " span class="unit" { (metric.unit) } } } }
+                        th { "relative" }
+                        th { "bytes" }
+                    }
+                }
+                tbody {
+                    @for row in &group.rows {
+                        tr {
+                            th class="name" scope="row" { (row.case) }
+                            @for metric in &metrics { (cell(row.metrics.get(&metric.name))) }
+                            td { @if let Some(relative) = &row.relative { (number::plain(relative.median)) } }
+                            (checked(row.sound))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn cell(interval: Option<&Interval>) -> Markup {
+    html! {
+        td {
+            @if let Some(interval) = interval {
+                (number::plain(interval.median))
+                @if interval.count > 1 { " " span class="spread" { "±" (format!("{:.0}", interval.spread() * 100.0)) "\u{202f}%" } }
+            }
+        }
+    }
+}
+
+fn checked(sound: Option<bool>) -> Markup {
+    match sound {
+        Some(true) => html! { td class="sound" { "all right" } },
+        Some(false) => html! { td class="broken" { "WRONG" } },
+        None => html! { td { "unchecked" } },
+    }
+}
+
+fn doubts(summary: &Summary) -> Markup {
+    let noise = summary.noise.iter().flat_map(|noise| &noise.doubts);
+    let unfinished = summary.noise.is_none().then_some("The record stops before the end of this experiment.");
+    html! {
+        @let doubts: Vec<&str> = noise.map(String::as_str).chain(unfinished).collect();
+        @if !doubts.is_empty() {
+            aside class="doubt" { strong { "To be doubted: " } (doubts.join("; ")) "." }
+        }
+        @if !summary.notes.is_empty() {
+            ul class="notes" { @for note in &summary.notes { li { (note) } } }
+        }
+    }
+}
+
+fn tail(lines: &[Line], run: Option<&Run>) -> Markup {
+    let raw: Vec<String> = lines.iter().filter_map(|line| serde_json::to_string(line).ok()).collect();
+    html! {
+        section id="method" {
+            h2 { "how this was measured" }
+            p {
+                "The cases of a group took turns in random order, round after round; the number is the median, the whisker its "
+                "95\u{202f}% confidence interval by order statistics. "
+                em { "relative" } " is the median of the quotients within a round, how many times better than the first case of the group. "
+                "Another round, not timed, compared every byte. Sender and receiver are processes of their own."
+            }
+            @if let Some(run) = run {
+                (machine::table(run))
+                p { "Once more:" }
+                pre class="command" { (said::command(run)) }
+            }
+            details {
+                summary { "The record, " (raw.len()) " lines of JSON" }
+                pre class="raw" { (raw.join("\n")) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! What a report says in words, and which rows of a summary a sentence or a curve is made of.
+
+use super::number;
+use super::picture::{Axis, Curve};
+use crate::record::{Better, Metric, Run};
+use crate::statistics::Interval;
+use crate::summary::{Group, Row, Summary};
+
+/// Experiments whose figures are to be doubted.
+pub(super) fn doubts(summaries: &[Summary]) -> usize {
+    let doubtful = |summary: &&Summary| summary.noise.as_ref().is_none_or(|noise| !noise.doubts.is_empty());
+    summaries.iter().filter(doubtful).count()
+}
+
+/// The row with the best median.
+pub(super) fn best(group: &Group, metric: &Metric) -> Option<usize> {
+    let median = |row: &Row| row.metrics.get(&metric.name).map(|interval| interval.median);
+    let medians = group.rows.iter().enumerate().filter_map(|(at, row)| Some((at, median(row)?)));
+    let best = match metric.better {
+        Better::Less => medians.min_by(|one, other| one.1.total_cmp(&other.1)),
+        Better::More => medians.max_by(|one, other| one.1.total_cmp(&other.1)),
+        Better::Neither => None,
+    };
+    best.map(|(at, _)| at)
+}
+
+/// What came out, in a sentence.
+pub(super) fn outcome(group: &Group, metric: &Metric) -> String {
+    let (Some(at), Some(first)) = (best(group, metric), group.rows.first()) else { return String::new() };
+    let row = &group.rows[at];
+    let Some(interval) = row.metrics.get(&metric.name) else { return String::new() };
+    let mut said =
+        format!("{} is the best here, with {}", row.case, number::with_unit(interval.median, &metric.unit));
+    if let Some(relative) = row.relative.filter(|relative| at > 0 && relative.low > 1.0) {
+        said.push_str(&format!(": {} times better than {}", number::plain(relative.median), first.case));
+    }
+    let equals = equals(group, metric, at);
+    match &equals[..] {
+        [] => {}
+        [one] => said.push_str(&format!("; {one} may be as good")),
+        [one, other] => said.push_str(&format!("; {one} and {other} may be as good")),
+        _ => said.push_str(&format!("; {} others may be as good", equals.len())),
+    }
+    said + "."
+}
+
+/// The rows that the noise does not tell from the best one.
+fn equals<'g>(group: &'g Group, metric: &Metric, best: usize) -> Vec<&'g str> {
+    let interval = |row: &Row| row.metrics.get(&metric.name).copied();
+    let Some(first) = interval(&group.rows[best]) else { return Vec::new() };
+    let overlaps = |other: Interval| other.low <= first.high && first.low <= other.high;
+    let others =
+        group.rows.iter().enumerate().filter(|(at, row)| *at != best && interval(row).is_some_and(overlaps));
+    others.map(|(_, row)| row.case.as_str()).collect()
+}
+
+/// What the bars' length means.
+pub(super) fn axis(metric: &Metric) -> String {
+    let good = match metric.better {
+        Better::Less => "; less is better",
+        Better::More => "; more is better",
+        Better::Neither => "",
+    };
+    let unit = if metric.unit.is_empty() { String::new() } else { format!(" in {}", metric.unit) };
+    format!("{}{unit}{good}", metric.label)
+}
+
+/// The vertical axis of curves.
+pub(super) fn up(metric: &Metric) -> Axis {
+    Axis { label: axis(metric), written: number::plain }
+}
+
+/// The command that repeats a run.
+pub(super) fn command(run: &Run) -> String {
+    let quoted = |word: &String| match word
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || "-_./=:,".contains(letter))
+    {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    run.command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// The curves of one picture.
+pub(super) struct Swept {
+    pub(super) name: String,
+    pub(super) across: Axis,
+    pub(super) curves: Vec<Curve>,
+}
+
+/// The pictures of an experiment that sweeps a parameter; none of others.
+pub(super) fn sweeps(summary: &Summary) -> Vec<Swept> {
+    let (Some(sweep), Some(metric)) = (&summary.sweep, summary.metrics.first()) else { return Vec::new() };
+    let across = Axis {
+        label: sweep.across.replace('_', " "),
+        written: if sweep.across.ends_with("_bytes") { number::size } else { number::plain },
+    };
+    let mut pictures: Vec<Swept> = Vec::new();
+    for row in summary.groups.iter().flat_map(|group| &group.rows) {
+        let Some((x, y)) = point(row, &sweep.across, metric) else { continue };
+        let name = sweep.panel.as_ref().and_then(|panel| row.params.get(panel)).cloned().unwrap_or_default();
+        let at = pictures.iter().position(|picture| picture.name == name).unwrap_or_else(|| {
+            pictures.push(Swept { name, across: across.clone(), curves: Vec::new() });
+            pictures.len() - 1
+        });
+        let curves = &mut pictures[at].curves;
+        match curves.iter_mut().find(|curve| curve.label == row.case) {
+            Some(curve) => curve.points.push((x, y)),
+            None => curves.push(Curve { label: row.case.clone(), points: vec![(x, y)] }),
+        }
+    }
+    for curve in pictures.iter_mut().flat_map(|picture| &mut picture.curves) {
+        curve.points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    }
+    pictures
+}
+
+fn point(row: &Row, across: &str, metric: &Metric) -> Option<(f64, Interval)> {
+    let x = row.params.get(across)?.parse().ok()?;
+    Some((x, *row.metrics.get(&metric.name)?))
+}

@@ -1,0 +1,137 @@
+//! The page says what the record says, and no letter of it can break out of its place.
+
+use super::number;
+use super::scale::Scale;
+use super::*;
+use crate::noise::Noise;
+use crate::record::{Announced, CaseLine, Ended, Note, Sample, Sweep, Verdict};
+
+#[test]
+fn numbers_have_three_digits_that_matter() {
+    fn check(value: f64, expected: &str) {
+        assert_eq!(number::plain(value), expected.replace(' ', "\u{202f}"));
+    }
+    check(0.0, "0");
+    check(0.06534, "0.0653");
+    check(0.5, "0.5");
+    check(1.0, "1");
+    check(2.314, "2.31");
+    check(99.96, "100");
+    check(1234.4, "1234");
+    check(12_345.0, "12 345");
+    check(245_261.0, "245 261");
+    check(1_300_000.0, "1.3M");
+    check(-2.5, "-2.5");
+    check(1e-9, "1.0e-9");
+    assert_eq!(number::size(65536.0), "64\u{202f}KiB");
+    assert_eq!(number::size(1.0), "1\u{202f}B");
+    assert_eq!(number::size(1_572_864.0), "1.5\u{202f}MiB");
+}
+
+#[test]
+fn scales_keep_their_ends() {
+    let scale = Scale::covering([1.0, 2048.0].into_iter(), 100.0, 500.0);
+    assert_eq!((scale.px(1.0), scale.px(2048.0)), (100.0, 500.0));
+    assert!(scale.ticks().len() >= 4, "{:?}", scale.ticks());
+    let scale = Scale::covering([3.0, 5.0].into_iter(), 500.0, 100.0);
+    assert_eq!(scale.px(0.0), 500.0);
+    assert!(scale.ticks().contains(&4.0), "{:?}", scale.ticks());
+    // Nothing, and nothing but nothing.
+    assert!(Scale::covering([].into_iter(), 0.0, 1.0).px(1.0).is_finite());
+    assert!(Scale::covering([0.0].into_iter(), 0.0, 1.0).px(0.0).is_finite());
+}
+
+fn sample(group: &str, case: &str, round: u32, value: f64) -> Line {
+    let verdict = (round == 0).then(|| Verdict { sound: case != "torn", what: String::new() });
+    Line::Sample(Sample {
+        experiment: "post".to_owned(),
+        group: group.to_owned(),
+        case: case.to_owned(),
+        params: [("size_bytes".to_owned(), group.to_owned())].into(),
+        round,
+        metrics: if round == 0 { Default::default() } else { [("cost".to_owned(), value)].into() },
+        verdict,
+    })
+}
+
+fn record(cases: &[(&str, &str, f64)], sweep: Option<Sweep>) -> Vec<Line> {
+    let line = |(group, case, _): &(&str, &str, f64)| CaseLine {
+        group: (*group).to_owned(),
+        case: (*case).to_owned(),
+        params: [("size_bytes".to_owned(), (*group).to_owned())].into(),
+    };
+    let mut lines = vec![Line::Experiment(Announced {
+        experiment: "post".to_owned(),
+        shows: "What <it> costs & why.".to_owned(),
+        metrics: vec![Metric::less("cost", "cost", "s/GB")],
+        cases: cases.iter().map(line).collect(),
+        sweep,
+    })];
+    for round in 0..7 {
+        lines.extend(
+            cases.iter().map(|(group, case, value)| {
+                sample(group, case, round, value * (1.0 + f64::from(round) / 1e3))
+            }),
+        );
+    }
+    lines.push(Line::Note(Note {
+        experiment: Some("post".to_owned()),
+        group: None,
+        case: None,
+        text: "</script><script>alert(1)</script>".to_owned(),
+    }));
+    lines.push(Line::Ended(Ended {
+        experiment: "post".to_owned(),
+        rounds: 6,
+        elapsed_ms: 5,
+        interrupted: false,
+        noise: Noise { doubts: vec!["somebody else was busy".to_owned()], ..Noise::default() },
+    }));
+    lines
+}
+
+#[test]
+fn what_came_out_is_said_in_a_sentence() {
+    fn check(cases: &[(&str, &str, f64)], expected: &str) {
+        let page = html(&record(cases, None));
+        assert!(page.contains(expected), "{expected} in {page}");
+    }
+    check(
+        &[("g", "read", 2.0), ("g", "splice", 0.5)],
+        "splice is the best here, with 0.502\u{202f}s/GB: 4 times better than read.",
+    );
+    check(&[("g", "read", 0.5), ("g", "splice", 2.0)], "read is the best here, with 0.502\u{202f}s/GB.");
+}
+
+#[test]
+fn words_from_a_record_stay_words() {
+    let page = html(&record(&[("g", "<b>&\"x", 1.0), ("g", "torn", 1.0)], None));
+    assert!(!page.contains("<b>&"), "a case became markup");
+    assert!(!page.contains("<script>"), "a note became markup");
+    assert!(page.contains("What &lt;it&gt; costs &amp; why."));
+    assert!(page.contains("WRONG"), "bytes that did not arrive are not hidden");
+    assert!(page.contains("somebody else was busy"));
+}
+
+#[test]
+fn a_page_needs_nothing_from_elsewhere() {
+    let page = html(&record(&[("g", "read", 2.0)], None));
+    for reference in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!page.contains(reference), "{reference}");
+    }
+}
+
+#[test]
+fn a_sweep_is_drawn_as_curves() {
+    let sweep = Sweep { across: "size_bytes".to_owned(), panel: None };
+    let cases = [("1024", "send", 4.0), ("1024", "zc", 5.0), ("65536", "send", 3.0), ("65536", "zc", 1.0)];
+    let page = html(&record(&cases, Some(sweep)));
+    assert_eq!(page.matches("class=\"line\"").count(), 2, "one line a case");
+    assert_eq!(page.matches("<circle").count(), 4, "one dot a size");
+    assert!(page.contains("64\u{202f}KiB"));
+}
+
+#[test]
+fn an_empty_record_is_an_empty_page() {
+    assert!(html(&[]).contains("<main>"));
+}
