@@ -13,6 +13,7 @@ use rustix::io::ReadWriteFlags;
 use rustix::net::{SendFlags, sockopt};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
+use crate::buf::BufferPool;
 use crate::path::msg_zerocopy;
 use crate::ring::{Event, Memory, Mode, Operation, Ring, RingOptions};
 use crate::sys::calls;
@@ -34,6 +35,8 @@ pub struct Caps {
     pub io_uring: Support,
     /// Sends from memory by reference through a ring (`SEND_ZC`); whether a route then copies after all shows in use.
     pub ring_zero_copy: Support,
+    /// A ring's buffers that are pinned once instead of with each operation: as much memory as may be locked.
+    pub registered_buffers: Support,
     /// Reads that leave no pages in the cache (`RWF_DONTCACHE`), on the file system of the probe.
     pub uncached_reads: Support,
     /// TLS in the kernel, which keeps `splice` and `sendfile` under encryption.
@@ -62,6 +65,9 @@ pub enum Support {
 
 /// The size that [`Caps::large_pipes`] tries.
 const LARGE_PIPE_BYTES: usize = 1 << 20;
+
+/// The size of the buffers that [`Caps::registered_buffers`] tries: four of them are what one thread wants at least.
+const REGISTERED_BYTES: usize = 256 << 10;
 
 /// How long one attempt may take.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -107,6 +113,11 @@ impl Caps {
                 "set kernel.io_uring_disabled to 0 and allow io_uring in the seccomp profile",
             ),
             ring_zero_copy: check(Bench::ring_zero_copy, "use Linux 6.1 or later, and allow io_uring"),
+            registered_buffers: check(
+                Bench::registered_buffers,
+                "allow io_uring, and raise the limit of locked memory (ulimit -l, LimitMEMLOCK=) to 8 MiB; \
+                 buffers are pinned with each operation instead",
+            ),
             uncached_reads: check(
                 Bench::uncached_read,
                 "use Linux 6.14 or later with XFS, or 6.16 with ext4; pages are dropped behind instead",
@@ -145,6 +156,7 @@ impl Caps {
             ("cachestat", &self.cachestat),
             ("io_uring", &self.io_uring),
             ("SEND_ZC", &self.ring_zero_copy),
+            ("registered buffers", &self.registered_buffers),
             ("RWF_DONTCACHE reads", &self.uncached_reads),
             ("kernel TLS", &self.kernel_tls),
             ("MSG_ZEROCOPY", &self.msg_zerocopy),
@@ -248,6 +260,11 @@ impl Bench {
             Event::Done { result: Err(error), .. } => Err(error),
             other => Err(io::Error::other(format!("completed otherwise: {other:?}"))),
         }
+    }
+
+    fn registered_buffers(&self) -> io::Result<()> {
+        let mut ring = Ring::new(&RingOptions { entries: 4, in_flight: 4, mode: Mode::Deferred })?;
+        ring.register_buffers(&BufferPool::new(REGISTERED_BYTES, 4)?)
     }
 
     fn uncached_read(&self) -> io::Result<()> {

@@ -139,7 +139,8 @@ impl Disk for RealDisk {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(Errno::INTR) => {}
-                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                // `PERM`: a container forbids the call, not the file.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM) => {
                     return self.read_at(file, path, into, position);
                 }
                 Err(errno) => return Err(errno.into()),

@@ -182,9 +182,12 @@ fn first_file(partition: &Partition) -> File {
     File::options().write(true).open(path).unwrap()
 }
 
+/// What is done to a file, and how.
+type Mutation = (&'static str, fn(&File));
+
 #[test]
 fn bytes_that_change_in_place_would_be_noticed() {
-    let mutations: [(&str, fn(&File)); 3] = [
+    let mutations: [Mutation; 3] = [
         ("overwritten", |file| file.write_all_at(&[0xee; 600_000], 0).unwrap()),
         ("cut", |file| file.set_len(100_001).unwrap()),
         ("cut and grown again", |file| {

@@ -140,10 +140,15 @@ fn read(engine: &Engine, span: Span<'_>, into: &mut [u8]) -> Result<usize, Trans
     let mut filled = 0;
     while filled < into.len() {
         let at = done + filled as u64;
-        let flags = if nowait { ReadWriteFlags::NOWAIT } else { ReadWriteFlags::empty() };
         let got = counters.call(Path::ReadWrite, || {
-            let mut slices = [IoSliceMut::new(&mut into[filled..])];
-            rustix::io::preadv2(&extent.file, &mut slices, extent.offset.saturating_add(at), flags)
+            let (into, offset) = (&mut into[filled..], extent.offset.saturating_add(at));
+            if nowait {
+                let mut slices = [IoSliceMut::new(into)];
+                rustix::io::preadv2(&extent.file, &mut slices, offset, ReadWriteFlags::NOWAIT)
+            } else {
+                // Not `preadv2` without flags: where that is forbidden, this still works.
+                rustix::io::pread(&extent.file, into, offset)
+            }
         });
         match got {
             Ok(0) => return Err(TransferError::source(extent, at, SourceFault::Truncated)),

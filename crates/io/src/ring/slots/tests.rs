@@ -111,7 +111,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         2 => of.clone().prop_map(|of| Move::Notify { of }),
         1 => (of, any::<bool>(), any::<bool>()).prop_map(|(of, more, notification)| Move::Repeat { of, more, notification }),
     ];
-    prop::collection::vec(one, 0..200)
+    prop::collection::vec(one, 0..if cfg!(miri) { 40 } else { 200 })
 }
 
 proptest! {

@@ -1,0 +1,179 @@
+//! A container allows less than its machine: whatever of the transfer engine's means is missing, records arrive as they are, by the next
+//! best path, and `levada doctor` says what is missing and what would bring it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use levada_tests::node::Kind;
+use levada_tests::raw::{self, Batch, Connection};
+use levada_tests::{Node, place};
+use rustix::fs::Advice;
+
+/// One container.
+struct Case {
+    name: &'static str,
+    restrictions: &'static [&'static str],
+    /// Paths by which large ranges leave, one of them.
+    paths: &'static [&'static str],
+    /// What the doctor misses.
+    missing: &'static [&'static str],
+}
+
+const NO_RING: [&str; 2] = ["--deny", "io_uring_setup,io_uring_enter,io_uring_register=EPERM"];
+
+const BY_REFERENCE: &[&str] = &["splice", "sendfile"];
+
+const CASES: [Case; 8] = [
+    Case {
+        name: "no io_uring, as Docker has it",
+        restrictions: &NO_RING,
+        paths: BY_REFERENCE,
+        missing: &["io_uring", "SEND_ZC", "registered buffers"],
+    },
+    Case {
+        name: "no splice, said by a profile",
+        restrictions: &["--deny", "splice=EPERM"],
+        paths: &["sendfile"],
+        missing: &["splice"],
+    },
+    Case {
+        name: "no splice, said by a kernel",
+        restrictions: &["--deny", "splice=ENOSYS"],
+        paths: &["sendfile"],
+        missing: &["splice"],
+    },
+    Case {
+        name: "neither splice nor sendfile",
+        restrictions: &["--deny", "splice,sendfile,copy_file_range=ENOSYS"],
+        paths: &["read_write"],
+        missing: &["splice", "sendfile", "copy_file_range"],
+    },
+    Case {
+        name: "no cachestat, as before Linux 6.5",
+        restrictions: &["--deny", "cachestat=ENOSYS"],
+        paths: BY_REFERENCE,
+        missing: &["cachestat"],
+    },
+    Case {
+        name: "64 KiB of locked memory",
+        restrictions: &["--locked-memory", "65536", "--namespace"],
+        paths: BY_REFERENCE,
+        missing: &["registered buffers"],
+    },
+    Case {
+        name: "a user namespace without privileges",
+        restrictions: &["--namespace"],
+        paths: BY_REFERENCE,
+        missing: &[],
+    },
+    Case {
+        name: "nothing at all",
+        restrictions: &[
+            "--deny",
+            "io_uring_setup,io_uring_enter,io_uring_register,splice,sendfile,copy_file_range,cachestat,preadv2=EPERM",
+            "--locked-memory",
+            "65536",
+            "--namespace",
+        ],
+        paths: &["read_write"],
+        missing: &["io_uring", "splice", "sendfile", "copy_file_range", "cachestat", "RWF_NOWAIT reads"],
+    },
+];
+
+const LAUNCHER: &str = env!("CARGO_BIN_EXE_restricted");
+const TOPIC: &str = "restricted";
+/// Several segments of a megabyte.
+const BATCHES: u8 = 100;
+
+/// Whether this machine lets us restrict a process so.
+fn can(case: &Case) -> bool {
+    let tried = Command::new(LAUNCHER).args(case.restrictions).args(["--", "true"]).output();
+    let tried = tried.expect("the launcher starts");
+    if !tried.status.success() {
+        println!("skipped: {}: {}", case.name, String::from_utf8_lossy(&tried.stderr).trim_end());
+    }
+    tried.status.success()
+}
+
+#[test]
+fn records_arrive_by_the_next_best_path() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("left out: a promise of Levada's alone");
+    }
+    for case in CASES.iter().filter(|case| can(case)) {
+        let mut node = Node::new().option("log.segment.bytes", "1048576");
+        let wrapper: Vec<&str> =
+            [LAUNCHER].into_iter().chain(case.restrictions.iter().copied()).chain(["--"]).collect();
+        node.wrap(&wrapper);
+        node.start();
+        let mut connection = Connection::open(node.address());
+        assert_eq!(raw::topic_error(&connection.call(&raw::create_topic(TOPIC, 1))), 0, "{}", case.name);
+        for number in 0..BATCHES {
+            let batch = Batch::of(&[&[number; 60_000]]).encode();
+            assert_eq!(raw::produce_error(&connection.call(&raw::produce(TOPIC, 1, &batch))), 0);
+        }
+        let segments = segments(&node);
+        assert!(segments.len() > 4, "{}: {segments:?}", case.name);
+        for cold in [false, true] {
+            for (path, base_offset) in &segments {
+                let expected = fs::read(path).expect("the segment");
+                if cold {
+                    evict(path);
+                }
+                let response = connection.call(&raw::fetch(TOPIC, *base_offset, 16 << 20));
+                assert!(response.ends_with(&expected), "{}, cold {cold}: {}", case.name, path.display());
+            }
+        }
+        let counted = |path: &str| -> f64 {
+            let name = format!("levada_transfer_bytes_total{{path=\"{path}\"}}");
+            node.metrics().into_iter().find(|(sample, _)| *sample == name).map_or(0.0, |(_, value)| value)
+        };
+        let sent: f64 = case.paths.iter().map(|path| counted(path)).sum();
+        println!("{}: {sent} bytes by {:?}", case.name, case.paths);
+        assert!(sent > 6_000_000.0, "{}: {:?}", case.name, node.metrics());
+        node.stop();
+    }
+}
+
+#[test]
+fn the_doctor_explains_what_is_missing() {
+    for case in CASES.iter().filter(|case| can(case)) {
+        let mut command = Command::new(LAUNCHER);
+        command.args(case.restrictions).arg("--").arg(place::binary()).args(["doctor", "--output", "json"]);
+        let output = command.output().expect("the doctor starts");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}: {said}", case.name);
+        let report: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+        let found = report["capabilities"].as_array().expect("a list");
+        for name in case.missing {
+            let one = found.iter().find(|one| one["name"] == *name);
+            let one = one.unwrap_or_else(|| panic!("{}: nothing about {name}: {said}", case.name));
+            assert_eq!(one["works"], false, "{}: {one}", case.name);
+            let says = |key: &str| one[key].as_str().is_some_and(|text| !text.is_empty());
+            assert!(says("why") && says("remedy"), "{}: {one}", case.name);
+        }
+        let best = report["large_fetches_use"].as_str().expect("a path");
+        assert!(case.paths.contains(&best), "{}: {best}", case.name);
+    }
+}
+
+/// Path and base offset of each segment but the last, in order.
+fn segments(node: &Node) -> Vec<(PathBuf, i64)> {
+    let entries = fs::read_dir(node.data().join(format!("{TOPIC}-0"))).expect("the partition");
+    let logs = entries.map(|entry| entry.expect("an entry").path()).filter_map(|path| {
+        let base = path.file_stem()?.to_str()?.parse().ok()?;
+        path.extension().is_some_and(|extension| extension == "log").then_some((path, base))
+    });
+    let mut segments: Vec<(PathBuf, i64)> = logs.collect();
+    segments.sort_by_key(|(_, base)| *base);
+    segments.pop();
+    segments
+}
+
+/// Asks the kernel to let go of a file's pages. That a file system does not is no failure of ours.
+fn evict(path: &PathBuf) {
+    let file = fs::File::open(path).expect("the segment");
+    file.sync_data().expect("written back");
+    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("advice");
+}
