@@ -24,7 +24,7 @@ mod txn;
 
 pub(crate) use offset::OffsetIndex;
 pub(crate) use time::{TimeEntry, TimeIndex};
-pub(crate) use txn::{Aborted, TxnIndex};
+pub(crate) use txn::{Aborted, TxnIndex, WIDTH as TXN_WIDTH};
 
 /// Blocks are reserved in steps of this many bytes.
 const RESERVE: u64 = 16 * 1024;

@@ -1,6 +1,7 @@
 //! A partition on disk, byte for byte as Apache Kafka lays it out; no sockets, no runtime, no clock.
 
 pub mod batch;
+pub mod check;
 pub mod checkpoint;
 pub mod compact;
 pub mod compress;

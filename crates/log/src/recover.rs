@@ -280,7 +280,7 @@ fn extension(path: &Path) -> &str {
 }
 
 /// The offset in a file's name; none for a name that is not 20 digits.
-fn base_of(path: &Path) -> Option<i64> {
+pub(crate) fn base_of(path: &Path) -> Option<i64> {
     let stem = path.file_stem()?.to_str()?;
     (stem.len() == 20 && stem.bytes().all(|byte| byte.is_ascii_digit())).then(|| stem.parse().ok())?
 }

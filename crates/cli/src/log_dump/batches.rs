@@ -1,12 +1,9 @@
 //! Segments and KRaft snapshots: record batches, each checked.
 
-use std::{
-    fs::File,
-    io::{BufReader, Read},
-    path::Path,
-};
+use std::path::Path;
 
-use levada_log::batch::{self, BatchView, EndMarker, HEADER_LEN, Record};
+use levada_log::batch::{self, BatchView, EndMarker, Record};
+use levada_log::check::{Batches, Next};
 use serde_json::{Value, json};
 
 use super::{
@@ -30,18 +27,18 @@ struct Tally {
 }
 
 pub(super) fn dump(path: &Path, records: bool, report: &mut Report<'_>) -> Result<Verdict, Failure> {
-    let mut segment = Segment::open(path)?;
+    let mut segment = Batches::open(path).map_err(|error| unreadable(path, &error))?;
     let mut tally = Tally { next_offset: base_offset(path).unwrap_or(0), ..Tally::default() };
     loop {
         match segment.next_batch().map_err(|error| unreadable(path, &error))? {
             Next::Batch { at, bytes } => tally.take(at, bytes, records, report)?,
             Next::End { unused: 0 } => break,
             Next::End { unused } => {
-                report.row("unused", &[("position", json!(segment.position)), ("bytes", json!(unused))])?;
+                report.row("unused", &[("position", json!(segment.position())), ("bytes", json!(unused))])?;
                 break;
             }
             Next::Broken(what) => {
-                tally.damage(segment.position, what);
+                tally.damage(segment.position(), what);
                 break;
             }
         }
@@ -175,77 +172,4 @@ fn record_fields(view: &BatchView<'_>, record: &Record) -> Vec<(&'static str, Va
         fields.push(("headers", Value::Array(headers)));
     }
     fields
-}
-
-/// A segment read batch by batch. Memory is bounded by the largest batch that the file really has room for.
-pub(super) struct Segment {
-    input: BufReader<File>,
-    len: u64,
-    position: u64,
-    batch: Vec<u8>,
-}
-
-/// What comes next in a segment.
-pub(super) enum Next<'a> {
-    Batch {
-        at: u64,
-        bytes: &'a [u8],
-    },
-    /// The end; `unused` bytes of zeros were allocated ahead of use.
-    End {
-        unused: u64,
-    },
-    /// Bytes that are no batch.
-    Broken(String),
-}
-
-impl Segment {
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
-        let open = || {
-            let file = File::open(path)?;
-            let len = file.metadata()?.len();
-            Ok(Self { input: BufReader::with_capacity(1 << 20, file), len, position: 0, batch: Vec::new() })
-        };
-        open().map_err(|error| unreadable(path, &error))
-    }
-
-    pub(super) fn next_batch(&mut self) -> std::io::Result<Next<'_>> {
-        let left = self.len - self.position;
-        self.batch.clear();
-        (&mut self.input).take(HEADER_LEN as u64).read_to_end(&mut self.batch)?;
-        if self.batch.iter().all(|byte| *byte == 0) {
-            return self.zeros(left);
-        }
-        let size = match self.batch.first_chunk::<HEADER_LEN>().map(BatchView::parse_header) {
-            Some(Ok(header)) => header.size_bytes() as u64,
-            Some(Err(error)) => return Ok(Next::Broken(error.to_string())),
-            None => {
-                return Ok(Next::Broken(format!(
-                    "batch is cut short: {left} of at least {HEADER_LEN} bytes"
-                )));
-            }
-        };
-        if size > left {
-            return Ok(Next::Broken(format!("batch is cut short: {left} of {size} bytes")));
-        }
-        let rest = size - HEADER_LEN as u64;
-        (&mut self.input).take(rest).read_to_end(&mut self.batch)?;
-        let at = self.position;
-        self.position += size;
-        Ok(Next::Batch { at, bytes: &self.batch })
-    }
-
-    /// Zeros up to the end are room for later; zeros in between are a hole.
-    fn zeros(&mut self, left: u64) -> std::io::Result<Next<'_>> {
-        let mut chunk = Vec::with_capacity(64 * 1024);
-        loop {
-            chunk.clear();
-            if (&mut self.input).take(64 * 1024).read_to_end(&mut chunk)? == 0 {
-                return Ok(Next::End { unused: left });
-            }
-            if chunk.iter().any(|byte| *byte != 0) {
-                return Ok(Next::Broken("zeros where a batch should be, data behind them".to_owned()));
-            }
-        }
-    }
 }

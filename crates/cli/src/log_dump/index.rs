@@ -3,12 +3,11 @@
 use std::{collections::BTreeMap, path::Path};
 
 use levada_log::batch::BatchView;
+use levada_log::check::{Batches, Next};
 use serde_json::{Value, json};
 
 use super::{
-    base_offset,
-    batches::{Next, Segment},
-    bytes,
+    base_offset, bytes,
     report::{Report, Verdict},
     unreadable,
 };
@@ -103,7 +102,7 @@ fn batches_of(index: &Path) -> Result<Option<BTreeMap<i64, Span>>, Failure> {
     if !path.is_file() {
         return Ok(None);
     }
-    let mut segment = Segment::open(&path)?;
+    let mut segment = Batches::open(&path).map_err(|error| unreadable(&path, &error))?;
     let mut batches = BTreeMap::new();
     while let Next::Batch { at, bytes } = segment.next_batch().map_err(|error| unreadable(&path, &error))? {
         if let Ok(view) = BatchView::parse(bytes) {

@@ -13,7 +13,7 @@ use crate::disk::{At, Disk};
 #[cfg(test)]
 mod tests;
 
-const WIDTH: usize = 34;
+pub(crate) const WIDTH: usize = 34;
 const VERSION: i16 = 0;
 /// The count of an index that has not been looked at yet.
 const UNKNOWN: usize = usize::MAX;
@@ -172,7 +172,7 @@ impl Aborted {
         bytes
     }
 
-    fn decode(bytes: &[u8; WIDTH]) -> Option<Aborted> {
+    pub(crate) fn decode(bytes: &[u8; WIDTH]) -> Option<Aborted> {
         let field = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight of 34 bytes"));
         let version = i16::from_be_bytes([bytes[0], bytes[1]]);
         (version == VERSION).then(|| Aborted {

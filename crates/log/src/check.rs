@@ -1,0 +1,215 @@
+//! The check of a partition's directory while nobody uses it: every batch of every segment, and whether what hangs on the batches
+//! (indexes, epochs, producers, checkpoints) says the same. Reads only; opens nothing for writing.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::LogError;
+use crate::epochs::{self, Epochs};
+use crate::producers::Producers;
+
+mod batches;
+mod beside;
+mod entries;
+mod names;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use batches::{Batches, Next};
+
+use names::Names;
+
+/// What the data directory knows of a partition.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Left {
+    /// The last stop was clean: every log was closed and synced.
+    pub clean: bool,
+    /// Everything before was on the device.
+    pub recovery_point: i64,
+    /// The first offset that may be read.
+    pub log_start: i64,
+    /// The high watermark, if one was stored.
+    pub high_watermark: Option<i64>,
+    /// Offsets may be absent because the log is compacted.
+    pub compacted: bool,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gravity {
+    /// Worth knowing; nothing is wrong.
+    Note,
+    /// The next start mends it by itself, and nothing that was acknowledged goes.
+    Mended,
+    /// Records are lost, or the next start does not mend it.
+    Damage,
+}
+
+/// One thing found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad.
+    pub gravity: Gravity,
+    /// The file or directory.
+    pub path: PathBuf,
+    /// Byte in the file, where that makes sense.
+    pub position: Option<u64>,
+    /// The log's offset there, where it is known.
+    pub offset: Option<i64>,
+    /// What is wrong.
+    pub what: String,
+    /// What to do, or what the next start does.
+    pub next: String,
+}
+
+/// What is in a partition's directory, and what is wrong with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Files of batches.
+    pub segments: usize,
+    /// Intact batches.
+    pub batches: u64,
+    /// The records that they count.
+    pub records: u64,
+    /// Bytes of all segments.
+    pub bytes: u64,
+    /// The first offset that may be read.
+    pub log_start: i64,
+    /// The offset behind the last intact batch.
+    pub log_end: i64,
+    /// What was found, at most [`FINDINGS_MAX`].
+    pub findings: Vec<Finding>,
+    /// How many more there were.
+    pub unlisted: u64,
+}
+
+/// Findings that are listed for one partition.
+pub const FINDINGS_MAX: usize = 100;
+
+impl Checked {
+    /// The worst of what was found.
+    pub fn gravity(&self) -> Option<Gravity> {
+        self.findings.iter().map(|finding| finding.gravity).max()
+    }
+
+    /// Adds what was found elsewhere about the same partition. What is not listed is counted; damage always finds room.
+    pub fn push(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS_MAX {
+            return self.findings.push(finding);
+        }
+        self.unlisted += 1;
+        let lesser = self.findings.iter().rposition(|listed| listed.gravity < finding.gravity);
+        if let Some(lesser) = lesser {
+            self.findings[lesser] = finding;
+        }
+    }
+}
+
+/// Checks the directory of one partition. `progress` is told of bytes of log as they are read.
+///
+/// # Errors
+/// The directory cannot be listed. A file that cannot be read is a finding.
+pub fn partition(dir: &Path, left: &Left, progress: &mut dyn FnMut(u64)) -> Result<Checked, LogError> {
+    let names = Names::read(dir)?;
+    let mut check = Check {
+        dir,
+        left,
+        names,
+        checked: Checked::default(),
+        producers: Producers::default(),
+        epochs: Epochs::default(),
+        next_offset: 0,
+        gaps: None,
+        progress,
+        unreported: 0,
+    };
+    check.load_epochs();
+    check.walk();
+    check.look_beside();
+    Ok(check.checked)
+}
+
+/// A check on its way through a directory.
+struct Check<'a> {
+    dir: &'a Path,
+    left: &'a Left,
+    names: Names,
+    checked: Checked,
+    producers: Producers,
+    /// What their file says.
+    epochs: Epochs,
+    next_offset: i64,
+    /// The first absent offsets, and how often there are some.
+    gaps: Option<(i64, i64, u64)>,
+    progress: &'a mut dyn FnMut(u64),
+    unreported: u64,
+}
+
+/// Bytes after which progress is reported.
+const REPORT_BYTES: u64 = 1 << 20;
+
+/// What to do about a log that is not intact.
+const RESTORE: &str = "restore the file from a copy; without one, everything before can still be read, and \
+    kafka-delete-records up to the next intact offset lets consumers pass";
+
+impl Check<'_> {
+    fn find(&mut self, gravity: Gravity, path: &Path, what: impl Into<String>, next: &str) {
+        self.find_at(gravity, path, (None, None), what.into(), next);
+    }
+
+    fn find_at(
+        &mut self,
+        gravity: Gravity,
+        path: &Path,
+        (position, offset): (Option<u64>, Option<i64>),
+        what: String,
+        next: &str,
+    ) {
+        let (path, next) = (path.to_owned(), next.to_owned());
+        self.checked.push(Finding { gravity, path, position, offset, what, next });
+    }
+
+    fn unreadable(&mut self, path: &Path, position: Option<u64>, error: &io::Error) {
+        let (what, next) =
+            (format!("cannot be read: {error}"), "see to the disk and the permissions, then check again");
+        self.find_at(Gravity::Damage, path, (position, None), what, next);
+    }
+
+    fn report(&mut self, bytes: u64) {
+        self.unreported += bytes;
+        if self.unreported >= REPORT_BYTES {
+            (self.progress)(std::mem::take(&mut self.unreported));
+        }
+    }
+
+    /// Whether the next start takes a segment as it is instead of going through it.
+    fn is_trusted(&self, at: usize) -> bool {
+        let next = self.names.bases.get(at + 1);
+        self.left.clean || next.is_some_and(|next| *next <= self.left.recovery_point)
+    }
+
+    fn load_epochs(&mut self) {
+        let path = self.dir.join(epochs::FILE_NAME);
+        match Epochs::load(&crate::disk::RealDisk, self.dir) {
+            Ok(epochs) => self.epochs = epochs,
+            Err(LogError::Corrupt { detail, .. }) => {
+                self.find(Gravity::Mended, &path, detail, "the next start writes it anew from the log");
+            }
+            Err(error) => {
+                self.find(Gravity::Damage, &path, error.to_string(), "see to the disk, then check again")
+            }
+        }
+    }
+
+    fn size_of(&mut self, path: &Path) -> u64 {
+        match fs::metadata(path) {
+            Ok(data) => data.len(),
+            Err(error) => {
+                self.unreadable(path, None, &error);
+                0
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What lies beside the batches: names, snapshots of producers, and what the checkpoints say of the log's ends.
+
+use std::path::{Path, PathBuf};
+
+use super::{Check, Gravity};
+use crate::LogError;
+use crate::checkpoint::PartitionMetadata;
+use crate::disk::RealDisk;
+use crate::epochs;
+use crate::producers::{Producers, snapshot};
+
+impl Check<'_> {
+    pub(super) fn look_beside(&mut self) {
+        self.judge_ends();
+        self.judge_gaps();
+        self.judge_snapshots();
+        self.judge_identity();
+        let dir = self.dir.join(epochs::FILE_NAME);
+        if self.checked.batches > 0 && !dir.exists() {
+            self.find(Gravity::Mended, &dir, "is missing", "the next start writes it anew from the log");
+        }
+        self.judge_names();
+    }
+
+    fn judge_ends(&mut self) {
+        let (end, dir) = (self.checked.log_end, self.dir);
+        let (point, start) = (self.left.recovery_point, self.left.log_start);
+        // A log that begins behind its end was emptied by deletion; its next start begins a new segment there.
+        if point > end && start < point {
+            let what = format!(
+                "the log ends at offset {end}, but recovery-point-offset-checkpoint says that records up to {point} were \
+                 on the device: {} offsets are missing at its end",
+                point - end
+            );
+            let next = "restore the partition's directory from a copy, or accept the loss: the next start goes on from what is there";
+            self.find_at(Gravity::Damage, dir, (None, Some(end)), what, next);
+        }
+        if let Some(mark) =
+            self.left.high_watermark.filter(|mark| *mark > end && start < *mark && point <= end)
+        {
+            let what =
+                format!("the log ends at offset {end}, but consumers may have seen records up to {mark}");
+            let next = "a crash of the machine took what was not synced; levada.ack.durability=fdatasync prevents that";
+            self.find_at(Gravity::Note, dir, (None, Some(end)), what, next);
+        }
+    }
+
+    fn judge_gaps(&mut self) {
+        let Some((from, to, count)) = self.gaps.filter(|_| !self.left.compacted) else { return };
+        let what = match count {
+            1 => format!("there are no records at offsets {from} to {}", to - 1),
+            _ => format!(
+                "there are no records at offsets {from} to {}, and in {} more places",
+                to - 1,
+                count - 1
+            ),
+        };
+        let next = "normal if the topic has ever been compacted; else a segment is missing: look for a copy";
+        self.find_at(Gravity::Note, self.dir, (None, Some(from)), what, next);
+    }
+
+    fn judge_snapshots(&mut self) {
+        for offset in std::mem::take(&mut self.names.snapshots) {
+            let path = snapshot::path(self.dir, offset);
+            if offset > self.checked.log_end {
+                let what = format!("lies behind the log's end at offset {}", self.checked.log_end);
+                self.find(Gravity::Mended, &path, what, "the next start removes it");
+                continue;
+            }
+            match Producers::load(&RealDisk, self.dir, offset, 0) {
+                Ok(_) => {}
+                Err(LogError::Corrupt { detail, .. }) => {
+                    let next = "the next start takes an older one and reads the log from there on";
+                    self.find(Gravity::Mended, &path, detail, next);
+                }
+                Err(error) => {
+                    self.find(Gravity::Damage, &path, error.to_string(), "see to the disk, then check again");
+                }
+            }
+        }
+    }
+
+    fn judge_identity(&mut self) {
+        let path = self.dir.join(PartitionMetadata::FILE_NAME);
+        match PartitionMetadata::load(&RealDisk, self.dir) {
+            Ok(Some(_)) => {}
+            Ok(None) => self.find(Gravity::Mended, &path, "is missing", "the next start writes it anew"),
+            Err(error) => {
+                let what = match error {
+                    LogError::Corrupt { detail, .. } => detail,
+                    other => other.to_string(),
+                };
+                let next = "remove the file: the next start writes the topic's id that the metadata log has";
+                self.find(Gravity::Damage, &path, what, next);
+            }
+        }
+    }
+
+    fn judge_names(&mut self) {
+        let bases = std::mem::take(&mut self.names.bases);
+        for (base, path) in std::mem::take(&mut self.names.indexes) {
+            if bases.binary_search(&base).is_err() {
+                self.find(
+                    Gravity::Mended,
+                    &path,
+                    "is an index without a segment",
+                    "the next start removes it",
+                );
+            }
+        }
+        self.each(
+            |names| &mut names.leftovers,
+            |check, path| {
+                let next = "the next start removes it or puts it in place";
+                check.find(Gravity::Mended, path, "was being deleted or put in place", next);
+            },
+        );
+        self.each(
+            |names| &mut names.foreign,
+            |check, path| {
+                check.find(Gravity::Note, path, "is no file of a log", "nothing to do: it is passed over");
+            },
+        );
+    }
+
+    fn each(&mut self, of: impl Fn(&mut super::Names) -> &mut Vec<PathBuf>, tell: impl Fn(&mut Self, &Path)) {
+        for path in std::mem::take(of(&mut self.names)) {
+            tell(self, &path);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What an index file says, and whether the batches of its segment bear it out.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::batch::{BatchView, NO_TIMESTAMP};
+use crate::index::{Aborted, TXN_WIDTH};
+
+/// Larger than any index may be configured to be, bytes.
+const INDEX_BYTES_MAX: u64 = i32::MAX as u64;
+
+/// Where and why an index is wrong.
+pub(super) type Fault = (u64, String);
+
+/// An offset index on its way through the batches of its segment.
+pub(super) struct Offsets {
+    entries: Vec<(u32, u32)>,
+    next: usize,
+}
+
+/// A time index on its way through the batches of its segment.
+pub(super) struct Times {
+    entries: Vec<(i64, u32)>,
+    next: usize,
+    latest: i64,
+}
+
+/// The slots of an index file that are in use; those behind them are zeroes, which stand for room. `None` if there is no file.
+fn slots<const WIDTH: usize>(path: &Path) -> io::Result<Option<Result<Vec<[u8; WIDTH]>, Fault>>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let len = file.metadata()?.len();
+    if len > INDEX_BYTES_MAX {
+        return Ok(Some(Err((0, format!("{len} bytes are more than an index may have")))));
+    }
+    let mut bytes = Vec::new();
+    file.take(INDEX_BYTES_MAX).read_to_end(&mut bytes)?;
+    let (whole, rest) = bytes.as_chunks::<WIDTH>();
+    if rest.iter().any(|byte| *byte != 0) {
+        let at = (whole.len() * WIDTH) as u64;
+        return Ok(Some(Err((at, format!("{} bytes at its end are no whole entry", rest.len())))));
+    }
+    let used = whole.iter().rposition(|slot| *slot != [0; WIDTH]).map_or(0, |last| last + 1);
+    // A file of one entry has been cut to it, even if that entry is zero.
+    let used = if whole.len() == 1 { 1 } else { used };
+    Ok(Some(Ok(whole[..used].to_vec())))
+}
+
+fn u32_at(slot: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(slot[at..at + 4].try_into().expect("four bytes of a slot"))
+}
+
+fn i64_at(slot: &[u8], at: usize) -> i64 {
+    i64::from_be_bytes(slot[at..at + 8].try_into().expect("eight bytes of a slot"))
+}
+
+impl Offsets {
+    /// Reads the file; `None` if there is none. Both fields ascend.
+    pub(super) fn load(path: &Path) -> io::Result<Option<Result<Self, Fault>>> {
+        let Some(slots) = slots::<8>(path)? else { return Ok(None) };
+        Ok(Some(slots.and_then(|slots| {
+            let entries: Vec<(u32, u32)> =
+                slots.iter().map(|slot| (u32_at(slot, 0), u32_at(slot, 4))).collect();
+            let wrong = entries.windows(2).position(|pair| pair[1].0 <= pair[0].0 || pair[1].1 <= pair[0].1);
+            match wrong {
+                Some(at) => Err(((at as u64 + 1) * 8, format!("entry {} is out of order", at + 1))),
+                None => Ok(Self { entries, next: 0 }),
+            }
+        })))
+    }
+
+    /// The batch at `position`: an entry that leads into the middle of one, or to one with other offsets, is wrong.
+    pub(super) fn meet(&mut self, base: i64, position: u64, batch: &BatchView<'_>) -> Option<Fault> {
+        let end = position + batch.size_bytes() as u64;
+        let mut fault = None;
+        while let Some((delta, there)) = self.entries.get(self.next).filter(|entry| u64::from(entry.1) < end)
+        {
+            let (at, offset) = (self.next as u64 * 8, base + i64::from(*delta));
+            let wrong = if u64::from(*there) != position {
+                Some(format!("entry {} leads to position {there}, where no batch begins", self.next))
+            } else if batch.last_offset() > offset {
+                let last = batch.last_offset();
+                Some(format!("entry {} says {offset} of a batch that ends at {last}", self.next))
+            } else {
+                None
+            };
+            fault = fault.or(wrong.map(|what| (at, what)));
+            self.next += 1;
+        }
+        fault
+    }
+
+    /// An entry that leads behind all batches.
+    pub(super) fn rest(&self) -> Option<Fault> {
+        let (_, position) = self.entries.get(self.next)?;
+        let what = format!("entry {} leads to position {position}, behind the last batch", self.next);
+        Some((self.next as u64 * 8, what))
+    }
+}
+
+impl Times {
+    /// Reads the file; `None` if there is none. Both fields ascend.
+    pub(super) fn load(path: &Path) -> io::Result<Option<Result<Self, Fault>>> {
+        let Some(slots) = slots::<12>(path)? else { return Ok(None) };
+        Ok(Some(slots.and_then(|slots| {
+            let entries: Vec<(i64, u32)> =
+                slots.iter().map(|slot| (i64_at(slot, 0), u32_at(slot, 8))).collect();
+            let wrong = entries.windows(2).position(|pair| pair[1].0 <= pair[0].0 || pair[1].1 < pair[0].1);
+            match wrong {
+                Some(at) => Err(((at as u64 + 1) * 12, format!("entry {} is out of order", at + 1))),
+                None => Ok(Self { entries, next: 0, latest: NO_TIMESTAMP }),
+            }
+        })))
+    }
+
+    /// The next batch: whoever looks for a time starts behind the entry before it, so nothing up to there may be later.
+    pub(super) fn meet(&mut self, base: i64, batch: &BatchView<'_>) -> Option<Fault> {
+        let mut fault = None;
+        while let Some((time, delta)) =
+            self.entries.get(self.next).filter(|entry| base + i64::from(entry.1) < batch.base_offset())
+        {
+            fault = fault.or(self.judge(*time, *delta));
+            self.next += 1;
+        }
+        self.latest = self.latest.max(batch.max_timestamp());
+        fault
+    }
+
+    /// The entries of the last batch. A `sealed` segment's last entry tells its latest time.
+    pub(super) fn rest(&mut self, base: i64, end_offset: i64, sealed: bool) -> Option<Fault> {
+        let mut fault = None;
+        while let Some((time, delta)) = self.entries.get(self.next).copied() {
+            let at = self.next as u64 * 12;
+            let offset = base + i64::from(delta);
+            let behind = (offset >= end_offset && (time, delta) != (0, 0))
+                .then(|| (at, format!("entry {} is of offset {offset}, behind the last batch", self.next)));
+            fault = fault.or(behind).or(self.judge(time, delta));
+            self.next += 1;
+        }
+        let told = self.entries.last().map_or(NO_TIMESTAMP, |entry| entry.0);
+        let untold = sealed && told < self.latest;
+        fault.or_else(|| {
+            let at = self.entries.len() as u64 * 12;
+            untold.then(|| (at, format!("its latest time is {told}, that of the batches is {}", self.latest)))
+        })
+    }
+
+    fn judge(&self, time: i64, delta: u32) -> Option<Fault> {
+        let what = || {
+            let latest = self.latest;
+            format!(
+                "entry {} says time {time} where a batch of {latest} lies before (delta {delta})",
+                self.next
+            )
+        };
+        (self.latest > time).then(|| (self.next as u64 * 12, what()))
+    }
+}
+
+/// Reads an index of aborted transactions; `None` if there is none. Last offsets ascend.
+pub(super) fn load_aborted(path: &Path) -> io::Result<Option<Result<Vec<Aborted>, Fault>>> {
+    let Some(slots) = slots::<{ TXN_WIDTH }>(path)? else { return Ok(None) };
+    Ok(Some(slots.and_then(|slots| {
+        let mut entries: Vec<Aborted> = Vec::new();
+        for (at, slot) in slots.iter().enumerate() {
+            let wrong = |what: &str| Err(((at * TXN_WIDTH) as u64, format!("entry {at} {what}")));
+            let Some(entry) = Aborted::decode(slot) else { return wrong("is of no known version") };
+            if entries.last().is_some_and(|last| entry.last_offset < last.last_offset) {
+                return wrong("is out of order");
+            }
+            entries.push(entry);
+        }
+        Ok(entries)
+    })))
+}
+
+/// The first transaction that the batches tell of and the index does not.
+pub(super) fn untold(told: &[Aborted], seen: &[Aborted]) -> Option<Fault> {
+    let known: HashSet<(i64, i64)> =
+        told.iter().map(|entry| (entry.producer_id, entry.last_offset)).collect();
+    let missing = seen.iter().find(|one| !known.contains(&(one.producer_id, one.last_offset)))?;
+    let Aborted { producer_id, first_offset, last_offset, .. } = missing;
+    let what = format!(
+        "it lacks the transaction of producer {producer_id} that was aborted at offset {last_offset}: \
+         consumers are shown its records from offset {first_offset} on"
+    );
+    Some(((told.len() * TXN_WIDTH) as u64, what))
+}

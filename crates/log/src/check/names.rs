@@ -1,0 +1,57 @@
+//! The names in a partition's directory, by what they mean.
+
+use std::path::{Path, PathBuf};
+
+use crate::LogError;
+use crate::checkpoint::PartitionMetadata;
+use crate::compact::CLEANED;
+use crate::disk::At;
+use crate::epochs;
+use crate::recover::base_of;
+use crate::writer::{DELETED, SWAP};
+
+/// What is in the directory.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// Where segments begin, ascending.
+    pub(super) bases: Vec<i64>,
+    /// Producer snapshots, ascending.
+    pub(super) snapshots: Vec<i64>,
+    /// Indexes of all kinds, with the segment they are of.
+    pub(super) indexes: Vec<(i64, PathBuf)>,
+    /// What an interrupted deletion or compaction left.
+    pub(super) leftovers: Vec<PathBuf>,
+    /// What no log has.
+    pub(super) foreign: Vec<PathBuf>,
+}
+
+impl Names {
+    pub(super) fn read(dir: &Path) -> Result<Names, LogError> {
+        let mut names = Names::default();
+        for entry in std::fs::read_dir(dir).at("list", dir)? {
+            let path = entry.at("list", dir)?.path();
+            names.take(path);
+        }
+        names.bases.sort_unstable();
+        names.snapshots.sort_unstable();
+        names.indexes.sort_unstable();
+        names.leftovers.sort_unstable();
+        names.foreign.sort_unstable();
+        Ok(names)
+    }
+
+    fn take(&mut self, path: PathBuf) {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let leftover = [DELETED, SWAP, CLEANED, ".tmp"].iter().any(|suffix| name.ends_with(suffix));
+        match (extension, base_of(&path)) {
+            _ if leftover => self.leftovers.push(path),
+            _ if !path.is_file() => self.foreign.push(path),
+            ("log", Some(base)) => self.bases.push(base),
+            ("snapshot", Some(offset)) => self.snapshots.push(offset),
+            ("index" | "timeindex" | "txnindex", Some(base)) => self.indexes.push((base, path)),
+            _ if [epochs::FILE_NAME, PartitionMetadata::FILE_NAME].contains(&&*name) => {}
+            _ => self.foreign.push(path),
+        }
+    }
+}
