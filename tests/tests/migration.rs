@@ -25,6 +25,7 @@ fn pass_on(hands: &[Kind]) {
         let left = survey(&node);
         assert!(left.len() > 40, "{left:#?}");
         node.stop();
+        check(&node);
         node.hand_over(*next);
         node.start();
         let found = survey(&node);
@@ -35,6 +36,13 @@ fn pass_on(hands: &[Kind]) {
         do_there(&node, "go-on");
     }
     node.stop();
+    check(&node);
+}
+
+/// Whoever left it, nothing in it is damaged.
+fn check(node: &Node) {
+    let said = Tool::levada().args(["storage", "check", &node.data().display().to_string()]).run();
+    assert!(said.stdout.contains(": sound: "), "{}", said.stdout);
 }
 
 #[test]

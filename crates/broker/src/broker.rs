@@ -25,7 +25,7 @@ use crate::web::{CleanerStats, Source, Stats};
 mod access;
 mod compaction;
 mod configs;
-mod data_dir;
+pub(crate) mod data_dir;
 mod discarded;
 mod housekeeping;
 mod metadata;
@@ -43,6 +43,7 @@ use self::data_dir::{DataDir, Unopened};
 use self::discarded::Waiting;
 use self::metadata::Metadata;
 pub use self::opening::OpenError;
+pub(crate) use self::opening::controller_endpoint;
 use self::producer_ids::ProducerIds;
 use self::quotas::QuotaBook;
 use self::signing_keys::SigningKeys;
@@ -159,7 +160,7 @@ impl Broker {
 
     /// Where the metadata says that this node's controller listens.
     pub(crate) fn controller_endpoint(&self) -> VoterEndpoint {
-        opening::controller_endpoint()
+        controller_endpoint()
     }
 
     pub(crate) fn txns(&self) -> &Txns {

@@ -16,6 +16,7 @@ mod partition;
 mod quota;
 pub mod security;
 pub mod server;
+pub mod storage;
 pub mod txn;
 mod txns;
 mod waiters;

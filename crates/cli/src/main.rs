@@ -18,6 +18,7 @@ mod output;
 mod produce;
 mod serve;
 mod settings;
+mod storage;
 mod time;
 mod topic;
 mod transaction;
@@ -62,6 +63,7 @@ enum Command {
     Cp(cp::Args),
     Lab(lab::Args),
     Log(log_dump::Args),
+    Storage(storage::Args),
     Completions(completions::Args),
 }
 
@@ -92,6 +94,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Cp(args) => cp::run(&args, out),
         Command::Lab(args) => lab::run(args, out),
         Command::Log(args) => log_dump::run(args, out),
+        Command::Storage(args) => storage::run(args, out),
         Command::Completions(args) => completions::run(&args, out),
     }
 }

@@ -1,11 +1,11 @@
 //! The check of a partition's directory while nobody uses it: every batch of every segment, and whether what hangs on the batches
 //! (indexes, epochs, producers, checkpoints) says the same. Reads only; opens nothing for writing.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::LogError;
+use crate::disk::Disk;
 use crate::epochs::{self, Epochs};
 use crate::producers::Producers;
 
@@ -111,9 +111,15 @@ impl Checked {
 ///
 /// # Errors
 /// The directory cannot be listed. A file that cannot be read is a finding.
-pub fn partition(dir: &Path, left: &Left, progress: &mut dyn FnMut(u64)) -> Result<Checked, LogError> {
-    let names = Names::read(dir)?;
+pub fn partition(
+    disk: &dyn Disk,
+    dir: &Path,
+    left: &Left,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Checked, LogError> {
+    let names = Names::read(disk, dir)?;
     let mut check = Check {
+        disk,
         dir,
         left,
         names,
@@ -133,6 +139,7 @@ pub fn partition(dir: &Path, left: &Left, progress: &mut dyn FnMut(u64)) -> Resu
 
 /// A check on its way through a directory.
 struct Check<'a> {
+    disk: &'a dyn Disk,
     dir: &'a Path,
     left: &'a Left,
     names: Names,
@@ -192,7 +199,7 @@ impl Check<'_> {
 
     fn load_epochs(&mut self) {
         let path = self.dir.join(epochs::FILE_NAME);
-        match Epochs::load(&crate::disk::RealDisk, self.dir) {
+        match Epochs::load(self.disk, self.dir) {
             Ok(epochs) => self.epochs = epochs,
             Err(LogError::Corrupt { detail, .. }) => {
                 self.find(Gravity::Mended, &path, detail, "the next start writes it anew from the log");
@@ -204,8 +211,8 @@ impl Check<'_> {
     }
 
     fn size_of(&mut self, path: &Path) -> u64 {
-        match fs::metadata(path) {
-            Ok(data) => data.len(),
+        match self.disk.len(path) {
+            Ok(len) => len,
             Err(error) => {
                 self.unreadable(path, None, &error);
                 0

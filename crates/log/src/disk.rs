@@ -31,6 +31,10 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn create(&self, path: &Path) -> io::Result<File>;
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<File>;
+    /// Opens an existing file for reading alone, which one may do who may not write to it.
+    fn open_to_read(&self, path: &Path) -> io::Result<File> {
+        self.open(path)
+    }
     /// Creates or replaces a small file as a whole; not atomic, not synced.
     fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
     /// The whole of a small file.
@@ -108,6 +112,10 @@ impl Disk for RealDisk {
 
     fn open(&self, path: &Path) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).open(path)
+    }
+
+    fn open_to_read(&self, path: &Path) -> io::Result<File> {
+        File::open(path)
     }
 
     fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -255,6 +263,33 @@ impl Disk for RealDisk {
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
+    }
+}
+
+/// What came of [`lock_to_read`].
+#[derive(Debug)]
+pub enum ReadLock {
+    /// Ours for as long as the file is held.
+    Held(File),
+    /// Nobody ever locked anything here.
+    Absent,
+    /// Another process has it.
+    Taken,
+}
+
+/// As [`lock`], for those who write nothing: a file that is not there is not made.
+///
+/// # Errors
+/// A failing disk.
+pub fn lock_to_read(path: &Path) -> io::Result<ReadLock> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ReadLock::Absent),
+        other => other?,
+    };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(ReadLock::Held(file)),
+        Err(Errno::WOULDBLOCK) => Ok(ReadLock::Taken),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -16,17 +16,17 @@ use crate::metadata::controller::{METADATA_TOPIC, check_topic_name};
 use crate::partition::Key;
 
 /// Kafka's name for the lock file, so that Kafka and Levada keep out of each other's way.
-const LOCK_FILE: &str = ".lock";
+pub(crate) const LOCK_FILE: &str = ".lock";
 
 /// Ends of the names of directories that are no partitions any more.
-const DELETED: &str = "-delete";
-const STRAY: &str = "-stray";
+pub(crate) const DELETED: &str = "-delete";
+pub(crate) const STRAY: &str = "-stray";
 
 /// Longest name that Linux's file systems take, bytes.
 const NAME_MAX: usize = 255;
 
 /// Offsets by partition, as checkpoints have them.
-pub(super) type Offsets = BTreeMap<Key, i64>;
+pub(crate) type Offsets = BTreeMap<Key, i64>;
 
 /// An open data directory.
 pub(super) struct DataDir {
@@ -107,20 +107,24 @@ impl Unopened {
 }
 
 impl DataDir {
-    /// Creates the directory if it is missing, locks it, and takes the clean-shutdown marker away: from
-    /// now on the directory counts as in use.
-    pub(super) fn open(disk: Arc<dyn Disk>, path: &Path) -> Result<(Self, LeftBehind), OpenError> {
+    /// Creates the directory if it is missing, and locks it. Nothing in it is changed.
+    pub(super) fn open(disk: Arc<dyn Disk>, path: &Path) -> Result<Self, OpenError> {
         let failed = |source| OpenError::DataDir { path: path.to_owned(), source };
         disk.create_dir(path).map_err(failed)?;
         let lock = lock(path)?;
-        let checkpoint = |which| checkpoint(&*disk, which, path);
-        let left = LeftBehind {
+        Ok(Self { path: std::path::absolute(path).map_err(failed)?, disk, _lock: lock })
+    }
+
+    /// Takes the clean-shutdown marker away: from now on the directory counts as in use.
+    pub(super) fn begin(&self) -> Result<LeftBehind, OpenError> {
+        let (disk, path) = (&*self.disk, &*self.path);
+        let checkpoint = |which| checkpoint(disk, which, path);
+        Ok(LeftBehind {
             recovery_points: checkpoint(OffsetCheckpoint::RecoveryPoint),
             log_starts: checkpoint(OffsetCheckpoint::LogStart),
             cleaned: checkpoint(OffsetCheckpoint::Cleaner),
-            clean: CleanShutdown::take(&*disk, path)?.is_some(),
-        };
-        Ok((Self { path: std::path::absolute(path).map_err(failed)?, disk, _lock: lock }, left))
+            clean: CleanShutdown::take(disk, path)?.is_some(),
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -212,7 +216,7 @@ fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
 }
 
 /// `name` of topic `t` and partition 3 is `t-3`; none for what is no partition's name, or the metadata log's.
-fn partition_of(name: &str) -> Option<(&str, i32)> {
+pub(crate) fn partition_of(name: &str) -> Option<(&str, i32)> {
     let (topic, index) = name.rsplit_once('-')?;
     let index = index.parse().ok()?;
     (check_topic_name(topic).is_ok() && topic != METADATA_TOPIC).then_some((topic, index))
@@ -231,7 +235,8 @@ fn from_wire_id(id: Uuid) -> levada_log::checkpoint::Uuid {
     levada_log::checkpoint::Uuid(u128::from_be_bytes(id.to_bytes()))
 }
 
-fn lock(dir: &Path) -> Result<File, OpenError> {
+/// Takes the lock that keeps two processes out of one directory; it is held for as long as the file is.
+pub(crate) fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join(LOCK_FILE);
     let locked = disk::lock(&path).map_err(|source| OpenError::DataDir { path, source })?;
     locked.ok_or_else(|| OpenError::InUse { path: dir.to_owned() })

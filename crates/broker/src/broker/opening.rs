@@ -101,8 +101,10 @@ impl Broker {
         let [dir] = &config.log_dirs[..] else {
             return Err(OpenError::SeveralDirs { count: config.log_dirs.len() });
         };
-        let (data_dir, left) = DataDir::open(disk.clone(), dir)?;
+        let data_dir = DataDir::open(disk.clone(), dir)?;
         let (store, report) = Store::open(&store_options(&config, disk, dir.clone()), now_ms())?;
+        // Only now: a directory that was refused is as it was.
+        let left = data_dir.begin()?;
         if let Some(torn) = &report.torn {
             tracing::warn!(?torn, "the metadata log ended in a torn batch, which was cut off");
         }
@@ -359,7 +361,7 @@ fn store_options(config: &BrokerConfig, disk: Arc<dyn Disk>, dir: PathBuf) -> St
 
 /// Where Kafka's controller would listen by default. Nothing listens there: the address only goes into
 /// the records that a Kafka started on this directory expects.
-pub(super) fn controller_endpoint() -> VoterEndpoint {
+pub(crate) fn controller_endpoint() -> VoterEndpoint {
     VoterEndpoint { name: "CONTROLLER".to_owned(), host: "localhost".to_owned(), port: 9093 }
 }
 

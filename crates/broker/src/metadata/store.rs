@@ -7,9 +7,11 @@
 
 mod files;
 mod format;
+mod inspect;
 mod journal;
 mod replay;
 mod snapshot;
+mod takeover;
 #[cfg(test)]
 mod tests;
 
@@ -29,7 +31,9 @@ use super::image::{ApplyError, Image, Position, Replay};
 use super::records::control::{ControlRecord, LeaderChange, VoterEndpoint};
 use super::records::{AbortTransactionRecord, Record, RecordError};
 
+pub use self::inspect::{Contents, inspect};
 pub use self::journal::TornTail;
+pub use self::takeover::objections;
 
 /// The metadata log's directory within the log directory.
 pub const METADATA_DIR: &str = "__cluster_metadata-0";
@@ -102,7 +106,7 @@ impl Store {
         let identity = match MetaProperties::load(&**disk, dir)? {
             Some(identity) => identity,
             // Without its identity a directory with metadata belongs to nobody: never format over it.
-            None if format::has_log(&**disk, dir) => {
+            None if format::is_used(&**disk, dir) => {
                 return Err(StoreError::Unidentified { dir: dir.clone() });
             }
             None => {
@@ -117,6 +121,7 @@ impl Store {
         report.records = loaded.records;
         report.torn.clone_from(&loaded.torn);
         loaded.quorum.check_alone(&path, identity.node_id)?;
+        takeover::check(dir, loaded.replay.image(), &identity)?;
         let quorum_epoch = files::read_quorum_epoch(&**disk, &path)?;
         let epoch = quorum_epoch.max(loaded.epochs.last().map_or(0, |(epoch, _)| *epoch)) + 1;
         report.epoch = epoch;
@@ -144,6 +149,22 @@ impl Store {
         }
         store.publish();
         Ok((store, report))
+    }
+
+    /// Gives a directory its identity and an empty metadata log.
+    ///
+    /// # Errors
+    /// A directory that has been formatted, or holds what no metadata would know; a failing disk.
+    pub fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperties, StoreError> {
+        let (disk, dir) = (&*options.disk, &options.dir);
+        disk.create_dir(dir).map_err(|source| StoreError::io("create", dir, source))?;
+        if MetaProperties::load(disk, dir)?.is_some() {
+            return Err(StoreError::Formatted { dir: dir.clone() });
+        }
+        if format::is_used(disk, dir) {
+            return Err(StoreError::Unidentified { dir: dir.clone() });
+        }
+        format::format(options, now_ms)
     }
 
     /// Who the directory belongs to.
@@ -308,14 +329,28 @@ pub enum StoreError {
         /// The configured one.
         wanted: String,
     },
-    /// The directory has a metadata log but no `meta.properties`.
+    /// The directory has logs but no `meta.properties`.
     #[error(
-        "{} has a metadata log but no meta.properties: restore that file, or move the directory away to begin anew",
+        "{} has logs but no meta.properties: restore that file, or move the directory away to begin anew",
         dir.display()
     )]
     Unidentified {
         /// The directory.
         dir: PathBuf,
+    },
+    /// The directory has its identity.
+    #[error("{} is formatted already", dir.display())]
+    Formatted {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Another program or version left what this one cannot serve; nothing was changed.
+    #[error("{} cannot be taken over: {objections}", dir.display())]
+    Foreign {
+        /// The directory.
+        dir: PathBuf,
+        /// Everything that stands against it.
+        objections: String,
     },
     /// The metadata log belongs to a quorum that this node cannot lead alone.
     #[error("{} belongs to a quorum of the nodes {voters:?}: this node cannot lead it alone", path.display())]

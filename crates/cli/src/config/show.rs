@@ -41,6 +41,11 @@ pub(crate) struct SourceArgs {
 }
 
 impl SourceArgs {
+    /// Sets a key as if by `-o`, after all that were given.
+    pub(crate) fn set(&mut self, key: &str, value: &str) {
+        self.options.push(format!("{key}={value}"));
+    }
+
     /// Reads the configuration and tells on stderr what was set without effect.
     pub(crate) fn load(&self) -> Result<BrokerConfig, Failure> {
         let text = |pair: (std::ffi::OsString, std::ffi::OsString)| {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use levada_log::batch::{self, BatchView, EndMarker, Record};
 use levada_log::check::{Batches, Next};
+use levada_log::disk::RealDisk;
 use serde_json::{Value, json};
 
 use super::{
@@ -27,7 +28,7 @@ struct Tally {
 }
 
 pub(super) fn dump(path: &Path, records: bool, report: &mut Report<'_>) -> Result<Verdict, Failure> {
-    let mut segment = Batches::open(path).map_err(|error| unreadable(path, &error))?;
+    let mut segment = Batches::open(&RealDisk, path).map_err(|error| unreadable(path, &error))?;
     let mut tally = Tally { next_offset: base_offset(path).unwrap_or(0), ..Tally::default() };
     loop {
         match segment.next_batch().map_err(|error| unreadable(path, &error))? {

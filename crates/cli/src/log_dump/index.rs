@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use levada_log::batch::BatchView;
 use levada_log::check::{Batches, Next};
+use levada_log::disk::RealDisk;
 use serde_json::{Value, json};
 
 use super::{
@@ -102,7 +103,7 @@ fn batches_of(index: &Path) -> Result<Option<BTreeMap<i64, Span>>, Failure> {
     if !path.is_file() {
         return Ok(None);
     }
-    let mut segment = Batches::open(&path).map_err(|error| unreadable(&path, &error))?;
+    let mut segment = Batches::open(&RealDisk, &path).map_err(|error| unreadable(&path, &error))?;
     let mut batches = BTreeMap::new();
     while let Next::Batch { at, bytes } = segment.next_batch().map_err(|error| unreadable(&path, &error))? {
         if let Ok(view) = BatchView::parse(bytes) {

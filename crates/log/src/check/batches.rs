@@ -1,10 +1,11 @@
 //! A file of batches read from its beginning, for those who look at it without a log: dumps and checks.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use crate::batch::{BatchView, HEADER_LEN, MAGIC, PREFIX_LEN, check_stored};
+use crate::disk::Disk;
 
 /// Bytes read at once.
 const CHUNK: usize = 1 << 20;
@@ -13,11 +14,14 @@ const MAGIC_AT: usize = PREFIX_LEN + 4;
 
 /// A segment or snapshot, batch by batch. Memory is bounded by the largest batch that the file really has room for.
 #[derive(Debug)]
-pub struct Batches {
-    input: BufReader<File>,
+pub struct Batches<'a> {
+    disk: &'a dyn Disk,
+    path: PathBuf,
+    file: File,
     len: u64,
     position: u64,
-    batch: Vec<u8>,
+    window: Vec<u8>,
+    window_at: u64,
 }
 
 /// What comes next.
@@ -39,15 +43,16 @@ pub enum Next<'a> {
     Broken(String),
 }
 
-impl Batches {
+impl<'a> Batches<'a> {
     /// Opens a file for reading.
     ///
     /// # Errors
     /// No such file, or a failing disk.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
-        Ok(Self { input: BufReader::with_capacity(CHUNK, file), len, position: 0, batch: Vec::new() })
+    pub fn open(disk: &'a dyn Disk, path: &Path) -> io::Result<Self> {
+        let file = disk.open_to_read(path)?;
+        let len = disk.len(path)?;
+        let (path, window) = (path.to_owned(), Vec::new());
+        Ok(Self { disk, path, file, len, position: 0, window, window_at: 0 })
     }
 
     /// Where the next batch begins, or the bytes that are none.
@@ -65,13 +70,12 @@ impl Batches {
     /// # Errors
     /// A failing disk.
     pub fn next_batch(&mut self) -> io::Result<Next<'_>> {
-        let left = self.len - self.position;
-        self.batch.clear();
-        (&mut self.input).take(HEADER_LEN as u64).read_to_end(&mut self.batch)?;
-        if self.batch.iter().all(|byte| *byte == 0) {
-            return self.zeros(left);
+        let (at, left) = (self.position, self.len - self.position);
+        let header = self.read(at, HEADER_LEN)?;
+        if header.iter().all(|byte| *byte == 0) {
+            return self.zeros();
         }
-        let size = match self.batch.first_chunk::<HEADER_LEN>().map(BatchView::parse_header) {
+        let size = match header.first_chunk::<HEADER_LEN>().map(BatchView::parse_header) {
             Some(Ok(header)) => header.size_bytes() as u64,
             Some(Err(error)) => return Ok(Next::Broken(error.to_string())),
             None => {
@@ -83,24 +87,26 @@ impl Batches {
         if size > left {
             return Ok(Next::Broken(format!("batch is cut short: {left} of {size} bytes")));
         }
-        let rest = size - HEADER_LEN as u64;
-        (&mut self.input).take(rest).read_to_end(&mut self.batch)?;
-        let at = self.position;
         self.position += size;
-        Ok(Next::Batch { at, bytes: &self.batch })
+        let bytes = self.read(at, usize::try_from(size).unwrap_or(usize::MAX))?;
+        match bytes.len() as u64 {
+            whole if whole == size => Ok(Next::Batch { at, bytes }),
+            part => Ok(Next::Broken(format!("batch is cut short: {part} of {size} bytes"))),
+        }
     }
 
     /// Zeros up to the end are room for later; zeros in between are a hole.
-    fn zeros(&mut self, left: u64) -> io::Result<Next<'_>> {
-        let mut chunk = Vec::with_capacity(64 * 1024);
+    fn zeros(&mut self) -> io::Result<Next<'_>> {
+        let mut at = self.position;
         loop {
-            chunk.clear();
-            if (&mut self.input).take(64 * 1024).read_to_end(&mut chunk)? == 0 {
-                return Ok(Next::End { unused: left });
+            let bytes = self.read(at, CHUNK)?;
+            if bytes.is_empty() {
+                return Ok(Next::End { unused: self.len - self.position });
             }
-            if chunk.iter().any(|byte| *byte != 0) {
+            if bytes.iter().any(|byte| *byte != 0) {
                 return Ok(Next::Broken("zeros where a batch should be, data behind them".to_owned()));
             }
+            at += bytes.len() as u64;
         }
     }
 
@@ -109,9 +115,11 @@ impl Batches {
         let mut from = self.position + 1;
         while from + HEADER_LEN as u64 <= self.len {
             let window = self.read(from, CHUNK + HEADER_LEN)?;
-            let Some(starts) = (window.len() + 1).checked_sub(HEADER_LEN) else { return Ok(false) };
-            for skip in (0..starts.min(CHUNK)).filter(|skip| window[skip + MAGIC_AT].cast_signed() == MAGIC) {
-                if self.is_intact(from + skip as u64, &window[skip..skip + HEADER_LEN], offset)? {
+            let starts = (window.len() + 1).saturating_sub(HEADER_LEN).min(CHUNK);
+            let likely = |skip: &usize| window[skip + MAGIC_AT].cast_signed() == MAGIC;
+            let likely: Vec<usize> = (0..starts).filter(likely).collect();
+            for skip in likely {
+                if self.is_intact(from + skip as u64, offset)? {
                     return Ok(true);
                 }
             }
@@ -120,23 +128,35 @@ impl Batches {
         Ok(false)
     }
 
-    fn is_intact(&mut self, at: u64, header: &[u8], offset: i64) -> io::Result<bool> {
+    fn is_intact(&mut self, at: u64, offset: i64) -> io::Result<bool> {
+        let left = self.len - at;
+        let header = self.read(at, HEADER_LEN)?;
         let Some(Ok(header)) = header.first_chunk::<HEADER_LEN>().map(BatchView::parse_header) else {
             return Ok(false);
         };
         let size = header.size_bytes();
-        if header.base_offset() < offset || size as u64 > self.len - at {
+        if header.base_offset() < offset || size as u64 > left {
             return Ok(false);
         }
-        let bytes = self.read(at, size)?;
-        Ok(check_stored(&bytes).is_ok())
+        Ok(check_stored(self.read(at, size)?).is_ok())
     }
 
-    /// At most `len` bytes from `at` on, which the file has room for.
-    fn read(&mut self, at: u64, len: usize) -> io::Result<Vec<u8>> {
-        self.input.seek(SeekFrom::Start(at))?;
-        let mut bytes = Vec::new();
-        (&mut self.input).take(len as u64).read_to_end(&mut bytes)?;
-        Ok(bytes)
+    /// `len` bytes at `at`, or as many as there are. The file was once at least as long as what is asked for.
+    fn read(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
+        let skip = at.checked_sub(self.window_at).and_then(|skip| usize::try_from(skip).ok());
+        let skip = match skip.filter(|skip| skip + len <= self.window.len()) {
+            Some(skip) => skip,
+            None => {
+                let room = usize::try_from(self.len.saturating_sub(at)).unwrap_or(usize::MAX);
+                self.window.resize(CHUNK.max(len).min(room), 0);
+                let read = self.disk.read_at(&self.file, &self.path, &mut self.window, at);
+                self.window.truncate(*read.as_ref().unwrap_or(&0));
+                read?;
+                self.window_at = at;
+                0
+            }
+        };
+        let end = (skip + len).min(self.window.len());
+        Ok(&self.window[skip..end])
     }
 }

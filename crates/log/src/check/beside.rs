@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use super::{Check, Gravity};
 use crate::LogError;
 use crate::checkpoint::PartitionMetadata;
-use crate::disk::RealDisk;
 use crate::epochs;
 use crate::producers::{Producers, snapshot};
+use crate::writer::DELETED;
 
 impl Check<'_> {
     pub(super) fn look_beside(&mut self) {
@@ -16,7 +16,7 @@ impl Check<'_> {
         self.judge_snapshots();
         self.judge_identity();
         let dir = self.dir.join(epochs::FILE_NAME);
-        if self.checked.batches > 0 && !dir.exists() {
+        if self.checked.batches > 0 && self.disk.len(&dir).is_err() {
             self.find(Gravity::Mended, &dir, "is missing", "the next start writes it anew from the log");
         }
         self.judge_names();
@@ -67,7 +67,7 @@ impl Check<'_> {
                 self.find(Gravity::Mended, &path, what, "the next start removes it");
                 continue;
             }
-            match Producers::load(&RealDisk, self.dir, offset, 0) {
+            match Producers::load(self.disk, self.dir, offset, 0) {
                 Ok(_) => {}
                 Err(LogError::Corrupt { detail, .. }) => {
                     let next = "the next start takes an older one and reads the log from there on";
@@ -82,7 +82,7 @@ impl Check<'_> {
 
     fn judge_identity(&mut self) {
         let path = self.dir.join(PartitionMetadata::FILE_NAME);
-        match PartitionMetadata::load(&RealDisk, self.dir) {
+        match PartitionMetadata::load(self.disk, self.dir) {
             Ok(Some(_)) => {}
             Ok(None) => self.find(Gravity::Mended, &path, "is missing", "the next start writes it anew"),
             Err(error) => {
@@ -111,8 +111,12 @@ impl Check<'_> {
         self.each(
             |names| &mut names.leftovers,
             |check, path| {
+                // After file.delete.delay.ms it would have gone by itself.
+                if path.to_string_lossy().ends_with(DELETED) {
+                    return check.find(Gravity::Note, path, "was being deleted", "the next start removes it");
+                }
                 let next = "the next start removes it or puts it in place";
-                check.find(Gravity::Mended, path, "was being deleted or put in place", next);
+                check.find(Gravity::Mended, path, "was being put in place", next);
             },
         );
         self.each(

@@ -1,15 +1,15 @@
 //! What an index file says, and whether the batches of its segment bear it out.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use crate::batch::{BatchView, NO_TIMESTAMP};
+use crate::disk::Disk;
 use crate::index::{Aborted, TXN_WIDTH};
 
 /// Larger than any index may be configured to be, bytes.
-const INDEX_BYTES_MAX: u64 = i32::MAX as u64;
+const INDEX_BYTES_MAX: usize = i32::MAX as usize;
 
 /// Where and why an index is wrong.
 pub(super) type Fault = (u64, String);
@@ -28,17 +28,22 @@ pub(super) struct Times {
 }
 
 /// The slots of an index file that are in use; those behind them are zeroes, which stand for room. `None` if there is no file.
-fn slots<const WIDTH: usize>(path: &Path) -> io::Result<Option<Result<Vec<[u8; WIDTH]>, Fault>>> {
-    let file = match File::open(path) {
+fn slots<const WIDTH: usize>(
+    disk: &dyn Disk,
+    path: &Path,
+) -> io::Result<Option<Result<Vec<[u8; WIDTH]>, Fault>>> {
+    let file = match disk.open_to_read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    let len = file.metadata()?.len();
-    if len > INDEX_BYTES_MAX {
+    let len = disk.len(path)?;
+    let Some(len) = usize::try_from(len).ok().filter(|len| *len <= INDEX_BYTES_MAX) else {
         return Ok(Some(Err((0, format!("{len} bytes are more than an index may have")))));
-    }
-    let mut bytes = Vec::new();
-    file.take(INDEX_BYTES_MAX).read_to_end(&mut bytes)?;
+    };
+    // The length is what the file system says, and bounded.
+    let mut bytes = vec![0; len];
+    let read = disk.read_at(&file, path, &mut bytes, 0)?;
+    bytes.truncate(read);
     let (whole, rest) = bytes.as_chunks::<WIDTH>();
     if rest.iter().any(|byte| *byte != 0) {
         let at = (whole.len() * WIDTH) as u64;
@@ -60,8 +65,8 @@ fn i64_at(slot: &[u8], at: usize) -> i64 {
 
 impl Offsets {
     /// Reads the file; `None` if there is none. Both fields ascend.
-    pub(super) fn load(path: &Path) -> io::Result<Option<Result<Self, Fault>>> {
-        let Some(slots) = slots::<8>(path)? else { return Ok(None) };
+    pub(super) fn load(disk: &dyn Disk, path: &Path) -> io::Result<Option<Result<Self, Fault>>> {
+        let Some(slots) = slots::<8>(disk, path)? else { return Ok(None) };
         Ok(Some(slots.and_then(|slots| {
             let entries: Vec<(u32, u32)> =
                 slots.iter().map(|slot| (u32_at(slot, 0), u32_at(slot, 4))).collect();
@@ -104,8 +109,8 @@ impl Offsets {
 
 impl Times {
     /// Reads the file; `None` if there is none. Both fields ascend.
-    pub(super) fn load(path: &Path) -> io::Result<Option<Result<Self, Fault>>> {
-        let Some(slots) = slots::<12>(path)? else { return Ok(None) };
+    pub(super) fn load(disk: &dyn Disk, path: &Path) -> io::Result<Option<Result<Self, Fault>>> {
+        let Some(slots) = slots::<12>(disk, path)? else { return Ok(None) };
         Ok(Some(slots.and_then(|slots| {
             let entries: Vec<(i64, u32)> =
                 slots.iter().map(|slot| (i64_at(slot, 0), u32_at(slot, 8))).collect();
@@ -162,8 +167,8 @@ impl Times {
 }
 
 /// Reads an index of aborted transactions; `None` if there is none. Last offsets ascend.
-pub(super) fn load_aborted(path: &Path) -> io::Result<Option<Result<Vec<Aborted>, Fault>>> {
-    let Some(slots) = slots::<{ TXN_WIDTH }>(path)? else { return Ok(None) };
+pub(super) fn load_aborted(disk: &dyn Disk, path: &Path) -> io::Result<Option<Result<Vec<Aborted>, Fault>>> {
+    let Some(slots) = slots::<{ TXN_WIDTH }>(disk, path)? else { return Ok(None) };
     Ok(Some(slots.and_then(|slots| {
         let mut entries: Vec<Aborted> = Vec::new();
         for (at, slot) in slots.iter().enumerate() {

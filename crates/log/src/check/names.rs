@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::LogError;
 use crate::checkpoint::PartitionMetadata;
 use crate::compact::CLEANED;
-use crate::disk::At;
+use crate::disk::{At, Disk, Kind};
 use crate::epochs;
 use crate::recover::base_of;
 use crate::writer::{DELETED, SWAP};
@@ -26,11 +26,10 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn read(dir: &Path) -> Result<Names, LogError> {
+    pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Names, LogError> {
         let mut names = Names::default();
-        for entry in std::fs::read_dir(dir).at("list", dir)? {
-            let path = entry.at("list", dir)?.path();
-            names.take(path);
+        for entry in disk.list(dir).at("list", dir)? {
+            names.take(entry.path, entry.kind);
         }
         names.bases.sort_unstable();
         names.snapshots.sort_unstable();
@@ -40,13 +39,13 @@ impl Names {
         Ok(names)
     }
 
-    fn take(&mut self, path: PathBuf) {
+    fn take(&mut self, path: PathBuf, kind: Kind) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let leftover = [DELETED, SWAP, CLEANED, ".tmp"].iter().any(|suffix| name.ends_with(suffix));
         match (extension, base_of(&path)) {
             _ if leftover => self.leftovers.push(path),
-            _ if !path.is_file() => self.foreign.push(path),
+            _ if kind != Kind::File => self.foreign.push(path),
             ("log", Some(base)) => self.bases.push(base),
             ("snapshot", Some(offset)) => self.snapshots.push(offset),
             ("index" | "timeindex" | "txnindex", Some(base)) => self.indexes.push((base, path)),

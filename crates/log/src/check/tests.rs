@@ -64,7 +64,7 @@ fn filler() -> Append {
 
 fn check(dir: &Path, left: Left) -> Checked {
     let mut read = 0;
-    let checked = partition(dir, &left, &mut |bytes| read += bytes).unwrap();
+    let checked = partition(&RealDisk, dir, &left, &mut |bytes| read += bytes).unwrap();
     assert!(read <= checked.bytes, "{read} of {} bytes", checked.bytes);
     checked
 }
@@ -181,7 +181,8 @@ fn the_small_files_are_looked_at() {
     finds(left, "00000000000000000099.snapshot", |_| {}, Gravity::Mended, "behind the log's end");
     finds(left, "partition.metadata", |bytes| bytes.truncate(20), Gravity::Damage, "");
     finds(left, "00000000000000000004.index", |_| {}, Gravity::Mended, "without a segment");
-    finds(left, "00000000000000000000.log.deleted", |_| {}, Gravity::Mended, "being deleted");
+    finds(left, "00000000000000000000.log.deleted", |_| {}, Gravity::Note, "being deleted");
+    finds(left, "00000000000000000000.log.cleaned", |_| {}, Gravity::Mended, "put in place");
     finds(left, "notes.txt", |_| {}, Gravity::Note, "no file of a log");
 }
 

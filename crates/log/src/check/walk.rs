@@ -1,12 +1,12 @@
 //! Batch by batch through the segments, with the indexes beside.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::entries::{self, Fault, Offsets, Times};
 use super::{Batches, Check, Gravity, Next, RESTORE};
 use crate::batch::{BatchView, check_stored};
+use crate::disk::Disk;
 use crate::index::Aborted;
 use crate::segment::file_name;
 
@@ -46,7 +46,7 @@ impl Check<'_> {
         let base = self.names.bases[at];
         let path = self.dir.join(file_name(base, ".log"));
         self.checked.bytes += self.size_of(&path);
-        let mut batches = match Batches::open(&path) {
+        let mut batches = match Batches::open(self.disk, &path) {
             Ok(batches) => batches,
             Err(error) => return self.unreadable(&path, None, &error),
         };
@@ -76,10 +76,10 @@ impl Check<'_> {
         at: usize,
         (base, suffix): (i64, &str),
         may_lack: bool,
-        load: impl Fn(&Path) -> io::Result<Option<Result<T, Fault>>>,
+        load: impl Fn(&dyn Disk, &Path) -> io::Result<Option<Result<T, Fault>>>,
     ) -> Option<T> {
         let path = self.dir.join(file_name(base, suffix));
-        match load(&path) {
+        match load(self.disk, &path) {
             Ok(Some(Ok(index))) => return Some(index),
             Ok(Some(Err(fault))) => self.wrong_index(at, &path, fault),
             Ok(None) if may_lack => {}
@@ -104,7 +104,7 @@ impl Check<'_> {
         self.find_at(Gravity::Damage, path, place, what, next);
     }
 
-    fn batches(&mut self, segment: &mut Segment, batches: &mut Batches) -> io::Result<()> {
+    fn batches(&mut self, segment: &mut Segment, batches: &mut Batches<'_>) -> io::Result<()> {
         loop {
             match batches.next_batch()? {
                 Next::Batch { at, bytes } => {
@@ -131,7 +131,11 @@ impl Check<'_> {
     fn batch(&mut self, segment: &mut Segment, position: u64, bytes: &[u8]) {
         let batch = match check_stored(bytes) {
             Ok(batch) => batch,
-            Err(error) => return segment.broken.push((position, self.next_offset, error.to_string())),
+            Err(error) => {
+                // What the indexes say of it, or of what lies behind, cannot be held against them.
+                (segment.offsets, segment.times) = (None, None);
+                return segment.broken.push((position, self.next_offset, error.to_string()));
+            }
         };
         segment.intact_behind |= !segment.broken.is_empty();
         let (first, last) = (batch.base_offset(), batch.last_offset());
@@ -226,7 +230,7 @@ impl Check<'_> {
         }
         let path = segment.path.with_extension("txnindex");
         // An index that is out of order has been reported; one that is not there says that nothing was aborted.
-        let told = segment.aborted.take().or_else(|| (!fs::exists(&path).unwrap_or(true)).then(Vec::new));
+        let told = segment.aborted.take().or_else(|| self.disk.len(&path).is_err().then(Vec::new));
         if let Some(fault) = told.and_then(|told| entries::untold(&told, &segment.seen)) {
             self.wrong_index(segment.at, &path, fault);
         }

@@ -53,6 +53,10 @@ impl OffsetCheckpoint {
     pub fn load(self, disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<(String, i32), i64>, LogError> {
         let path = dir.join(self.file_name());
         let Some(text) = lines::read(disk, &path)? else { return Ok(BTreeMap::new()) };
+        // As Kafka creates it before there is anything to say.
+        if text.is_empty() {
+            return Ok(BTreeMap::new());
+        }
         let damaged = |detail: String| LogError::corrupt(&path, detail);
         let entry = |line: &str| {
             let mut words = line.split_ascii_whitespace();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use levada_log::checkpoint::MetaProperties;
-use levada_log::disk::Disk;
+use levada_log::disk::{Disk, Entry, Kind};
 
 use super::files::{Access, Synced, sync_together, write_partition_metadata};
 use super::journal::Journal;
@@ -76,10 +76,20 @@ fn voter(options: &StoreOptions, identity: &MetaProperties) -> Voter {
     }
 }
 
-/// Whether `dir` holds a metadata log with anything in it. What an interrupted [`format()`] leaves does not count:
-/// it is written again.
-pub(super) fn has_log(disk: &dyn Disk, dir: &Path) -> bool {
-    let files = disk.list(&dir.join(METADATA_DIR)).unwrap_or_default().into_iter().map(|entry| entry.path);
+/// Whether `dir` holds logs with anything in them: the metadata's, or partitions that it would have to know. What an interrupted
+/// [`format()`] leaves does not count: it is written again.
+pub(super) fn is_used(disk: &dyn Disk, dir: &Path) -> bool {
+    let is_partition = |entry: &Entry| {
+        let index =
+            entry.path.file_name().and_then(|name| name.to_str()?.rsplit_once('-')?.1.parse::<u32>().ok());
+        entry.kind == Kind::Dir && index.is_some()
+    };
+    let entries = disk.list(dir).unwrap_or_default();
+    entries.iter().filter(|entry| is_partition(entry)).any(|entry| has_log(disk, &entry.path))
+}
+
+fn has_log(disk: &dyn Disk, dir: &Path) -> bool {
+    let files = disk.list(dir).unwrap_or_default().into_iter().map(|entry| entry.path);
     let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "log");
     files.filter(is_segment).any(|path| disk.len(&path).is_ok_and(|len| len > 0))
 }

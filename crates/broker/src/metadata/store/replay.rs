@@ -34,13 +34,17 @@ pub(super) struct Quorum {
 }
 
 impl Quorum {
+    /// The nodes that have a vote.
+    pub(super) fn voters(&self) -> Vec<i32> {
+        match self.kraft_version {
+            ..=0 => self.leader_voters.clone(),
+            _ => self.voters.iter().map(|voter| voter.voter_id).collect(),
+        }
+    }
+
     /// Refuses a log that others have a vote in.
     pub(super) fn check_alone(&self, path: &Path, node_id: i32) -> Result<(), StoreError> {
-        let voters: Vec<i32> = if self.kraft_version >= 1 {
-            self.voters.iter().map(|voter| voter.voter_id).collect()
-        } else {
-            self.leader_voters.clone()
-        };
+        let voters = self.voters();
         if voters.iter().all(|voter| *voter == node_id) {
             return Ok(());
         }
@@ -59,30 +63,35 @@ impl Quorum {
 
 /// Reads the log in `path` and opens it for appending.
 pub(super) fn load(disk: &Arc<dyn Disk>, path: &Path) -> Result<Loaded, StoreError> {
-    let mut reader = Reader {
-        path: path.to_owned(),
-        replay: Replay::new(Image::empty()),
-        quorum: Quorum::default(),
-        epochs: Vec::new(),
-        records: 0,
-    };
+    let mut reader = Reader::new(path);
     let start_offset = reader.read_snapshot(&**disk)?;
     let (journal, torn) = Journal::open(disk, path, start_offset, |batch| reader.take(batch))?;
     let Reader { replay, quorum, epochs, records, .. } = reader;
     Ok(Loaded { journal, replay, quorum, epochs, records, torn })
 }
 
-struct Reader {
+/// What has been read so far.
+pub(super) struct Reader {
     path: PathBuf,
-    replay: Replay,
-    quorum: Quorum,
+    pub(super) replay: Replay,
+    pub(super) quorum: Quorum,
     epochs: Vec<(i32, i64)>,
-    records: u64,
+    pub(super) records: u64,
 }
 
 impl Reader {
+    pub(super) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            replay: Replay::new(Image::empty()),
+            quorum: Quorum::default(),
+            epochs: Vec::new(),
+            records: 0,
+        }
+    }
+
     /// Takes over the latest snapshot; returns the offset at which the log goes on.
-    fn read_snapshot(&mut self, disk: &dyn Disk) -> Result<i64, StoreError> {
+    pub(super) fn read_snapshot(&mut self, disk: &dyn Disk) -> Result<i64, StoreError> {
         let Some(id) = latest(disk, &self.path)? else {
             return Ok(0);
         };
@@ -103,7 +112,7 @@ impl Reader {
         Ok(id.end_offset)
     }
 
-    fn take(&mut self, batch: &BatchView<'_>) -> Result<(), StoreError> {
+    pub(super) fn take(&mut self, batch: &BatchView<'_>) -> Result<(), StoreError> {
         let (epoch, timestamp_ms) = (batch.leader_epoch(), batch.max_timestamp());
         if self.epochs.last().is_none_or(|(last, _)| *last < epoch) {
             self.epochs.push((epoch, batch.base_offset()));

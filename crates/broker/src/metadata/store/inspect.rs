@@ -1,0 +1,96 @@
+//! The metadata log as it lies there, for those who only look: nothing is opened for writing, nothing is cut or begun.
+
+use std::path::{Path, PathBuf};
+
+use levada_log::batch::check_stored;
+use levada_log::check::{Batches, Next};
+use levada_log::disk::{Disk, Entry};
+
+use super::replay::Reader;
+use super::{METADATA_DIR, StoreError};
+use crate::metadata::image::Image;
+
+/// What the metadata log of a directory says.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    /// The state it adds up to, as far as it could be read.
+    pub image: Image,
+    /// The nodes that have a vote in it.
+    pub voters: Vec<i32>,
+    /// Records read, control records included.
+    pub records: u64,
+    /// The offset behind the last record.
+    pub end_offset: i64,
+    /// Why no more could be read: damage, or records that nobody here knows.
+    pub fault: Option<String>,
+}
+
+/// Reads the metadata log of a data directory up to its end or the first batch that is none; what is torn is for the next start to cut.
+/// `None` if there is no such log. Blocks.
+pub fn inspect(disk: &dyn Disk, dir: &Path) -> Option<Contents> {
+    let path = dir.join(METADATA_DIR);
+    disk.list(&path).ok()?;
+    let mut reader = Reader::new(&path);
+    let read = read(disk, &mut reader, &path);
+    let (end_offset, fault) = match read {
+        Ok(end_offset) => (end_offset, None),
+        Err(error) => (reader.replay.image().offset() + 1, Some(error.to_string())),
+    };
+    let voters = reader.quorum.voters();
+    Some(Contents {
+        image: reader.replay.image().clone(),
+        voters,
+        records: reader.records,
+        end_offset,
+        fault,
+    })
+}
+
+fn read(disk: &dyn Disk, reader: &mut Reader, dir: &Path) -> Result<i64, StoreError> {
+    let start = reader.read_snapshot(disk)?;
+    let mut end = None;
+    for (base, path) in segments(disk, dir)? {
+        let expected = end.unwrap_or(base.min(start));
+        if base != expected {
+            let detail = format!("the log goes on at offset {base}, {expected} is missing");
+            return Err(StoreError::Damaged { path, detail });
+        }
+        end = Some(read_segment(disk, reader, &path, (base, start))?);
+    }
+    Ok(end.unwrap_or(start))
+}
+
+fn read_segment(
+    disk: &dyn Disk,
+    reader: &mut Reader,
+    path: &Path,
+    (base, start): (i64, i64),
+) -> Result<i64, StoreError> {
+    let failed = |source| StoreError::io("read", path, source);
+    let mut batches = Batches::open(disk, path).map_err(failed)?;
+    let mut end = base;
+    while let Next::Batch { bytes, .. } = batches.next_batch().map_err(failed)? {
+        let Ok(batch) = check_stored(bytes) else { break };
+        if batch.base_offset() != end {
+            break;
+        }
+        end = batch.last_offset().saturating_add(1);
+        if batch.last_offset() >= start {
+            reader.take(&batch)?;
+        }
+    }
+    Ok(end)
+}
+
+/// Segments in order.
+fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<(i64, PathBuf)>, StoreError> {
+    let failed = |source| StoreError::io("list", dir, source);
+    let mut found = Vec::new();
+    for Entry { path, .. } in disk.list(dir).map_err(failed)? {
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        let base = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        found.extend(base.filter(|_| is_log).map(|base| (base, path)));
+    }
+    found.sort_unstable();
+    Ok(found)
+}

@@ -1,0 +1,91 @@
+//! What keeps a node from taking over a directory that another program, or a newer version, has left: said before anything is written.
+
+use std::path::Path;
+
+use levada_log::checkpoint::MetaProperties;
+use levada_wire::primitives::Uuid;
+
+use super::StoreError;
+use crate::metadata::features::FEATURES;
+use crate::metadata::image::{ConfigResource, Image};
+use crate::metadata::uuid;
+
+/// Topics or partitions named in one sentence.
+const NAMED_MAX: usize = 5;
+
+/// Directory ids below this one have a meaning of their own: unassigned, lost, migrating.
+const RESERVED_IDS: u128 = 100;
+
+/// Everything that stands against taking over; none if nothing does.
+pub fn objections(image: &Image, identity: &MetaProperties) -> Vec<String> {
+    let mut objections = Vec::new();
+    for (name, level) in image.features() {
+        match FEATURES.iter().find(|feature| feature.name == name) {
+            None => {
+                objections.push(format!("the cluster uses {name} {level}, which this version does not know"))
+            }
+            Some(feature)
+                if *level > feature.max_version || (*level != 0 && *level < feature.min_version) =>
+            {
+                let (min, max) = (feature.min_version, feature.max_version);
+                objections
+                    .push(format!("the cluster uses {name} {level}; this version knows {min} to {max}"));
+            }
+            Some(_) => {}
+        }
+    }
+    let is_tiered = |name: &str| {
+        let own = image.configs(&ConfigResource::topic(name));
+        own.and_then(|own| own.get("remote.storage.enable")).is_some_and(|value| value == "true")
+    };
+    let topics = image.topics().iter().map(|topic| topic.name().to_string());
+    let tiered: Vec<String> = topics.filter(|name| is_tiered(name)).collect();
+    if !tiered.is_empty() {
+        objections.push(format!(
+            "older records of {} lie in remote storage, which this version cannot read; turn remote.storage.enable off first",
+            named(&tiered)
+        ));
+    }
+    let elsewhere = elsewhere(image, identity);
+    if !elsewhere.is_empty() {
+        objections.push(format!(
+            "{} lie in another of the node's log directories; move them into this one (kafka-reassign-partitions) first",
+            named(&elsewhere)
+        ));
+    }
+    objections
+}
+
+/// Refuses a directory that cannot be taken over.
+pub(super) fn check(dir: &Path, image: &Image, identity: &MetaProperties) -> Result<(), StoreError> {
+    let objections = objections(image, identity);
+    match objections.is_empty() {
+        true => Ok(()),
+        false => Err(StoreError::Foreign { dir: dir.to_owned(), objections: objections.join("; ") }),
+    }
+}
+
+/// Partitions of this node whose replica is assigned to another directory: here they would begin empty.
+fn elsewhere(image: &Image, identity: &MetaProperties) -> Vec<String> {
+    let (node, own) = (identity.node_id, uuid::loaded(identity.directory_id));
+    let reserved = |id: Uuid| uuid::stored(id).0 < RESERVED_IDS;
+    let mut found = Vec::new();
+    for topic in image.topics().iter() {
+        for (index, partition) in topic.partitions() {
+            let at = partition.replicas.iter().position(|replica| *replica == node);
+            let directory = at.and_then(|at| partition.directories.get(at).copied());
+            if directory.is_some_and(|id| id != own && !reserved(id)) {
+                found.push(format!("{}-{index}", topic.name()));
+            }
+        }
+    }
+    found
+}
+
+fn named(names: &[String]) -> String {
+    let listed = names.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(NAMED_MAX) {
+        None | Some(0) => listed,
+        Some(more) => format!("{listed} and {more} more"),
+    }
+}

@@ -1,0 +1,132 @@
+//! A data directory while no broker uses it: formatting it, saying what is in it, checking it. Reads and prints nothing by itself.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use levada_log::LogError;
+use levada_log::checkpoint::MetaProperties;
+use levada_log::disk::{self, Disk, Entry, Kind, ReadLock, RealDisk};
+
+use crate::broker::controller_endpoint;
+use crate::broker::data_dir::{LOCK_FILE, lock, partition_of};
+use crate::config::BrokerConfig;
+use crate::metadata::store::{Store, StoreError, StoreOptions};
+use crate::partition::Key;
+
+mod check;
+mod info;
+#[cfg(test)]
+mod tests;
+
+pub use crate::broker::OpenError;
+pub use check::{Report, Verdict, check};
+pub use info::{Held, Info, info};
+
+/// Why a data directory cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// It is not there, or may not be read.
+    #[error("cannot read data directory {}: {source}", path.display())]
+    Unreadable {
+        /// The directory, or a file in it.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// It has no identity.
+    #[error("{} is not formatted: there is no meta.properties in it", path.display())]
+    Unformatted {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It cannot be locked, or more than one is configured.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It cannot be formatted.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file in it cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// Gives the configured directory its identity and the first records of a cluster, as `kafka-storage format --standalone` does.
+/// Without `cluster_id` the cluster gets a random one. Blocks.
+///
+/// # Errors
+/// [`StoreError::Formatted`] if it has one already; a directory that is in use or cannot be written.
+pub fn format(
+    config: &BrokerConfig,
+    cluster_id: Option<&str>,
+    now_ms: i64,
+) -> Result<MetaProperties, StorageError> {
+    let dir = directory(config)?;
+    RealDisk.create_dir(dir).map_err(|source| StorageError::Unreadable { path: dir.to_owned(), source })?;
+    let _locked = lock(dir)?;
+    let options = StoreOptions {
+        disk: Arc::new(RealDisk),
+        dir: dir.to_owned(),
+        node_id: config.node_id,
+        cluster_id: cluster_id.map(str::to_owned),
+        controller: controller_endpoint(),
+        min_insync_replicas: config.topic_defaults.min_insync_replicas,
+    };
+    Ok(Store::format(&options, now_ms)?)
+}
+
+/// The one directory that is configured.
+///
+/// # Errors
+/// [`OpenError::SeveralDirs`].
+pub fn directory(config: &BrokerConfig) -> Result<&Path, StorageError> {
+    match &config.log_dirs[..] {
+        [dir] => Ok(dir),
+        several => Err(OpenError::SeveralDirs { count: several.len() }.into()),
+    }
+}
+
+/// Keeps brokers away for as long as the file is held; a directory that never had a broker has no lock.
+fn lock_existing(dir: &Path) -> Result<Option<File>, StorageError> {
+    let path = dir.join(LOCK_FILE);
+    match disk::lock_to_read(&path) {
+        Ok(ReadLock::Held(file)) => Ok(Some(file)),
+        Ok(ReadLock::Absent) => Ok(None),
+        Ok(ReadLock::Taken) => Err(OpenError::InUse { path: dir.to_owned() }.into()),
+        Err(source) => Err(StorageError::Unreadable { path, source }),
+    }
+}
+
+/// The directories in a data directory, with topic and index of those that are partitions; in the order of their names.
+fn directories(dir: &Path) -> Result<Vec<(PathBuf, Option<Key>)>, StorageError> {
+    let failed = |source| StorageError::Unreadable { path: dir.to_owned(), source };
+    let mut found = Vec::new();
+    for Entry { path, .. } in
+        RealDisk.list(dir).map_err(failed)?.into_iter().filter(|entry| entry.kind == Kind::Dir)
+    {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let partition = partition_of(&name).map(|(topic, index)| (topic.to_owned(), index));
+        found.push((path, partition));
+    }
+    found.sort_unstable_by(|one, other| (&one.1, &one.0).cmp(&(&other.1, &other.0)));
+    Ok(found)
+}
+
+/// Bytes of the segments in a partition's directory, and of everything else there; how many segments there are.
+fn sizes(dir: &Path) -> io::Result<(u64, u64, usize)> {
+    let (mut logs, mut others, mut segments) = (0, 0, 0);
+    for Entry { path, .. } in RealDisk.list(dir)?.into_iter().filter(|entry| entry.kind == Kind::File) {
+        let len = match RealDisk.len(&path) {
+            // Gone meanwhile: nobody holds a broker back while it is only looked at.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other?,
+        };
+        if path.extension().is_some_and(|extension| extension == "log") {
+            (logs, segments) = (logs + len, segments + 1);
+        } else {
+            others += len;
+        }
+    }
+    Ok((logs, others, segments))
+}

@@ -1,0 +1,278 @@
+//! The check of a whole data directory: each partition by the rules of the log, and what only the metadata can tell.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use levada_log::LogError;
+use levada_log::check::{Checked, Finding, Gravity, Left, partition};
+use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata};
+use levada_log::disk::{Disk, RealDisk};
+use parking_lot::Mutex;
+
+use super::{StorageError, directories, lock_existing, sizes};
+use crate::broker::data_dir::{DELETED, Offsets, STRAY};
+use crate::metadata::controller::METADATA_TOPIC;
+use crate::metadata::image::{ConfigResource, Image};
+use crate::metadata::store::{METADATA_DIR, inspect, objections};
+use crate::metadata::uuid;
+use crate::partition::{Key, OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+
+/// What a check found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The directory.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub identity: MetaProperties,
+    /// The last stop was clean.
+    pub clean: bool,
+    /// What concerns no single partition.
+    pub findings: Vec<Finding>,
+    /// Every partition, the metadata log first, then by topic and index.
+    pub partitions: Vec<Verdict>,
+}
+
+/// What was found in one partition.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// Its topic.
+    pub topic: String,
+    /// Its number.
+    pub index: i32,
+    /// What is in it, and what is wrong.
+    pub checked: Checked,
+}
+
+impl Report {
+    /// The worst of everything found.
+    pub fn gravity(&self) -> Option<Gravity> {
+        let partitions = self.partitions.iter().filter_map(|one| one.checked.gravity());
+        self.findings.iter().map(|finding| finding.gravity).chain(partitions).max()
+    }
+}
+
+/// Checks a directory that nobody uses, on all cores; brokers are kept away meanwhile. `watch` is told how many bytes of log have been
+/// read, of how many. Reads everything, changes nothing, blocks for as long as that takes.
+///
+/// # Errors
+/// A directory that is in use, not formatted, or cannot be listed.
+pub fn check(dir: &Path, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Report, StorageError> {
+    // Its own error for a path that does not exist, before the lock that would not be there either.
+    let directories = directories(dir)?;
+    let _locked = lock_existing(dir)?;
+    let unformatted = || StorageError::Unformatted { path: dir.to_owned() };
+    let identity = MetaProperties::load(&RealDisk, dir)?.ok_or_else(unformatted)?;
+    let mut examiner = Examiner::new(dir);
+    let mut work = Vec::new();
+    for (path, key) in directories {
+        examiner.total += sizes(&path).map_or(0, |(logs, _, _)| logs);
+        match key {
+            Some(key) => work.push((path, key)),
+            None if path.ends_with(METADATA_DIR) => work.insert(0, (path, (METADATA_TOPIC.to_owned(), 0))),
+            None => examiner.note_directory(&path),
+        }
+    }
+    examiner.look_at_metadata(&identity);
+    examiner.find_missing(&identity, &work);
+    let partitions = examiner.partitions(&work, watch)?;
+    let Examiner { clean, findings, .. } = examiner;
+    Ok(Report { path: dir.to_owned(), identity, clean, findings, partitions })
+}
+
+/// What is known of the directory as a whole.
+struct Examiner<'a> {
+    dir: &'a Path,
+    clean: bool,
+    recovery_points: Offsets,
+    log_starts: Offsets,
+    high_watermarks: Offsets,
+    cleaned: Offsets,
+    image: Image,
+    /// Why the metadata could not be read to its end.
+    fault: Option<String>,
+    findings: Vec<Finding>,
+    total: u64,
+}
+
+impl<'a> Examiner<'a> {
+    fn new(dir: &'a Path) -> Self {
+        let mut findings = Vec::new();
+        let mut load = |checkpoint: OffsetCheckpoint| {
+            checkpoint.load(&RealDisk, dir).unwrap_or_else(|error| {
+                let what = match error {
+                    LogError::Corrupt { detail, .. } => detail,
+                    other => other.to_string(),
+                };
+                let next =
+                    "the next start goes without it: every log is verified, or begins with its first segment";
+                findings.push(finding(Gravity::Mended, &dir.join(checkpoint.file_name()), what, next));
+                Offsets::new()
+            })
+        };
+        Self {
+            dir,
+            clean: RealDisk.len(&dir.join(CleanShutdown::FILE_NAME)).is_ok(),
+            recovery_points: load(OffsetCheckpoint::RecoveryPoint),
+            log_starts: load(OffsetCheckpoint::LogStart),
+            high_watermarks: load(OffsetCheckpoint::Replication),
+            cleaned: load(OffsetCheckpoint::Cleaner),
+            image: Image::empty(),
+            fault: None,
+            findings,
+            total: 0,
+        }
+    }
+
+    fn find(&mut self, gravity: Gravity, path: &Path, what: impl Into<String>, next: &str) {
+        self.findings.push(finding(gravity, path, what, next));
+    }
+
+    fn note_directory(&mut self, path: &Path) {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.ends_with(DELETED) {
+            self.find(Gravity::Mended, path, "is a deleted partition", "the next start removes it");
+        } else if name.ends_with(STRAY) {
+            let next = "remove it when nobody misses it: a start moved it aside because no metadata knew it";
+            self.find(Gravity::Note, path, "is a partition that was moved aside", next);
+        } else {
+            self.find(Gravity::Note, path, "is no partition", "nothing to do: it is passed over");
+        }
+    }
+
+    fn look_at_metadata(&mut self, identity: &MetaProperties) {
+        let Some(contents) = inspect(&RealDisk, self.dir) else {
+            let next = "restore it from a copy: without it nobody knows the topics";
+            let path = self.dir.join(METADATA_DIR);
+            return self.find(Gravity::Damage, &path, "is missing", next);
+        };
+        self.image = contents.image;
+        self.fault = contents.fault;
+        for objection in objections(&self.image, identity) {
+            let next = "until then the broker does not start on this directory";
+            self.find(Gravity::Damage, self.dir, objection, next);
+        }
+        if contents.voters.iter().any(|voter| *voter != identity.node_id) {
+            let what = format!("the metadata belongs to a quorum of the nodes {:?}", contents.voters);
+            let next = "this node cannot lead it alone: the broker does not start on this directory";
+            self.find(Gravity::Damage, self.dir, what, next);
+        }
+    }
+
+    /// Partitions that should have a directory here and do not.
+    fn find_missing(&mut self, identity: &MetaProperties, work: &[(PathBuf, Key)]) {
+        let image = self.image.clone();
+        let there: std::collections::HashSet<&Key> = work.iter().map(|(_, key)| key).collect();
+        for topic in image.topics().iter() {
+            for (index, partition) in topic.partitions() {
+                let key = (topic.name().to_string(), index);
+                if !partition.replicas.contains(&identity.node_id) || there.contains(&key) {
+                    continue;
+                }
+                let path = self.dir.join(format!("{}-{index}", topic.name()));
+                match self.recovery_points.get(&key).copied().unwrap_or(0) {
+                    0 => self.find(Gravity::Mended, &path, "is missing", "the next start creates it, empty"),
+                    point => {
+                        let what = format!("is missing; it held records up to offset {point}");
+                        let next = "restore it from a copy: the next start begins an empty log in its place";
+                        self.find(Gravity::Damage, &path, what, next);
+                    }
+                }
+            }
+        }
+    }
+
+    fn partitions(
+        &self,
+        work: &[(PathBuf, Key)],
+        watch: &(dyn Fn(u64, u64) + Sync),
+    ) -> Result<Vec<Verdict>, StorageError> {
+        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let results = Mutex::new(Vec::new());
+        let examine = || {
+            while let Some((path, key)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let mut told =
+                    |bytes: u64| watch(done.fetch_add(bytes, Ordering::Relaxed) + bytes, self.total);
+                let verdict = self.partition(path, key, &mut told);
+                results.lock().push((key, verdict));
+            }
+        };
+        std::thread::scope(|scope| {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            for _ in 1..cores.min(work.len()) {
+                scope.spawn(examine);
+            }
+            examine();
+        });
+        let mut results = results.into_inner();
+        results.sort_by_key(|(key, _)| (key.0 != METADATA_TOPIC, *key));
+        let verdict = |(key, checked): (&Key, Result<Checked, LogError>)| {
+            Ok(Verdict { topic: key.0.clone(), index: key.1, checked: checked? })
+        };
+        results.into_iter().map(verdict).collect()
+    }
+
+    fn partition(&self, path: &Path, key: &Key, told: &mut dyn FnMut(u64)) -> Result<Checked, LogError> {
+        if key.0 == METADATA_TOPIC {
+            return self.metadata_log(path, told);
+        }
+        let offset = |offsets: &Offsets| offsets.get(key).copied();
+        let left = Left {
+            clean: self.clean,
+            recovery_point: offset(&self.recovery_points).unwrap_or(0),
+            log_start: offset(&self.log_starts).unwrap_or(0),
+            high_watermark: offset(&self.high_watermarks),
+            compacted: self.is_compacted(key),
+        };
+        let mut checked = partition(&RealDisk, path, &left, told)?;
+        self.judge_owner(path, key, &mut checked);
+        Ok(checked)
+    }
+
+    fn is_compacted(&self, key: &Key) -> bool {
+        let own = self.image.configs(&ConfigResource::topic(&*key.0));
+        let policy = own.and_then(|own| own.get("cleanup.policy"));
+        let internal = [OFFSETS_TOPIC, TRANSACTIONS_TOPIC].contains(&&*key.0);
+        internal || self.cleaned.contains_key(key) || policy.is_some_and(|policy| policy.contains("compact"))
+    }
+
+    fn judge_owner(&self, path: &Path, key: &Key, checked: &mut Checked) {
+        let aside = "the next start moves it aside, its name gets the ending -stray";
+        let topic = self.image.topic(&key.0).filter(|topic| topic.partition(key.1).is_some());
+        let Some(topic) = topic else {
+            return checked.push(finding(Gravity::Note, path, "no metadata knows this partition", aside));
+        };
+        // A file that cannot be read has been reported.
+        let Ok(Some(found)) = PartitionMetadata::load(&RealDisk, path) else { return };
+        if found.topic_id != uuid::stored(topic.id()) {
+            let what = format!("belongs to a topic of id {}, not {}", found.topic_id, uuid::text(topic.id()));
+            let path = path.join(PartitionMetadata::FILE_NAME);
+            checked.push(finding(Gravity::Damage, &path, what, aside));
+        }
+    }
+
+    /// The metadata log has neither indexes nor snapshots of producers, and a broker never cuts anything but a torn tail off it.
+    fn metadata_log(&self, path: &Path, told: &mut dyn FnMut(u64)) -> Result<Checked, LogError> {
+        let mut checked = partition(&RealDisk, path, &Left { compacted: true, ..Left::default() }, told)?;
+        checked.findings.retain(|finding| {
+            let torn = finding.position.is_some();
+            finding.gravity == Gravity::Damage
+                || torn && finding.path.extension().is_some_and(|end| end == "log")
+        });
+        let restore =
+            "restore the metadata log from a copy: the broker does not start on one that is damaged";
+        for finding in &mut checked.findings {
+            if finding.gravity == Gravity::Damage {
+                restore.clone_into(&mut finding.next);
+            }
+        }
+        if let Some(fault) = &self.fault {
+            checked.push(finding(Gravity::Damage, path, fault.clone(), restore));
+        }
+        Ok(checked)
+    }
+}
+
+fn finding(gravity: Gravity, path: &Path, what: impl Into<String>, next: &str) -> Finding {
+    let (path, what, next) = (path.to_owned(), what.into(), next.to_owned());
+    Finding { gravity, path, position: None, offset: None, what, next }
+}

@@ -1,0 +1,88 @@
+//! What is in a data directory, at a glance: whose it is, how it was left, how much each partition takes. Nothing is checked.
+
+use std::path::{Path, PathBuf};
+
+use levada_log::checkpoint::{CleanShutdown, MetaProperties};
+use levada_log::disk::{Disk, RealDisk};
+
+use super::{StorageError, directories, lock_existing, sizes};
+use crate::broker::OpenError;
+use crate::metadata::store::{Contents, METADATA_DIR, inspect, objections};
+
+/// What is in a data directory.
+#[derive(Clone, Debug)]
+pub struct Info {
+    /// The directory.
+    pub path: PathBuf,
+    /// Whose it is; `None` if it is not formatted.
+    pub identity: Option<MetaProperties>,
+    /// A process holds it at the moment.
+    pub in_use: bool,
+    /// The last stop was clean.
+    pub clean: bool,
+    /// What the metadata log says; `None` if there is none.
+    pub metadata: Option<Contents>,
+    /// What keeps this version from serving it.
+    pub objections: Vec<String>,
+    /// Partitions, by topic and index.
+    pub partitions: Vec<Held>,
+    /// Directories that are no partitions, the metadata log left out.
+    pub others: Vec<PathBuf>,
+}
+
+/// One partition's directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its topic.
+    pub topic: String,
+    /// Its number.
+    pub index: i32,
+    /// The metadata has it; else the next start moves it aside.
+    pub known: bool,
+    /// Files of batches.
+    pub segments: usize,
+    /// Bytes of those.
+    pub log_bytes: u64,
+    /// Bytes of everything else.
+    pub other_bytes: u64,
+}
+
+/// Looks at a data directory, which may be in use. Blocks.
+///
+/// # Errors
+/// A directory that cannot be listed, or whose identity cannot be read.
+pub fn info(dir: &Path) -> Result<Info, StorageError> {
+    let mut held = Vec::new();
+    let mut others = Vec::new();
+    let metadata = inspect(&RealDisk, dir);
+    for (path, partition) in directories(dir)? {
+        let Some((topic, index)) = partition else {
+            if path.file_name().is_none_or(|name| name != METADATA_DIR) {
+                others.push(path);
+            }
+            continue;
+        };
+        let (log_bytes, other_bytes, segments) =
+            sizes(&path).map_err(|source| StorageError::Unreadable { path: path.clone(), source })?;
+        let topics = metadata.as_ref().and_then(|metadata| metadata.image.topic(&topic));
+        let known = topics.is_some_and(|topic| topic.partition(index).is_some());
+        held.push(Held { topic, index, known, segments, log_bytes, other_bytes });
+    }
+    let in_use = match lock_existing(dir) {
+        Ok(_) => false,
+        Err(StorageError::Open(OpenError::InUse { .. })) => true,
+        Err(other) => return Err(other),
+    };
+    let identity = MetaProperties::load(&RealDisk, dir)?;
+    let against = identity.as_ref().zip(metadata.as_ref());
+    Ok(Info {
+        path: dir.to_owned(),
+        objections: against.map(|(own, metadata)| objections(&metadata.image, own)).unwrap_or_default(),
+        identity,
+        in_use,
+        clean: RealDisk.len(&dir.join(CleanShutdown::FILE_NAME)).is_ok(),
+        metadata,
+        partitions: held,
+        others,
+    })
+}

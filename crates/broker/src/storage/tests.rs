@@ -1,0 +1,174 @@
+//! Directories that a broker has left, and what became of them since.
+
+use std::fs;
+use std::path::Path;
+
+use levada_log::check::Gravity;
+use levada_wire::Uuid;
+use tempfile::tempdir;
+
+use super::*;
+use crate::config::Sources;
+use crate::metadata::controller::Decision;
+use crate::metadata::records::{ConfigRecord, FeatureLevelRecord, PartitionRecord, Record, TopicRecord};
+
+fn config(dir: &Path) -> BrokerConfig {
+    let flags = [format!("log.dirs={}", dir.display()), "node.id=1".to_owned()];
+    BrokerConfig::load(&Sources::flags(flags)).unwrap()
+}
+
+/// Formats a directory and writes these records to its metadata log.
+fn with_records(dir: &Path, records: Vec<Record>) {
+    let config = config(dir);
+    let options = StoreOptions {
+        disk: Arc::new(RealDisk),
+        dir: dir.to_owned(),
+        node_id: 1,
+        cluster_id: None,
+        controller: controller_endpoint(),
+        min_insync_replicas: config.topic_defaults.min_insync_replicas,
+    };
+    let (mut store, _) = Store::open(&options, 0).unwrap();
+    store.update(0, |_, _| Decision { records, outcome: () }).unwrap();
+}
+
+fn topic(name: &str, directories: Vec<Uuid>) -> Vec<Record> {
+    let topic_id = Uuid::from_bytes([7; 16]);
+    let partition = PartitionRecord {
+        topic_id,
+        replicas: vec![1],
+        leader: 1,
+        isr: vec![1],
+        directories,
+        ..Default::default()
+    };
+    vec![TopicRecord { name: name.to_owned(), topic_id }.into(), partition.into()]
+}
+
+fn whats(report: &Report) -> Vec<String> {
+    let partitions = report.partitions.iter().flat_map(|one| &one.checked.findings);
+    report.findings.iter().chain(partitions).map(|finding| finding.what.clone()).collect()
+}
+
+#[test]
+fn a_directory_is_formatted_once() {
+    let dir = tempdir().unwrap();
+    let config = config(dir.path());
+    let identity = format(&config, Some("a-cluster"), 0).unwrap();
+    assert_eq!((&*identity.cluster_id, identity.node_id), ("a-cluster", 1));
+    let again = format(&config, None, 0);
+    assert!(matches!(again, Err(StorageError::Store(StoreError::Formatted { .. }))), "{again:?}");
+    let report = check(dir.path(), &|_, _| {}).unwrap();
+    assert_eq!(report.gravity(), None, "{report:?}");
+    assert_eq!(info(dir.path()).unwrap().identity, Some(identity));
+}
+
+#[test]
+fn logs_without_an_identity_are_nobodys_to_format() {
+    let dir = tempdir().unwrap();
+    fs::create_dir(dir.path().join("clicks-0")).unwrap();
+    fs::write(dir.path().join("clicks-0/00000000000000000000.log"), [0; 61]).unwrap();
+    let refused = format(&config(dir.path()), None, 0);
+    assert!(matches!(refused, Err(StorageError::Store(StoreError::Unidentified { .. }))), "{refused:?}");
+    assert!(matches!(check(dir.path(), &|_, _| {}), Err(StorageError::Unformatted { .. })));
+}
+
+#[test]
+fn a_directory_in_use_is_not_checked() {
+    let dir = tempdir().unwrap();
+    format(&config(dir.path()), None, 0).unwrap();
+    let held = lock(dir.path()).unwrap();
+    let refused = check(dir.path(), &|_, _| {});
+    assert!(matches!(refused, Err(StorageError::Open(OpenError::InUse { .. }))), "{refused:?}");
+    assert!(info(dir.path()).unwrap().in_use);
+    drop(held);
+    assert!(!info(dir.path()).unwrap().in_use);
+    assert!(check(dir.path(), &|_, _| {}).is_ok());
+    assert!(matches!(check(&dir.path().join("nowhere"), &|_, _| {}), Err(StorageError::Unreadable { .. })));
+}
+
+#[test]
+fn what_the_metadata_knows_must_be_there_and_the_other_way_round() {
+    let dir = tempdir().unwrap();
+    with_records(dir.path(), topic("clicks", Vec::new()));
+    let report = check(dir.path(), &|_, _| {}).unwrap();
+    assert_eq!((report.gravity(), whats(&report)), (Some(Gravity::Mended), vec!["is missing".to_owned()]));
+    fs::write(dir.path().join("recovery-point-offset-checkpoint"), "0\n1\nclicks 0 12\n").unwrap();
+    let report = check(dir.path(), &|_, _| {}).unwrap();
+    assert_eq!(report.gravity(), Some(Gravity::Damage));
+    assert!(whats(&report)[0].contains("up to offset 12"), "{report:?}");
+    fs::remove_file(dir.path().join("recovery-point-offset-checkpoint")).unwrap();
+    for (name, text) in [("clicks-0", "topic_id: AAAAAAAAAAAAAAAAAAAAAQ"), ("ghost-0", "")] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+        fs::write(dir.path().join(name).join("partition.metadata"), format!("version: 0\n{text}")).unwrap();
+    }
+    let report = check(dir.path(), &|_, _| {}).unwrap();
+    let told = whats(&report);
+    assert!(told.iter().any(|what| what.contains("belongs to a topic of id")), "{told:?}");
+    assert!(told.iter().any(|what| what.contains("no metadata knows")), "{told:?}");
+}
+
+#[test]
+fn damage_in_the_metadata_log_is_told_and_a_torn_tail_is_mended() {
+    let dir = tempdir().unwrap();
+    with_records(dir.path(), topic("clicks", Vec::new()));
+    fs::create_dir(dir.path().join("clicks-0")).unwrap();
+    let path = dir.path().join("__cluster_metadata-0/00000000000000000000.log");
+    let whole = fs::read(&path).unwrap();
+    let gravity = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let report = check(dir.path(), &|_, _| {}).unwrap();
+        let log = report.partitions.iter().find(|one| one.topic == "__cluster_metadata").unwrap();
+        log.checked.gravity()
+    };
+    assert_eq!(gravity(&whole), None);
+    assert_eq!(gravity(&whole[..whole.len() - 1]), Some(Gravity::Mended));
+    let mut damaged = whole.clone();
+    damaged[70] ^= 1;
+    assert_eq!(gravity(&damaged), Some(Gravity::Damage));
+}
+
+#[test]
+fn what_cannot_be_taken_over_is_named_and_nothing_is_touched() {
+    let elsewhere = vec![Uuid::from_bytes([9; 16])];
+    let tiered = ConfigRecord {
+        resource_type: 2,
+        resource_name: "clicks".to_owned(),
+        name: "remote.storage.enable".to_owned(),
+        value: Some("true".to_owned()),
+    };
+    let level = FeatureLevelRecord { name: "metadata.version".to_owned(), feature_level: 99 };
+    let unknown = FeatureLevelRecord { name: "time.travel".to_owned(), feature_level: 1 };
+    let mut with_tier = topic("clicks", Vec::new());
+    with_tier.push(tiered.into());
+    for (records, words) in [
+        (topic("clicks", elsewhere), "clicks-0 lie in another"),
+        (with_tier, "older records of clicks"),
+        (vec![level.into()], "metadata.version 99"),
+        (vec![unknown.into()], "time.travel 1"),
+    ] {
+        let dir = tempdir().unwrap();
+        with_records(dir.path(), records);
+        fs::write(dir.path().join(".kafka_cleanshutdown"), "{}").unwrap();
+        let before = contents(dir.path());
+        let refused = crate::broker::Broker::open(config(dir.path()), &[]).err().unwrap().to_string();
+        assert!(refused.contains(words), "{refused}");
+        assert_eq!(contents(dir.path()), before, "{words}");
+        assert!(info(dir.path()).unwrap().objections[0].contains(words));
+        assert!(whats(&check(dir.path(), &|_, _| {}).unwrap()).iter().any(|what| what.contains(words)));
+    }
+}
+
+/// Every file below a directory with its bytes, the lock left out.
+fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => found.extend(contents(&entry.path())),
+            false if entry.file_name() == LOCK_FILE => {}
+            false => found.push((entry.path(), fs::read(entry.path()).unwrap())),
+        }
+    }
+    found.sort();
+    found
+}

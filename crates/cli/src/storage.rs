@@ -1,0 +1,78 @@
+//! `levada storage format|info|check`: a data directory as a whole, without a broker.
+
+mod check;
+mod format;
+mod info;
+
+use std::{io::Write, path::PathBuf};
+
+use clap::Subcommand;
+use levada_broker::{
+    metadata::store::StoreError,
+    storage::{self, OpenError, StorageError},
+};
+
+use crate::{config::SourceArgs, failure::Failure};
+
+/// Format, look at and check a data directory
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada storage format --cluster-id MkU3OEVBNTcwNTJENDM2Qk -o log.dirs=/var/lib/levada
+  levada storage info /var/lib/levada
+  levada storage check /var/lib/levada && echo sound")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Format(format::Format),
+    Info(info::Info),
+    Check(check::Check),
+}
+
+/// Which directory is meant.
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// Data directory; without it, log.dirs of the configuration
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+    #[command(flatten)]
+    sources: SourceArgs,
+}
+
+impl Place {
+    fn find(&self) -> Result<PathBuf, Failure> {
+        match &self.directory {
+            Some(directory) => Ok(directory.clone()),
+            None => Ok(storage::directory(&self.sources.load()?)?.to_owned()),
+        }
+    }
+}
+
+pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+    match args.verb {
+        Verb::Format(format) => format.run(out),
+        Verb::Info(info) => info.run(out),
+        Verb::Check(check) => check.run(out),
+    }
+}
+
+impl From<StorageError> for Failure {
+    fn from(error: StorageError) -> Self {
+        let what = error.to_string();
+        match error {
+            StorageError::Open(OpenError::InUse { .. }) => {
+                Self::with_next(what, "stop the broker first; levada storage info may look meanwhile")
+            }
+            StorageError::Unformatted { .. } => {
+                Self::with_next(what, "name a data directory, or make one with levada storage format")
+            }
+            StorageError::Store(StoreError::Formatted { .. }) => {
+                Self::with_next(what, "leave it as it is with --ignore-formatted, or name another directory")
+            }
+            _ => Self::new(what),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! `levada storage check`: whether a stopped data directory is sound, partition by partition.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::OnceLock,
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use levada_broker::storage::{self, Report, Verdict};
+use levada_log::check::{Finding, Gravity};
+use serde_json::{Value, json};
+
+use super::Place;
+use crate::{
+    colour::{self, Style},
+    failure::Failure,
+    output::{self, Format, FormatArgs, counted},
+};
+
+/// Check every batch of a stopped data directory, and all that hangs on the batches
+///
+/// Checksums, offsets, indexes against the batches, leader epochs, producer snapshots, checkpoints and the metadata log. Changes
+/// nothing, and refuses a directory that is in use. Exit code 1 if something is damaged; what the next start mends by itself is not.
+/// Works on a Kafka broker's directory too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada storage check /var/lib/levada
+  levada storage check --quiet /var/lib/levada && echo sound
+  levada storage check --output json /var/lib/kafka | jq '.partitions[] | select(.verdict == \"damaged\")'")]
+pub(super) struct Check {
+    #[command(flatten)]
+    place: Place,
+    /// Leave out partitions in which nothing was found
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+impl Check {
+    pub(super) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let bar = OnceLock::new();
+        let dir = self.place.find()?;
+        let report = storage::check(&dir, &|done, total| {
+            bar.get_or_init(|| progress(total)).set_position(done);
+        })?;
+        if let Some(bar) = bar.get() {
+            bar.finish_and_clear();
+        }
+        match self.format.format {
+            Format::Json => output::json(out, &self.as_json(&report))?,
+            Format::Table => self.print(out, &report)?,
+        }
+        if report.gravity() == Some(Gravity::Damage) { Err(Failure::Told) } else { Ok(()) }
+    }
+
+    fn shown<'a>(&self, report: &'a Report) -> impl Iterator<Item = &'a Verdict> {
+        let quiet = self.quiet;
+        report.partitions.iter().filter(move |one| !quiet || !one.checked.findings.is_empty())
+    }
+
+    fn print(&self, out: &mut dyn Write, report: &Report) -> Result<(), Failure> {
+        let rows: Vec<Vec<String>> = self.shown(report).map(row).collect();
+        if !rows.is_empty() {
+            let header =
+                ["TOPIC", "PARTITION", "SEGMENTS", "BATCHES", "RECORDS", "BYTES", "START", "END", "VERDICT"];
+            output::table(out, &header, rows)?;
+            writeln!(out)?;
+        }
+        for finding in &report.findings {
+            tell(out, finding)?;
+        }
+        for one in &report.partitions {
+            for finding in &one.checked.findings {
+                tell(out, finding)?;
+            }
+            if one.checked.unlisted > 0 {
+                writeln!(
+                    out,
+                    "{}-{}: {} more",
+                    one.topic,
+                    one.index,
+                    counted(one.checked.unlisted, "finding", "findings")
+                )?;
+            }
+        }
+        let bytes: u64 = report.partitions.iter().map(|one| one.checked.bytes).sum();
+        let damaged =
+            report.partitions.iter().filter(|one| one.checked.gravity() == Some(Gravity::Damage)).count();
+        let what = match report.gravity() {
+            Some(Gravity::Damage) => colour::out(Style::Red, "DAMAGED"),
+            Some(Gravity::Mended) => colour::out(Style::Green, "sound after the next start"),
+            _ => colour::out(Style::Green, "sound"),
+        };
+        let partitions = counted(report.partitions.len() as u64, "partition", "partitions");
+        writeln!(
+            out,
+            "{}: {what}: {partitions}, {damaged} of them damaged, {bytes} bytes of log",
+            report.path.display()
+        )?;
+        Ok(())
+    }
+
+    fn as_json(&self, report: &Report) -> Value {
+        let partition = |one: &Verdict| {
+            let checked = &one.checked;
+            json!({
+                "topic": one.topic,
+                "partition": one.index,
+                "verdict": word(checked.gravity()),
+                "segments": checked.segments,
+                "batches": checked.batches,
+                "records": checked.records,
+                "bytes": checked.bytes,
+                "log_start_offset": checked.log_start,
+                "log_end_offset": checked.log_end,
+                "findings": checked.findings.iter().map(finding_json).collect::<Vec<_>>(),
+                "unlisted_findings": checked.unlisted,
+            })
+        };
+        json!({
+            "directory": report.path,
+            "cluster_id": report.identity.cluster_id,
+            "node_id": report.identity.node_id,
+            "clean": report.clean,
+            "verdict": word(report.gravity()),
+            "findings": report.findings.iter().map(finding_json).collect::<Vec<_>>(),
+            "partitions": self.shown(report).map(partition).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn row(one: &Verdict) -> Vec<String> {
+    let checked = &one.checked;
+    vec![
+        one.topic.clone(),
+        one.index.to_string(),
+        checked.segments.to_string(),
+        checked.batches.to_string(),
+        checked.records.to_string(),
+        checked.bytes.to_string(),
+        checked.log_start.to_string(),
+        checked.log_end.to_string(),
+        word(checked.gravity()).to_owned(),
+    ]
+}
+
+/// The verdict in a word.
+fn word(gravity: Option<Gravity>) -> &'static str {
+    match gravity {
+        None | Some(Gravity::Note) => "sound",
+        Some(Gravity::Mended) => "mended",
+        Some(Gravity::Damage) => "damaged",
+    }
+}
+
+fn tell(out: &mut dyn Write, finding: &Finding) -> Result<(), Failure> {
+    let head = match finding.gravity {
+        Gravity::Damage => colour::out(Style::Red, "damaged:"),
+        Gravity::Mended => colour::out(Style::Bold, "mended by the next start:"),
+        Gravity::Note => colour::out(Style::Bold, "note:"),
+    };
+    write!(out, "{head} {}", finding.path.display())?;
+    match (finding.position, finding.offset) {
+        (Some(position), Some(offset)) => write!(out, " at byte {position}, offset {offset}")?,
+        (Some(position), None) => write!(out, " at byte {position}")?,
+        (None, Some(offset)) => write!(out, " at offset {offset}")?,
+        (None, None) => {}
+    }
+    writeln!(out, ": {}\n  {}", finding.what, finding.next)?;
+    Ok(())
+}
+
+fn finding_json(finding: &Finding) -> Value {
+    let gravity = match finding.gravity {
+        Gravity::Note => "note",
+        Gravity::Mended => "mended",
+        Gravity::Damage => "damage",
+    };
+    json!({
+        "gravity": gravity,
+        "path": finding.path,
+        "position": finding.position,
+        "offset": finding.offset,
+        "what": finding.what,
+        "next": finding.next,
+    })
+}
+
+/// A bar on a terminal.
+fn progress(total: u64) -> ProgressBar {
+    let shown = io::stderr().is_terminal();
+    let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(total), target);
+    let template = "checking {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left";
+    bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

@@ -1,0 +1,69 @@
+//! `levada storage format`: gives a data directory its identity before the first start.
+
+use std::{
+    io::Write,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use levada_broker::{
+    metadata::store::StoreError,
+    storage::{self, StorageError},
+};
+
+use crate::{config::SourceArgs, failure::Failure};
+
+/// Give a data directory its identity and the first records of a cluster
+///
+/// `levada serve` does this by itself for a new directory; this way the cluster's id is yours to choose. Does what
+/// `kafka-storage format --standalone` does: either program starts on what the other has formatted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada storage format -o log.dirs=/var/lib/levada
+  levada storage format --config server.properties --cluster-id MkU3OEVBNTcwNTJENDM2Qk --ignore-formatted")]
+pub(super) struct Format {
+    /// The cluster's id; a random one if left out
+    #[arg(short = 't', long, value_name = "ID")]
+    cluster_id: Option<String>,
+    /// The node's id; wins over node.id of the configuration
+    #[arg(long, value_name = "NUMBER")]
+    node_id: Option<i32>,
+    /// A directory that is formatted already is left as it is, and no error
+    #[arg(short = 'g', long)]
+    ignore_formatted: bool,
+    #[command(flatten)]
+    sources: SourceArgs,
+}
+
+impl Format {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+        let id = self.cluster_id.as_deref();
+        if id.is_some_and(|id| id.is_empty() || id.contains(|c: char| c.is_whitespace() || c.is_control())) {
+            return Err(Failure::Usage(
+                "a cluster id is one word, such as MkU3OEVBNTcwNTJENDM2Qk".to_owned(),
+            ));
+        }
+        let mut sources = self.sources;
+        if let Some(node_id) = self.node_id {
+            sources.set("node.id", &node_id.to_string());
+        }
+        let config = sources.load()?;
+        let dir = storage::directory(&config)?.display().to_string();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        match storage::format(&config, id, i64::try_from(now.as_millis()).unwrap_or(i64::MAX)) {
+            Ok(identity) => {
+                let (cluster, node) = (identity.cluster_id, identity.node_id);
+                writeln!(
+                    out,
+                    "formatted {dir}: cluster {cluster}, node {node}, directory {}",
+                    identity.directory_id
+                )?;
+                Ok(())
+            }
+            Err(StorageError::Store(StoreError::Formatted { .. })) if self.ignore_formatted => {
+                eprintln!("{dir} is formatted already and stays as it is");
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
