@@ -20,7 +20,12 @@ fn root() -> &'static Path {
 
 /// A class path with every Java client and tool.
 pub fn class_path() -> String {
-    format!("{}/*", installed("kafka/libs").display())
+    format!("{}/*", kafka_libs().display())
+}
+
+/// The directory with Kafka's jars.
+pub fn kafka_libs() -> PathBuf {
+    installed("kafka/libs")
 }
 
 /// A class path with the tests' own Java programs as well.

@@ -10,6 +10,7 @@ use levada_lab::{Bench, Experiment, Interrupt, LabError, Limits, Method, Scale, 
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatArgs};
 
+mod broker;
 mod compare;
 mod report;
 mod table;
@@ -19,6 +20,7 @@ mod table;
 #[command(after_help = "Examples:
   levada lab transfer --quick                   a first look at the paths from file to socket
   levada lab transfer --only cold               some of the cases
+  levada lab broker --quick                     what a broker costs, beside Kafka if you have its jars
   levada lab all --full --record full.jsonl     everything, thoroughly")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -48,6 +50,7 @@ enum Command {
   levada lab compare before.jsonl after.jsonl
   levada lab compare --output json before.jsonl after.jsonl")]
     Compare(compare::Args),
+    Broker(broker::Args),
     /// Receive what an experiment sends, as told on standard input
     #[command(
         hide = true,
@@ -66,6 +69,9 @@ pub(crate) struct RunArgs {
     /// More rounds and larger files, in minutes
     #[arg(long, conflicts_with = "quick")]
     full: bool,
+    /// Everything once, to see that it works
+    #[arg(long, hide = true, conflicts_with_all = ["quick", "full"])]
+    tiny: bool,
     /// Exactly so many timed rounds, however long they take
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -104,6 +110,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Transfer(args) => measure(&args, &[transfer], out),
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => compare::run(&args, out),
+        Command::Broker(args) => broker::run(&args, out),
         Command::Peer => levada_lab::peer::serve()
             .map_err(|error| Failure::new(format!("the parent of this process failed: {error}"))),
     }
@@ -111,7 +118,6 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
 
 /// Runs experiments, records them, and prints what they come to.
 pub(crate) fn measure(args: &RunArgs, makers: &[Maker], out: &mut dyn Write) -> Result<(), Failure> {
-    Interrupt::catch();
     let mut session = Session::begin(args)?;
     let mut ended = Ok(());
     for maker in makers {
@@ -120,10 +126,7 @@ pub(crate) fn measure(args: &RunArgs, makers: &[Maker], out: &mut dyn Write) -> 
             break;
         }
     }
-    session.print(args.format.format, out)?;
-    if let Some(path) = &args.report {
-        report::write(session.recorder.lines(), path)?;
-    }
+    session.end(args, out)?;
     ended.map_err(Failure::from)
 }
 
@@ -136,6 +139,7 @@ struct Session {
 
 impl Session {
     fn begin(args: &RunArgs) -> Result<Self, Failure> {
+        Interrupt::catch();
         let scale = args.scale();
         let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
         let bench = Bench::new(&dir, scale)?;
@@ -149,9 +153,28 @@ impl Session {
         Ok(Self { bench, method, recorder })
     }
 
-    fn run(&mut self, maker: Maker) -> Result<(), LabError> {
+    /// Gives the experiments to come other limits, unless rounds were asked for.
+    fn limit(&mut self, args: &RunArgs, limits: fn(Scale) -> Limits) {
+        if args.rounds.is_none() {
+            self.method.limit(limits(args.scale()));
+        }
+    }
+
+    fn run(
+        &mut self,
+        maker: impl for<'a> FnOnce(&'a Bench) -> Result<Box<dyn Experiment + 'a>, LabError>,
+    ) -> Result<(), LabError> {
         let mut experiment = maker(&self.bench)?;
         self.method.run(experiment.as_mut(), &mut self.recorder)
+    }
+
+    /// Prints what there is, also after an experiment that could not go on, and draws the report if one was asked for.
+    fn end(&self, args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
+        self.print(args.format.format, out)?;
+        match &args.report {
+            Some(path) => report::write(self.recorder.lines(), path),
+            None => Ok(()),
+        }
     }
 
     fn print(&self, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
@@ -182,6 +205,7 @@ impl Session {
 impl RunArgs {
     fn scale(&self) -> Scale {
         match (self.quick, self.full) {
+            _ if self.tiny => Scale::Tiny,
             (true, _) => Scale::Quick,
             (_, true) => Scale::Full,
             _ => Scale::Normal,

@@ -111,10 +111,16 @@ impl Places {
         self.allowed.get(1).copied()
     }
 
-    /// Keeps the calling thread on the sender's processor until the guard goes.
+    /// Keeps the calling thread, and threads and processes that it starts, on the sender's processor until the guard goes.
     pub fn pin_sender(&self) -> Pinned {
         let before = rustix::thread::sched_getaffinity(None).ok();
         Pinned { before: before.filter(|_| pin(self.sender())) }
+    }
+
+    /// The same on the receiver's.
+    pub fn pin_receiver(&self) -> Pinned {
+        let before = rustix::thread::sched_getaffinity(None).ok();
+        Pinned { before: before.filter(|_| pin(self.receiver())) }
     }
 }
 

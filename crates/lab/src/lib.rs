@@ -32,6 +32,7 @@
 //! Link the broker: a broker that is measured is a process of its own. Assert a time in a test: the tests run each experiment at
 //! [`Scale::Tiny`] for its integrity check.
 
+pub mod broker;
 pub mod compare;
 pub mod cpu;
 pub mod environment;

@@ -76,6 +76,11 @@ impl Method {
         self
     }
 
+    /// Changes when an experiment is over, for those to come.
+    pub fn limit(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     /// When an experiment is over.
     pub fn limits(&self) -> Limits {
         self.limits

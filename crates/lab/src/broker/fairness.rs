@@ -1,0 +1,207 @@
+//! Does a reader of much keep readers of little waiting? Many consumers that fetch a few KB each at a steady rate, with and without one
+//! that fetches 50 MB at a time. The broker has one processor, so that all of them are on the same shard.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::bench::Bench;
+use crate::broker::connection::Connection;
+use crate::broker::frames::{self, Place, Wanted};
+use crate::broker::live::joined;
+use crate::broker::metrics::Scrape;
+use crate::broker::node::Node;
+use crate::broker::pace::{self, Latencies, Pace};
+use crate::broker::topic::{self, Filled};
+use crate::broker::{Systems, replay};
+use crate::cpu;
+use crate::error::LabError;
+use crate::experiment::{Case, Experiment, Metrics, Outcome, Pass};
+use crate::record::{Metric, Verdict};
+
+const SMALL_BYTES: i32 = 4 << 10;
+const LARGE_BYTES: i32 = 50_000_000;
+
+/// Fetches a second of all small readers together.
+const PER_SECOND: f64 = 1000.0;
+
+const ALONE: &str = "alone";
+const BESIDE: &str = "beside a large one";
+const RATIO: &str = "p99_by_alone";
+
+/// The experiment, with its brokers.
+#[derive(Debug)]
+pub struct Fairness<'b> {
+    bench: &'b Bench,
+    readers: u32,
+    subjects: Vec<Subject>,
+}
+
+#[derive(Debug)]
+struct Subject {
+    node: Node,
+    small: Filled,
+    large: Filled,
+    /// The p99 of the last run without the large reader.
+    alone: Option<f64>,
+}
+
+impl<'b> Fairness<'b> {
+    /// Starts the brokers and fills their topics.
+    ///
+    /// # Errors
+    /// A broker does not start or refuses, or there is no room.
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Fairness<'b>, LabError> {
+        let large_bytes = bench.scale().choose(2 << 20, 128 << 20, 256 << 20, 512 << 20);
+        bench.reserve(large_bytes * systems.all().len() as u64)?;
+        let subject = |system| {
+            let mut node = Node::new(bench, systems, system)?;
+            node.start(bench)?;
+            let filled = |name: &str, batch_len, bytes| {
+                topic::create(&node, name, 1, &[])?;
+                topic::fill(&node, Place { topic: name.to_owned(), partition: 0 }, batch_len, bytes)
+            };
+            let small = filled("small", SMALL_BYTES.unsigned_abs() as usize, 4 << 20)?;
+            let large = filled("large", 16 << 10, large_bytes)?;
+            Ok(Subject { node, small, large, alone: None })
+        };
+        let subjects = systems.all().into_iter().map(subject).collect::<Result<_, LabError>>()?;
+        Ok(Fairness { bench, readers: bench.scale().choose(5, 50, 50, 50), subjects })
+    }
+
+    /// One run; what the small readers saw, and how many bytes a second the large one got.
+    fn measure(
+        &self,
+        subject: &Subject,
+        with_large: bool,
+        time: Duration,
+    ) -> Result<(Latencies, f64), LabError> {
+        let (bench, over) = (self.bench, AtomicBool::new(false));
+        let begin = Instant::now() + Duration::from_millis(50);
+        std::thread::scope(|scope| {
+            let large = scope.spawn(|| {
+                cpu::pin(bench.places().receiver());
+                replay::step_back();
+                if with_large { read_large(subject, &over) } else { Ok(0.0) }
+            });
+            let small: Vec<_> = (0..self.readers)
+                .map(|reader| {
+                    // They take turns.
+                    let start = begin + Duration::from_secs_f64(f64::from(reader) / PER_SECOND);
+                    let pace = Pace::new(start, PER_SECOND / f64::from(self.readers));
+                    scope.spawn(move || {
+                        pace::settle(bench);
+                        read_small(subject, reader, (pace, pace.count(time).max(1)))
+                    })
+                })
+                .collect();
+            let mut latencies = Latencies::new()?;
+            let own: Vec<_> = small.into_iter().map(|reader| joined(reader.join())).collect();
+            over.store(true, Ordering::Relaxed);
+            let rate = joined(large.join())?;
+            for reader in own {
+                latencies.add(&reader?)?;
+            }
+            Ok((latencies, rate))
+        })
+    }
+
+    fn check(subject: &Subject, with_large: bool) -> Result<Verdict, LabError> {
+        let small = topic::verify(subject.node.address(), &subject.small, 0, SMALL_BYTES)?;
+        if !with_large || !small.sound {
+            return Ok(small);
+        }
+        let large = topic::verify(subject.node.address(), &subject.large, 0, LARGE_BYTES)?;
+        Ok(Verdict { what: format!("small: {}; large: {}", small.what, large.what), ..large })
+    }
+}
+
+/// Fetches one batch whenever that is due, each time the next one.
+fn read_small(subject: &Subject, reader: u32, (pace, count): (Pace, u64)) -> Result<Latencies, LabError> {
+    let filled = &subject.small;
+    let mut connection = Connection::open(subject.node.address())?;
+    let mut latencies = Latencies::new()?;
+    let mut batch = reader as usize * 17 % filled.batches;
+    for n in 0..count {
+        pace.wait(n);
+        let wanted = Wanted { offset: filled.offset(batch), max_bytes: SMALL_BYTES, max_wait_ms: 0 };
+        connection.send(&frames::fetch(&filled.place, wanted)?)?;
+        let response = connection.receive(frames::fetched_overhead(&filled.place) + filled.batch_len)?;
+        let (len, _) = frames::fetched(response, &filled.place)?;
+        if len < filled.batch_len {
+            return Err(LabError::step("a small fetch")(std::io::Error::other(format!("{len} bytes"))));
+        }
+        latencies.done(pace.due(n));
+        batch = (batch + 1) % filled.batches;
+    }
+    Ok(latencies)
+}
+
+/// Fetches as much as it may, over and over; bytes a second.
+fn read_large(subject: &Subject, over: &AtomicBool) -> Result<f64, LabError> {
+    let filled = &subject.large;
+    let mut connection = Connection::open(subject.node.address())?;
+    let (start, mut bytes, mut batch) = (Instant::now(), 0, 0);
+    while !over.load(Ordering::Relaxed) {
+        let got = replay::step(&mut connection, filled, batch, LARGE_BYTES)?;
+        bytes += got * filled.batch_len;
+        batch = (batch + got) % filled.batches;
+    }
+    Ok(bytes as f64 / start.elapsed().as_secs_f64())
+}
+
+impl Experiment for Fairness<'_> {
+    fn name(&self) -> &'static str {
+        "broker-fairness"
+    }
+
+    fn shows(&self) -> String {
+        format!(
+            "whether {} readers of {SMALL_BYTES} bytes, {PER_SECOND} fetches a second together, wait for one that reads {LARGE_BYTES} \
+             bytes at a time from the same shard",
+            self.readers
+        )
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let mut metrics: Vec<_> = pace::metrics("fetch").collect();
+        metrics.push(Metric::less(RATIO, "p99 by alone", ""));
+        metrics.push(Metric::less("stalls", "stalls", ""));
+        metrics.push(Metric::neither("large_reader", "large reader", "MB/s"));
+        metrics
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let of_system = |subject: &Subject| {
+            let case = |name| Case::new(subject.node.system().label(), name).with("readers", self.readers);
+            [case(ALONE), case(BESIDE).with("fetch_bytes", LARGE_BYTES)]
+        };
+        self.subjects.iter().flat_map(of_system).collect()
+    }
+
+    fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
+        let own = |subject: &Subject| subject.node.system().label() == case.group;
+        let Some(index) = self.subjects.iter().position(own) else {
+            return Ok(Outcome::Skipped("no such broker".to_owned()));
+        };
+        let (subject, with_large) = (&self.subjects[index], case.name == BESIDE);
+        if pass == Pass::Integrity {
+            return Ok(Outcome::Checked(Self::check(subject, with_large)?));
+        }
+        let time = Duration::from_millis(self.bench.scale().choose(100, 1_000, 3_000, 6_000));
+        let before = Scrape::of(subject.node.http())?;
+        let (latencies, rate) = self.measure(subject, with_large, time)?;
+        let stalls = Scrape::of(subject.node.http())?.growth(&before, "levada_transfer_stalls_total");
+        let mut metrics = Metrics::new();
+        latencies.put("fetch", &mut metrics);
+        metrics.extend(stalls.map(|stalls| ("stalls".to_owned(), stalls)));
+        let p99 = latencies.quantile_ms(0.99);
+        let alone = &mut self.subjects[index].alone;
+        if with_large {
+            metrics.insert("large_reader".to_owned(), rate / 1e6);
+            metrics.extend(alone.map(|alone| (RATIO.to_owned(), p99 / alone)));
+        } else {
+            *alone = Some(p99);
+        }
+        Ok(Outcome::Measured(metrics))
+    }
+}

@@ -1,0 +1,191 @@
+//! The machine's limit: bare loops that make the system calls which a broker cannot avoid and do nothing else. They speak just enough of the
+//! protocol for the same client to check their answers, run on the broker's processor, and know beforehand what will be asked.
+
+use std::fs::File;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use levada_wire::fetch::{FetchResponse, FetchedPartition, FetchedTopic};
+use levada_wire::gather::{HoleLen, Part};
+use levada_wire::messages::StrBytes;
+use levada_wire::produce::{ProduceResponse, ProducedPartition, ProducedTopic};
+use rustix::net::SendFlags;
+use rustix::pipe::SpliceFlags;
+
+use crate::bench::Bench;
+use crate::broker::frames::{self, Wanted};
+use crate::broker::topic::Filled;
+use crate::cpu;
+use crate::error::LabError;
+
+/// The name in tables.
+pub(super) const LABEL: &str = "floor";
+
+/// Serves one connection with `work` on the broker's processor while `client` runs; what the work used of it.
+pub(super) fn beside(
+    bench: &Bench,
+    work: impl FnOnce(&TcpStream) -> io::Result<()> + Send,
+    client: impl FnOnce(SocketAddr) -> Result<(), LabError>,
+) -> Result<Duration, LabError> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(LabError::step("no port is free"))?;
+    let address = listener.local_addr().map_err(LabError::step("a listener has an address"))?;
+    std::thread::scope(|scope| {
+        let server: ScopedJoinHandle<'_, io::Result<Duration>> = scope.spawn(|| {
+            cpu::pin(bench.places().sender());
+            let (stream, _) = listener.accept()?;
+            stream.set_nodelay(true)?;
+            let before = cpu::of_this_thread();
+            match work(&stream) {
+                // That is how the client says that it has enough.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+                other => other?,
+            }
+            Ok(cpu::of_this_thread().saturating_sub(before))
+        });
+        let asked = client(address);
+        if asked.is_err() {
+            // Nobody may have connected.
+            drop(TcpStream::connect(address));
+        }
+        let spent = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        asked?;
+        spent.map_err(LabError::step("the bare loop failed"))
+    })
+}
+
+/// Receives a frame, writes its batch to a file, answers.
+pub(super) fn produce(
+    filled: &Filled,
+    frame_len: usize,
+    mut file: &File,
+    stream: &TcpStream,
+) -> io::Result<()> {
+    let partition =
+        ProducedPartition { index: filled.place.partition, base_offset: 0, ..ProducedPartition::default() };
+    let name = StrBytes::from(filled.place.topic.as_str());
+    let topics = vec![ProducedTopic { name, partitions: vec![partition], ..ProducedTopic::default() }];
+    let response = ProduceResponse { topics, ..ProduceResponse::default() };
+    let mut response =
+        BytesMut::from(&response.encode(1, frames::PRODUCE_VERSION).map_err(io::Error::other)?[..]);
+    let offset_at = 4 + frames::produced_offset_at(&filled.place);
+    let mut frame = vec![0; frame_len];
+    let (mut stream_in, mut stream_out) = (stream, stream);
+    for number in 0.. {
+        stream_in.read_exact(&mut frame)?;
+        file.write_all(&frame[frame_len - filled.batch_len..])?;
+        response[offset_at..offset_at + 8].copy_from_slice(&filled.offset(number).to_be_bytes());
+        stream_out.write_all(&response)?;
+    }
+    Ok(())
+}
+
+/// What a fetch loop sends: batches of a file, as many as fit.
+#[derive(Debug)]
+pub(super) struct Fetches<'a> {
+    pub(super) filled: &'a Filled,
+    /// The first segment, which holds all.
+    pub(super) file: &'a File,
+    pub(super) max_bytes: i32,
+}
+
+/// Below this, reading into the header's buffer and one write is less than two calls that move references.
+const SPLICE_FROM: usize = 32 << 10;
+
+/// As large as an unprivileged pipe may be.
+const PIPE_BYTES: usize = 1 << 20;
+
+impl Fetches<'_> {
+    /// Batches of the response to a fetch from the n-th on.
+    pub(super) fn batches(&self, n: usize) -> usize {
+        let fit = self.max_bytes.unsigned_abs() as usize / self.filled.batch_len;
+        fit.max(1).min(self.filled.batches - n)
+    }
+
+    /// Receives a request, sends the next batches; from the beginning again after the last.
+    pub(super) fn serve(&self, stream: &TcpStream) -> io::Result<()> {
+        let wanted = Wanted { offset: 0, max_bytes: self.max_bytes, max_wait_ms: 0 };
+        let request = frames::fetch(&self.filled.place, wanted).map_err(io::Error::other)?;
+        let mut request = vec![0; request.len()];
+        let (reader, writer) = rustix::pipe::pipe()?;
+        rustix::pipe::fcntl_setpipe_size(&writer, PIPE_BYTES)?;
+        let (mut at, mut stream_in) = (0, stream);
+        loop {
+            stream_in.read_exact(&mut request)?;
+            let count = self.batches(at);
+            let (from, len) = (at * self.filled.batch_len, count * self.filled.batch_len);
+            let header = self.header(len)?;
+            if len < SPLICE_FROM {
+                self.copy(stream, &header, (from, len))?;
+            } else {
+                rustix::net::send(stream, &header, SendFlags::MORE | SendFlags::NOSIGNAL)?;
+                self.splice(stream, (&reader, &writer), (from, len))?;
+            }
+            at = (at + count) % self.filled.batches;
+        }
+    }
+
+    fn header(&self, len: usize) -> io::Result<Bytes> {
+        let records = Some(Records(len as u64));
+        let partition = FetchedPartition { records, ..FetchedPartition::new(self.filled.place.partition) };
+        let name = StrBytes::from(self.filled.place.topic.as_str());
+        let topics =
+            vec![FetchedTopic { name, topic_id: levada_wire::Uuid::ZERO, partitions: vec![partition] }];
+        let response = FetchResponse {
+            throttle_time_ms: 0,
+            error_code: 0,
+            session_id: 0,
+            topics,
+            node_endpoints: Vec::new(),
+        };
+        let gather = response.encode(1, frames::FETCH_VERSION).map_err(io::Error::other)?;
+        match gather.into_parts().into_iter().next() {
+            Some(Part::Bytes(bytes)) => Ok(bytes),
+            _ => Err(io::Error::other("a response begins with bytes")),
+        }
+    }
+
+    fn copy(&self, mut stream: &TcpStream, header: &[u8], (from, len): (usize, usize)) -> io::Result<()> {
+        let mut body = vec![0; len];
+        self.file.read_exact_at(&mut body, from as u64)?;
+        let sent = stream.write_vectored(&[IoSlice::new(header), IoSlice::new(&body)])?;
+        if sent < header.len() {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        stream.write_all(&body[sent - header.len()..])
+    }
+
+    fn splice(
+        &self,
+        stream: &TcpStream,
+        (reader, writer): (impl std::os::fd::AsFd, impl std::os::fd::AsFd),
+        (from, len): (usize, usize),
+    ) -> io::Result<()> {
+        let (mut offset, end) = (from as u64, (from + len) as u64);
+        while offset < end {
+            let want = usize::try_from(end - offset).unwrap_or(usize::MAX).min(PIPE_BYTES);
+            let mut held =
+                rustix::pipe::splice(self.file, Some(&mut offset), &writer, None, want, SpliceFlags::MOVE)?;
+            if held == 0 {
+                return Err(io::Error::other("the segment is shorter than it was"));
+            }
+            let flags = if offset < end { SpliceFlags::MOVE | SpliceFlags::MORE } else { SpliceFlags::MOVE };
+            while held > 0 {
+                held -= rustix::pipe::splice(&reader, None, stream, None, held, flags)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// So many bytes of records.
+struct Records(u64);
+
+impl HoleLen for Records {
+    fn len(&self) -> u64 {
+        self.0
+    }
+}
