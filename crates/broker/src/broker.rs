@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
 use levada_io::residency::Warmer;
-use levada_io::{Caps, Counters};
+use levada_io::{Caps, Counters, Thresholds};
 use levada_wire::Uuid;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
@@ -54,6 +54,7 @@ pub(crate) struct Broker {
     config: ArcSwap<BrokerConfig>,
     node_id: i32,
     caps: Caps,
+    thresholds: Thresholds,
     counters: Arc<Counters>,
     warmer: Warmer,
     stats: Stats,
@@ -88,6 +89,11 @@ impl Broker {
 
     pub(crate) fn caps(&self) -> &Caps {
         &self.caps
+    }
+
+    /// The sizes that transfers turn on.
+    pub(crate) fn thresholds(&self) -> Thresholds {
+        self.thresholds
     }
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {

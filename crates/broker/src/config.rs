@@ -20,6 +20,7 @@ mod properties;
 mod security;
 mod sources;
 mod table;
+mod thresholds;
 mod topic;
 mod wording;
 
@@ -34,6 +35,7 @@ pub use listener::{HostPort, Listener, Protocol};
 pub use security::SecurityConfig;
 pub use sources::{Note, Settings, Sources, env_name};
 pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicKey, broker_key, topic_key};
+pub use thresholds::{threshold_files, thresholds};
 pub use topic::{CleanupPolicy, CompressionType, TimestampType, TopicConfig};
 
 #[cfg(test)]

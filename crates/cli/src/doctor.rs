@@ -1,9 +1,10 @@
 //! `levada doctor`: which transfer paths this kernel, this container and this file system allow, why not, and
 //! what to do about it.
 
-use std::{io::Write, path::PathBuf};
+use std::{collections::BTreeMap, io::Write, path::PathBuf};
 
-use levada_io::{Caps, Path, probe::Support};
+use levada_broker::config;
+use levada_io::{Caps, Path, Thresholds, plan::CalibrationError, probe::Support};
 use serde::Serialize;
 
 use crate::{
@@ -43,6 +44,40 @@ struct Report {
     directory: PathBuf,
     large_fetches_use: &'static str,
     capabilities: Vec<Capability>,
+    thresholds: InForce,
+}
+
+/// The sizes that transfers turn on.
+#[derive(Debug, Serialize)]
+struct InForce {
+    /// Where they are from; `None`: the defaults.
+    file: Option<PathBuf>,
+    /// Why that file is not used.
+    wrong: Option<String>,
+    bytes: BTreeMap<&'static str, u64>,
+}
+
+impl InForce {
+    fn of(found: Result<(Thresholds, Option<PathBuf>), CalibrationError>) -> Self {
+        let ((thresholds, file), wrong) = match found {
+            Ok(found) => (found, None),
+            Err(error) => ((Thresholds::default(), None), Some(error.to_string())),
+        };
+        Self { file, wrong, bytes: thresholds.calibrated().collect() }
+    }
+
+    fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let origin = match (&self.file, &self.wrong) {
+            (Some(file), _) => format!("calibrated, {}", file.display()),
+            (None, Some(wrong)) => format!("a broker would not start: {wrong}"),
+            (None, None) => "defaults; `levada lab calibrate` measures those of this machine".to_owned(),
+        };
+        writeln!(out, "\nThresholds ({origin})")?;
+        for (name, bytes) in &self.bytes {
+            writeln!(out, "  {name}: {bytes}")?;
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -64,11 +99,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     }
     let caps = Caps::probe_in(&directory);
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-    print(out, &Report::new(&caps, kernel, directory), args.format.format)
+    let thresholds = InForce::of(config::thresholds(None));
+    print(out, &Report::new(&caps, (kernel, directory), thresholds), args.format.format)
 }
 
 impl Report {
-    fn new(caps: &Caps, kernel: String, directory: PathBuf) -> Self {
+    fn new(caps: &Caps, (kernel, directory): (String, PathBuf), thresholds: InForce) -> Self {
         let best = [Path::Splice, Path::Sendfile].into_iter().find(|path| path.works(caps));
         let capability = |(name, support): (&'static str, &Support)| match support {
             Support::Works => Capability { name, works: true, why: None, remedy: None },
@@ -81,6 +117,7 @@ impl Report {
             directory,
             large_fetches_use: best.unwrap_or(Path::ReadWrite).label(),
             capabilities: caps.iter().map(capability).collect(),
+            thresholds,
         }
     }
 }
@@ -104,6 +141,7 @@ fn print(out: &mut dyn Write, report: &Report, format: Format) -> Result<(), Fai
     for (name, remedy) in remedies {
         writeln!(out, "  {name}: {remedy}")?;
     }
+    report.thresholds.print(out)?;
     writeln!(out, "\nLarge fetches of cached data leave by {}.", report.large_fetches_use)?;
     Ok(())
 }
@@ -117,13 +155,15 @@ mod tests {
         let mut caps = Caps::probe();
         caps.splice = Support::Absent { why: "Operation not permitted".to_owned(), remedy: "allow splice" };
         caps.sendfile = Support::Works;
-        let report = Report::new(&caps, "6.1".to_owned(), "/data".into());
+        let defaults = InForce::of(Ok((Thresholds::default(), None)));
+        let report = Report::new(&caps, ("6.1".to_owned(), "/data".into()), defaults);
         let mut text = Vec::new();
         print(&mut text, &report, Format::Table).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.starts_with("Linux 6.1, files in /data\n\nCAPABILITY "), "{text}");
         assert!(text.contains("Operation not permitted\n"), "{text}");
         assert!(text.contains("\n  splice: allow splice\n"), "{text}");
+        assert!(text.contains("\n  small_extent_bytes: 16384\n"), "{text}");
         assert!(text.ends_with("\nLarge fetches of cached data leave by sendfile.\n"), "{text}");
 
         let mut json = Vec::new();
@@ -131,5 +171,21 @@ mod tests {
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(json["capabilities"][0]["why"], "Operation not permitted");
         assert_eq!(json["large_fetches_use"], "sendfile");
+        assert_eq!(json["thresholds"]["bytes"]["small_extent_bytes"], 16384);
+    }
+
+    #[test]
+    fn thresholds_say_where_they_are_from() {
+        fn check(text: &str, expected: &[&str]) {
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("thresholds");
+            std::fs::write(&file, text).unwrap();
+            let mut out = Vec::new();
+            InForce::of(config::thresholds(Some(&file))).print(&mut out).unwrap();
+            let out = String::from_utf8(out).unwrap();
+            assert!(expected.iter().all(|words| out.contains(words)), "{out}");
+        }
+        check("pipe_bytes=65536", &["calibrated, /", "pipe_bytes: 65536\n", "small_extent_bytes: 16384\n"]);
+        check("pipes=1", &["would not start", "line 1", "pipes", "pipe_bytes: 1048576\n"]);
     }
 }

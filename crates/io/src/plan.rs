@@ -25,6 +25,10 @@ use crate::probe::Caps;
 use crate::residency::Residency;
 use crate::ring::Caching;
 
+mod calibration;
+
+pub use calibration::CalibrationError;
+
 /// Chooses the path. One that the machine does not have is never chosen.
 pub fn plan(question: &Question, thresholds: &Thresholds) -> Plan {
     let cold = matches!(question.residency, Residency::Cold | Residency::Partly);

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use levada_io::residency::{Warmer, WarmerLimits};
-use levada_io::{Caps, Counters};
+use levada_io::{Caps, Counters, Thresholds};
 use levada_log::disk::{Disk, RealDisk};
 use levada_log::{LogConfig, LogError, OpenOptions, Writer};
 use levada_wire::Uuid;
@@ -23,7 +23,7 @@ use crate::broker::quotas::QuotaBook;
 use crate::broker::signing_keys::SigningKeys;
 use crate::broker::{Broker, now_ms};
 use crate::cleaner::Cleaner;
-use crate::config::{BrokerConfig, TimestampType, TopicConfig};
+use crate::config::{BrokerConfig, TimestampType, TopicConfig, thresholds};
 use crate::fetch_session::Sessions;
 use crate::group::{ConsumerConfig, GroupConfig};
 use crate::groups::Groups;
@@ -61,6 +61,9 @@ pub enum OpenError {
         /// How many.
         count: usize,
     },
+    /// The file with this machine's thresholds cannot be used.
+    #[error("{0}; make it anew with `levada lab calibrate`, or take it away to have the defaults")]
+    Thresholds(#[from] levada_io::plan::CalibrationError),
     /// A log or checkpoint cannot be opened.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -79,6 +82,16 @@ impl Missing {
     fn is(&self, (topic, index): &Key) -> bool {
         *self.identity.topic == **topic && self.identity.index == *index
     }
+}
+
+fn thresholds_in_force(config: &BrokerConfig) -> Result<Thresholds, OpenError> {
+    let (thresholds, file) = thresholds(config.thresholds_file.as_deref())?;
+    if let Some(file) = file {
+        let sizes: Vec<String> =
+            thresholds.calibrated().map(|(name, bytes)| format!("{name}={bytes}")).collect();
+        tracing::info!(file = %file.display(), "transfers are calibrated: {}", sizes.join(" "));
+    }
+    Ok(thresholds)
 }
 
 /// Batches that are expanded off the shards at one time; each may take some hundred megabytes.
@@ -112,6 +125,7 @@ impl Broker {
         let counters = Arc::new(Counters::default());
         let broker = Arc::new(Self {
             caps: Caps::probe(),
+            thresholds: thresholds_in_force(&config)?,
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
             stats: Stats::new(SystemTime::now()),

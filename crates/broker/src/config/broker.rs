@@ -22,6 +22,8 @@ pub struct BrokerConfig {
     pub listeners: Vec<Listener>,
     /// `levada.http.listen`; `None` turns the HTTP address off.
     pub http_listen: Option<HostPort>,
+    /// `levada.thresholds.file`; `None`: wherever [`thresholds`](super::thresholds) looks.
+    pub thresholds_file: Option<PathBuf>,
     /// `log.dirs`, else `log.dir`; never empty.
     pub log_dirs: Vec<PathBuf>,
     /// `num.partitions`.
@@ -190,6 +192,10 @@ impl BrokerConfig {
             rack: settings.text("broker.rack").map(str::to_owned),
             listeners,
             http_listen,
+            thresholds_file: settings
+                .text("levada.thresholds.file")
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from),
             log_dirs,
             num_partitions: read.int("num.partitions"),
             default_replication_factor: i16::try_from(read.long("default.replication.factor"))

@@ -51,7 +51,8 @@ pub(crate) fn start(index: usize, broker: Arc<Broker>, stop: Stop) -> Result<Sha
     let thread = std::thread::Builder::new()
         .name(format!("shard-{index}"))
         .spawn(move || {
-            let mut engine = Engine::new(broker.caps(), broker.counters().clone());
+            let (caps, counters) = (broker.caps(), broker.counters().clone());
+            let mut engine = Engine::with_thresholds(caps, counters, broker.thresholds());
             engine.report_cold(true);
             let engine = RefCell::new(engine);
             let shard = Rc::new(Shard { broker, engine, stop });
