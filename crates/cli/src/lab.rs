@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use levada_lab::record::Recorder;
+use levada_lab::send::{Mixed, Sends};
+use levada_lab::transfer::Transfers;
 use levada_lab::{Bench, Experiment, Interrupt, LabError, Limits, Method, Scale, summary};
 
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatArgs};
 
 mod broker;
+mod calibrate;
 mod compare;
 mod report;
 mod table;
@@ -51,6 +54,13 @@ enum Command {
   levada lab compare --output json before.jsonl after.jsonl")]
     Compare(compare::Args),
     Broker(broker::Args),
+    /// Compare ways to send memory, by size and route
+    #[command(after_help = "Examples:
+  levada lab send
+  levada lab send --only ifb                    the device that takes references
+  levada lab send --only pieces                 messages of many small pieces")]
+    Send(RunArgs),
+    Calibrate(calibrate::Args),
     /// Receive what an experiment sends, as told on standard input
     #[command(
         hide = true,
@@ -98,19 +108,20 @@ pub(crate) struct RunArgs {
 type Maker = for<'a> fn(&'a Bench) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
 /// All experiments that need nothing but this machine, in the order of `levada lab all`.
-const EXPERIMENTS: [Maker; 1] = [transfer];
+const EXPERIMENTS: [Maker; 3] = [TRANSFER[0], SEND[0], SEND[1]];
 
-fn transfer(bench: &Bench) -> Result<Box<dyn Experiment + '_>, LabError> {
-    Ok(Box::new(levada_lab::transfer::Transfers::new(bench)?))
-}
+const TRANSFER: [Maker; 1] = [|bench| Ok(Box::new(Transfers::new(bench)?))];
+const SEND: [Maker; 2] = [|bench| Ok(Box::new(Sends::new(bench))), |bench| Ok(Box::new(Mixed::new(bench)))];
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     match args.command {
         Command::All(args) => measure(&args, &EXPERIMENTS, out),
-        Command::Transfer(args) => measure(&args, &[transfer], out),
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => compare::run(&args, out),
         Command::Broker(args) => broker::run(&args, out),
+        Command::Transfer(args) => measure(&args, &TRANSFER, out),
+        Command::Send(args) => measure(&args, &SEND, out),
+        Command::Calibrate(args) => calibrate::run(&args, out),
         Command::Peer => levada_lab::peer::serve()
             .map_err(|error| Failure::new(format!("the parent of this process failed: {error}"))),
     }
@@ -119,13 +130,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
 /// Runs experiments, records them, and prints what they come to.
 pub(crate) fn measure(args: &RunArgs, makers: &[Maker], out: &mut dyn Write) -> Result<(), Failure> {
     let mut session = Session::begin(args)?;
-    let mut ended = Ok(());
-    for maker in makers {
-        ended = session.run(*maker);
-        if ended.is_err() {
-            break;
-        }
-    }
+    let ended = makers.iter().try_for_each(|maker| session.run(maker));
     session.end(args, out)?;
     ended.map_err(Failure::from)
 }
@@ -177,8 +182,23 @@ impl Session {
         }
     }
 
-    fn print(&self, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
+    /// Ends showing how far it is.
+    fn finish(&self) {
         self.method.finish();
+    }
+
+    /// Says on stderr what to think of it and where the raw results are.
+    fn tell(&self) {
+        for doubt in table::doubts(self.recorder.lines()) {
+            eprintln!("not to be trusted: {doubt}");
+        }
+        if let Some(path) = self.recorder.path() {
+            eprintln!("raw results: {}", path.display());
+        }
+    }
+
+    fn print(&self, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
+        self.finish();
         let summaries = summary::of(self.recorder.lines());
         match format {
             Format::Json => output::json(out, &summaries)?,
@@ -192,12 +212,7 @@ impl Session {
             }
         }
         out.flush()?;
-        for doubt in table::doubts(self.recorder.lines()) {
-            eprintln!("not to be trusted: {doubt}");
-        }
-        if let Some(path) = self.recorder.path() {
-            eprintln!("raw results: {}", path.display());
-        }
+        self.tell();
         Ok(())
     }
 }

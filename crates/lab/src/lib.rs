@@ -33,13 +33,16 @@
 //! [`Scale::Tiny`] for its integrity check.
 
 pub mod broker;
+pub mod calibrate;
 pub mod compare;
 pub mod cpu;
 pub mod environment;
+pub mod memory;
 pub mod noise;
 pub mod peer;
 pub mod record;
 pub mod report;
+pub mod send;
 pub mod statistics;
 pub mod summary;
 pub mod transfer;

@@ -1,4 +1,5 @@
-//! The other side of a connection: a process of its own, so that its work does not count as the sender's.
+//! The second process of an experiment: the other side of a connection, so that its work does not count as the sender's, or a sender in
+//! namespaces of its own.
 //!
 //! It is this same program, started again with a hidden command, and told over a socket pair (its standard input) what to do, a JSON object
 //! a line. It goes when that socket closes, so that none outlives its parent.
@@ -15,9 +16,10 @@ use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Bench;
-use crate::cpu;
+use crate::cpu::{self, Places};
 use crate::environment::CONGESTION;
 use crate::error::LabError;
+use crate::memory::{self, Load, Route, Sent, Stage};
 
 mod receive;
 
@@ -41,6 +43,10 @@ enum Request {
     Listen { address: IpAddr, cpu: Option<usize> },
     /// Accept a connection and take so many bytes from it, part by part.
     Receive { take: Take, parts: Vec<u64> },
+    /// Set a route up to send on.
+    Route { route: Route, sender: Option<usize>, receiver: Option<usize> },
+    /// Send on it.
+    Send(Load),
 }
 
 /// What it says.
@@ -49,6 +55,8 @@ enum Request {
 enum Answer {
     Listening { port: u16 },
     Part(Part),
+    Ready,
+    Sent(Sent),
     Failed { what: String },
 }
 
@@ -70,7 +78,7 @@ pub struct Part {
 /// How long the other process may be silent: a gigabyte from a slow disk fits.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A receiving process.
+/// A second process.
 #[derive(Debug)]
 pub struct Peer {
     child: Child,
@@ -79,33 +87,75 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts one that listens on loopback, on the receiver's processor.
+    /// Starts a receiver that listens on loopback, on the receiver's processor.
     ///
     /// # Errors
     /// The program cannot be started again.
     pub fn start(bench: &Bench) -> Result<Peer, LabError> {
-        Peer::start_by(program()?, Ipv4Addr::LOCALHOST.into(), bench.places().receiver())
+        let mut peer = Peer::spawn(program_by(&[])?)?;
+        peer.listen(Ipv4Addr::LOCALHOST.into(), bench.places().receiver())?;
+        Ok(peer)
     }
 
-    /// Starts one by a command of the caller's, which must lead to [`serve`].
+    /// Starts a process by a command that leads to [`serve`]; it waits for what it is told.
     ///
     /// # Errors
-    /// As for [`start`](Peer::start).
-    pub fn start_by(mut command: Command, address: IpAddr, cpu: Option<usize>) -> Result<Peer, LabError> {
+    /// It cannot be started.
+    pub(crate) fn spawn(mut command: Command) -> Result<Peer, LabError> {
         let failed = |what| LabError::step::<io::Error>(what);
         let (ours, theirs) = UnixStream::pair().map_err(failed("cannot make a socket pair"))?;
         ours.set_read_timeout(Some(PATIENCE)).map_err(failed("cannot limit a wait"))?;
-        // Ctrl-C is for us: the receiver goes with the socket.
-        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).process_group(0);
-        let child = command.spawn().map_err(failed("cannot start the receiving process"))?;
-        let address = SocketAddr::new(address, 0);
-        let mut peer = Peer { child, control: BufReader::new(ours), address };
-        peer.tell(&Request::Listen { address: address.ip(), cpu })?;
-        match peer.answer()? {
-            Answer::Listening { port } => peer.address.set_port(port),
+        // Ctrl-C is for us: the second process goes with the socket.
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        let child = command.spawn().map_err(failed("cannot start the second process"))?;
+        Ok(Peer { child, control: BufReader::new(ours), address: (Ipv4Addr::UNSPECIFIED, 0).into() })
+    }
+
+    /// Has it listen at a free port of an address, on a processor.
+    ///
+    /// # Errors
+    /// It cannot, or has gone.
+    pub(crate) fn listen(&mut self, address: IpAddr, cpu: Option<usize>) -> Result<(), LabError> {
+        self.tell(&Request::Listen { address, cpu })?;
+        match self.answer()? {
+            Answer::Listening { port } => self.address = SocketAddr::new(address, port),
             other => return Err(LabError::Peer(format!("{other:?} instead of its port"))),
         }
-        Ok(peer)
+        Ok(())
+    }
+
+    /// Says by which address it is reached, if it listens at all of them.
+    pub(crate) fn is_at(&mut self, address: IpAddr) {
+        self.address.set_ip(address);
+    }
+
+    /// Has it set a route up, to send on.
+    ///
+    /// # Errors
+    /// It cannot, or has gone.
+    pub(crate) fn take_route(&mut self, route: Route, places: &Places) -> Result<(), LabError> {
+        self.tell(&Request::Route { route, sender: places.sender(), receiver: places.receiver() })?;
+        match self.answer()? {
+            Answer::Ready => Ok(()),
+            other => Err(LabError::Peer(format!("{other:?} instead of being ready"))),
+        }
+    }
+
+    /// Has it send on its route.
+    ///
+    /// # Errors
+    /// It cannot, or has gone.
+    pub(crate) fn send(&mut self, load: &Load) -> Result<Sent, LabError> {
+        self.tell(&Request::Send(*load))?;
+        match self.answer()? {
+            Answer::Sent(sent) => Ok(sent),
+            other => Err(LabError::Peer(format!("{other:?} instead of what it sent"))),
+        }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Where it listens.
@@ -164,13 +214,20 @@ impl Drop for Peer {
     }
 }
 
-/// This program again, as a receiver.
+/// This program again, as a second process; started by another command (`unshare`, say) that goes before it.
 ///
 /// # Errors
 /// It does not know its own path.
-pub fn program() -> Result<Command, LabError> {
+pub(crate) fn program_by(by: &[&str]) -> Result<Command, LabError> {
     let path = std::env::current_exe().map_err(LabError::step("cannot find this program"))?;
-    let mut command = Command::new(path);
+    let mut command = match by.split_first() {
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(path);
+            command
+        }
+        None => Command::new(path),
+    };
     if cfg!(test) {
         // A test program has no commands, but a test that does the same.
         command.args(["--exact", "peer::tests::serves_when_asked", "--nocapture"]).env(ROLE, "peer");
@@ -190,26 +247,49 @@ const ROLE: &str = "LEVADA_LAB_ROLE";
 pub fn serve() -> io::Result<()> {
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut requests = BufReader::new(control.try_clone()?);
-    let mut answers = control;
-    let mut listener = None;
+    let mut servant = Servant { answers: control, listener: None, stage: None };
     while let Some(request) = hear(&mut requests)? {
-        let answer = match request {
-            Request::Listen { address, cpu } => {
-                cpu::pin(cpu);
-                listen(address).map(|(bound, port)| {
-                    listener = Some(bound);
-                    Answer::Listening { port }
-                })
-            }
-            Request::Receive { take, parts } => {
-                receive::all(listener.as_ref(), take, &parts, |part| say(&mut answers, &Answer::Part(part)))
-                    .map(Answer::Part)
-            }
-        };
-        let answer = answer.unwrap_or_else(|error| Answer::Failed { what: error.to_string() });
-        say(&mut answers, &answer)?;
+        let answer = servant.obey(request).unwrap_or_else(|error| Answer::Failed { what: error.to_string() });
+        say(&mut servant.answers, &answer)?;
     }
     Ok(())
+}
+
+/// What the second process has.
+struct Servant {
+    answers: UnixStream,
+    listener: Option<TcpListener>,
+    stage: Option<Stage>,
+}
+
+impl Servant {
+    fn obey(&mut self, request: Request) -> Result<Answer, LabError> {
+        let failed = |what| LabError::step::<io::Error>(what);
+        Ok(match request {
+            Request::Listen { address, cpu } => {
+                cpu::pin(cpu);
+                let (listener, port) = listen(address).map_err(failed("cannot listen"))?;
+                self.listener = Some(listener);
+                Answer::Listening { port }
+            }
+            Request::Receive { take, parts } => {
+                let each = |part| say(&mut self.answers, &Answer::Part(part));
+                let last = receive::all(self.listener.as_ref(), take, &parts, each);
+                Answer::Part(last.map_err(failed("cannot receive"))?)
+            }
+            Request::Route { route, sender, receiver } => {
+                // The receiver would inherit this thread's place.
+                self.stage = Some(Stage::new(route, receiver)?);
+                cpu::pin(sender);
+                Answer::Ready
+            }
+            Request::Send(load) => {
+                let stage = self.stage.as_mut();
+                let stage = stage.ok_or_else(|| LabError::Peer("told to send without a route".to_owned()))?;
+                Answer::Sent(memory::run(stage, &load)?)
+            }
+        })
+    }
 }
 
 fn listen(address: IpAddr) -> io::Result<(TcpListener, u16)> {

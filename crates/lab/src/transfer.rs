@@ -177,7 +177,7 @@ impl Way {
 }
 
 /// A size as people say it.
-fn bytes(count: usize) -> String {
+pub(crate) fn bytes(count: usize) -> String {
     if count >= 1 << 20 { format!("{}M", count >> 20) } else { format!("{}K", count >> 10) }
 }
 

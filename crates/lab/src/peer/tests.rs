@@ -4,7 +4,7 @@ use super::*;
 use crate::bench::Scale;
 use crate::payload::{Payload, checksum};
 
-/// Not a test by itself: what [`program`] starts.
+/// Not a test by itself: what [`program_by`] starts.
 #[test]
 fn serves_when_asked() {
     if std::env::var_os(ROLE).is_some() {

@@ -1,0 +1,150 @@
+//! `levada lab calibrate`: measures the thresholds of this machine and writes the file that the broker loads.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use levada_broker::config;
+use levada_lab::calibrate::{self, Finding};
+use levada_lab::summary;
+use serde::Serialize;
+
+use super::{RunArgs, Session, table};
+use crate::failure::Failure;
+use crate::output::{self, Format};
+
+/// Measure this machine's thresholds and write the file that the broker loads
+///
+/// Takes less than a minute. The broker looks for the file when it starts: levada.thresholds.file, else ~/.config/levada/thresholds,
+/// else /etc/levada/thresholds; without one the defaults hold. `levada doctor` shows what is in force.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada lab calibrate                          for brokers that you start
+  levada lab calibrate --file /etc/levada/thresholds
+  levada lab calibrate --dry-run                only show what would be written")]
+pub(super) struct Args {
+    /// File to write [default: the user's own]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Write no file
+    #[arg(long, conflicts_with = "file")]
+    dry_run: bool,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    file: Option<&'a Path>,
+    thresholds: &'a [Finding],
+    doubts: &'a [String],
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut session = Session::begin(&args.run)?;
+    session.limit(&args.run, calibrate::limits);
+    let ended = calibrate::EXPERIMENTS.iter().try_for_each(|maker| session.run(maker));
+    session.finish();
+    ended?;
+    let lines = session.recorder.lines();
+    let (thresholds, findings) = calibrate::decide(&summary::of(lines));
+    let doubts = table::doubts(lines);
+    let file = match (&args.file, args.dry_run) {
+        (_, true) => None,
+        (Some(file), _) => Some(file.clone()),
+        (None, _) => config::threshold_files().into_iter().next(),
+    };
+    if let Some(file) = &file {
+        write(file, &thresholds.to_text(&head(&findings, &doubts)))?;
+    }
+    let report = Report { file: file.as_deref(), thresholds: &findings, doubts: &doubts };
+    print(&report, args.run.format.format, out)?;
+    session.tell();
+    Ok(())
+}
+
+/// What stands above the values: when, where, and why.
+fn head(findings: &[Finding], doubts: &[String]) -> String {
+    let (system, now) = (rustix::system::uname(), jiff::Zoned::now().strftime("%Y-%m-%d %H:%M"));
+    let host = system.nodename().to_string_lossy();
+    let release = system.release().to_string_lossy();
+    let mut head = format!("Thresholds of {host}, Linux {release}, by `levada lab calibrate`, {now}.\n");
+    for finding in findings {
+        head.push_str(&format!("{}: {}\n", finding.key, finding.why));
+    }
+    for doubt in doubts {
+        head.push_str(&format!("Not to be trusted: {doubt}\n"));
+    }
+    head
+}
+
+/// The file appears whole or not at all.
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        let what = format!("cannot write {}: {error}", file.display());
+        Failure::with_next(
+            what,
+            "name another place with --file, and that to the broker: levada.thresholds.file",
+        )
+    };
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+    if let Some(dir) = dir {
+        fs::create_dir_all(dir).map_err(failed)?;
+    }
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let draft = file.with_file_name(name);
+    fs::write(&draft, text).and_then(|()| fs::rename(&draft, file)).map_err(|error| {
+        let _ = fs::remove_file(&draft);
+        failed(error)
+    })
+}
+
+fn print(report: &Report<'_>, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
+    if format == Format::Json {
+        return output::json(out, report);
+    }
+    let row = |finding: &Finding| {
+        let (bytes, default) = (finding.bytes.to_string(), finding.default_bytes.to_string());
+        vec![finding.key.to_owned(), bytes, default, finding.why.clone()]
+    };
+    output::table(
+        out,
+        &["THRESHOLD", "BYTES", "DEFAULT", "WHY"],
+        report.thresholds.iter().map(row).collect(),
+    )?;
+    match report.file {
+        Some(file) => writeln!(out, "\nwritten to {}", file.display())?,
+        None => writeln!(out, "\nwritten nowhere")?,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use levada_io::Thresholds;
+
+    #[test]
+    fn what_is_written_is_loaded_and_says_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("new/thresholds");
+        let (thresholds, findings) = calibrate::decide(&[]);
+        let text = thresholds.to_text(&head(&findings, &["it was\nloud".to_owned()]));
+        write(&file, &text).unwrap();
+        write(&file, &text).unwrap();
+        assert_eq!(fs::read_dir(dir.path().join("new")).unwrap().count(), 1);
+        assert_eq!(Thresholds::load(&file).unwrap(), thresholds);
+        assert!(text.contains("# small_extent_bytes: not measured") && text.contains("# loud"), "{text}");
+
+        let mut out = Vec::new();
+        let report = Report { file: Some(&file), thresholds: &findings, doubts: &[] };
+        print(&report, Format::Table, &mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert!(
+            out.starts_with("THRESHOLD") && out.contains("16384") && out.contains("written to /"),
+            "{out}"
+        );
+    }
+}

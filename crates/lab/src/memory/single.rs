@@ -1,0 +1,201 @@
+//! Messages of one piece, one after the other, in each of the ways that memory can be sent.
+
+use std::io;
+use std::sync::Arc;
+
+use levada_io::buf::{Buffer, BufferPool};
+use levada_io::outbox::Terms;
+use levada_io::ring::{Event, Key, Memory, Operation, Ring, RingOptions};
+use levada_io::zerocopy::ZeroCopyOutbox;
+use levada_io::{Counters, Path, Thresholds, Turn};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::SendFlags;
+
+use super::route::{Socket, fd};
+use super::{How, Load, Wait};
+
+/// Buffers that take turns. As many sends may be parked.
+const BUFFERS: u16 = 16;
+
+/// One way, ready to send.
+pub(super) struct Single {
+    socket: Socket,
+    pool: BufferPool,
+    way: Way,
+    calls: u64,
+}
+
+enum Way {
+    Plain,
+    ZeroCopy(Box<ZeroCopyOutbox>, Box<Counters>),
+    Ring(Box<Ring>),
+}
+
+impl Single {
+    pub(super) fn new(load: &Load, socket: Socket) -> io::Result<Single> {
+        let pool = BufferPool::new(load.bytes, BUFFERS)?;
+        for buffer in std::iter::from_fn(|| pool.take()).collect::<Vec<_>>().iter_mut() {
+            load.fill(0, buffer.space());
+        }
+        let way = match load.how {
+            How::Send => Way::Plain,
+            How::MsgZerocopy => Way::ZeroCopy(Box::new(ZeroCopyOutbox::new(fd(&socket))), Box::default()),
+            _ => {
+                let mut ring = Ring::new(&RingOptions::default())?;
+                if let How::RingZeroCopy { registered: true, .. } = load.how {
+                    ring.register_buffers(&pool)?;
+                }
+                Way::Ring(Box::new(ring))
+            }
+        };
+        Ok(Single { socket, pool, way, calls: 0 })
+    }
+
+    /// System calls so far.
+    pub(super) fn calls(&self) -> u64 {
+        match &self.way {
+            Way::Plain => self.calls,
+            Way::ZeroCopy(_, counters) => {
+                let seen = counters.snapshot();
+                self.calls + Path::ALL.iter().map(|path| seen.calls(*path)).sum::<u64>()
+            }
+            Way::Ring(ring) => ring.calls(),
+        }
+    }
+
+    pub(super) fn send(&mut self, load: &Load) -> io::Result<u64> {
+        match &mut self.way {
+            Way::Plain => {
+                plain(&self.socket, &self.pool, load, &mut self.calls)?;
+                Ok(0)
+            }
+            Way::ZeroCopy(outbox, counters) => {
+                by_error_queue((&self.socket, &self.pool), load, (outbox, counters), &mut self.calls)
+            }
+            Way::Ring(ring) => by_ring(ring, &self.socket, &self.pool, load),
+        }
+    }
+}
+
+/// The next message in a free buffer.
+fn message(pool: &BufferPool, load: &Load, index: u32) -> Option<Buffer> {
+    let mut buffer = pool.take()?;
+    if load.check {
+        load.fill(index, buffer.space());
+    }
+    buffer.set_len(load.bytes);
+    Some(buffer)
+}
+
+fn plain(socket: &Socket, pool: &BufferPool, load: &Load, calls: &mut u64) -> io::Result<()> {
+    for index in 0..load.messages {
+        let buffer = message(pool, load, index).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mut left = buffer.filled();
+        while !left.is_empty() {
+            *calls += 1;
+            let count = rustix::net::send(fd(socket), left, SendFlags::NOSIGNAL)?;
+            left = &left[count..];
+        }
+    }
+    Ok(())
+}
+
+fn by_error_queue(
+    (socket, pool): (&Socket, &BufferPool),
+    load: &Load,
+    (outbox, counters): (&mut ZeroCopyOutbox, &Counters),
+    calls: &mut u64,
+) -> io::Result<u64> {
+    let thresholds = Thresholds { zero_copy_send_bytes: 1, ..Thresholds::default() };
+    let before = counters.snapshot().copied_by_kernel();
+    for index in 0..load.messages {
+        let buffer = loop {
+            if let Some(buffer) = message(pool, load, index) {
+                break buffer;
+            }
+            collect(socket, outbox, counters, calls)?;
+        };
+        outbox.push(buffer.into_bytes());
+        let terms = Terms { budget: usize::MAX, may_refer: true, thresholds: &thresholds };
+        while outbox.step(fd(socket), terms, counters)? != Turn::Done {}
+    }
+    while outbox.parked_bytes() > 0 {
+        collect(socket, outbox, counters, calls)?;
+    }
+    Ok((counters.snapshot().copied_by_kernel() - before) / load.bytes as u64)
+}
+
+/// Waits until the kernel is done with some sends.
+fn collect(
+    socket: &Socket,
+    outbox: &mut ZeroCopyOutbox,
+    counters: &Counters,
+    calls: &mut u64,
+) -> io::Result<()> {
+    if outbox.collect(fd(socket), counters)?.is_none() {
+        *calls += 1;
+        // Errors are always polled for.
+        poll(&mut [PollFd::new(socket, PollFlags::empty())], None)?;
+    }
+    Ok(())
+}
+
+fn by_ring(ring: &mut Ring, socket: &Socket, pool: &BufferPool, load: &Load) -> io::Result<u64> {
+    let (zero_copy, wait) = match load.how {
+        How::RingZeroCopy { wait, .. } => (true, wait),
+        _ => (false, Wait::Result),
+    };
+    let mut copied = 0;
+    for index in 0..load.messages {
+        let buffer = loop {
+            if let Some(buffer) = message(pool, load, index) {
+                break buffer;
+            }
+            copied += settle(ring, None, load.bytes)?;
+        };
+        let send = Operation::send(Arc::clone(socket), Memory::Buffer(buffer));
+        let send = if zero_copy { send.zero_copy() } else { send };
+        let key = ring.push(send).map_err(|full| io::Error::other(full.to_string()))?;
+        copied += settle(ring, Some((key, wait)), load.bytes)?;
+    }
+    while ring.in_flight() > 0 {
+        copied += settle(ring, None, load.bytes)?;
+    }
+    Ok(copied)
+}
+
+/// Waits until one operation has come as far as it is to, or for anything at all; how many sends the kernel had copied.
+fn settle(ring: &mut Ring, until: Option<(Key, Wait)>, bytes: usize) -> io::Result<u64> {
+    let mut copied = 0;
+    loop {
+        ring.submit_and_wait(1, None)?;
+        let mut settled = until.is_none();
+        for completion in ring.reap() {
+            let mine = |wait| until == Some((completion.key, wait));
+            match completion.event {
+                Event::Done { result, .. } => {
+                    whole(result, bytes)?;
+                    settled |= until.is_some_and(|(key, _)| key == completion.key);
+                }
+                Event::Sent { result } => {
+                    whole(result, bytes)?;
+                    settled |= mine(Wait::Result);
+                }
+                Event::Released { copied: was_copied, .. } => {
+                    copied += u64::from(was_copied);
+                    settled |= mine(Wait::Release);
+                }
+            }
+        }
+        if settled {
+            return Ok(copied);
+        }
+    }
+}
+
+fn whole(result: io::Result<usize>, bytes: usize) -> io::Result<()> {
+    match result? {
+        count if count == bytes => Ok(()),
+        count => Err(io::Error::other(format!("{count} of {bytes} bytes were taken"))),
+    }
+}
