@@ -54,7 +54,7 @@ fn ask(len: u64, bits: u32, thresholds: &Thresholds) {
         Path::Sendfile => assert!(means.sendfile),
         Path::UringSendZc => assert!(means.ring_zero_copy && question.route == Route::ByReference),
         Path::MsgZerocopy => assert!(means.msg_zerocopy && question.route == Route::ByReference),
-        other => assert!(matches!(other, Path::Send | Path::ReadWrite)),
+        other => assert!(matches!(other, Path::Send | Path::ReadWrite | Path::UserTls)),
     }
     assert!(means.ring || !matches!(first, Some(First::Read(_))));
     assert!(means.uncached_reads || first != Some(First::Read(Caching::Drop)));

@@ -22,6 +22,7 @@ pub struct Engine {
     /// Whether writing to a closed socket would kill the process unless this thread holds the signal off.
     sigpipe_kills: bool,
     scratch: Vec<u8>,
+    sealed: Vec<u8>,
 }
 
 impl Engine {
@@ -44,6 +45,7 @@ impl Engine {
             forced: None,
             sigpipe_kills: !sigpipe::is_ignored(),
             scratch: Vec::new(),
+            sealed: Vec::new(),
         }
     }
 
@@ -74,6 +76,16 @@ impl Engine {
     /// Takes the copying buffer back.
     pub(crate) fn return_scratch(&mut self, scratch: Vec<u8>) {
         self.scratch = scratch;
+    }
+
+    /// Lends the buffer for what was encrypted.
+    pub(crate) fn take_sealed(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.sealed)
+    }
+
+    /// Takes that buffer back.
+    pub(crate) fn return_sealed(&mut self, sealed: Vec<u8>) {
+        self.sealed = sealed;
     }
 
     /// Holds `SIGPIPE` off this thread where it is not ignored: `splice` and `sendfile` have no flag against it.

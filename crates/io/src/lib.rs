@@ -34,6 +34,7 @@
 //! | to do | take | example |
 //! |---|---|---|
 //! | send file ranges and bytes to a socket, when it is writable | [`Transfer`] | `send_file` |
+//! | the same over TLS, encrypted here or by the kernel | [`SealedTransfer`], [`path::ktls`] | |
 //! | the same without ever waiting for the disk | [`residency`] | |
 //! | send large memory by reference, many connections at a time | [`outbox`] on a [`ring`] | `serve_memory`, `mixed_load` |
 //! | the same where no ring is allowed | [`zerocopy`] | |
@@ -139,6 +140,7 @@ pub mod zerocopy;
 mod engine;
 mod pipe;
 mod queue;
+mod sealed;
 mod sys;
 mod transfer;
 
@@ -148,6 +150,7 @@ pub use error::{SourceFault, TransferError};
 pub use path::Path;
 pub use plan::Thresholds;
 pub use probe::Caps;
+pub use sealed::{Seal, SealedTransfer};
 pub use transfer::{Transfer, Turn};
 
 /// A range of a file that will not change any more: what a zero-copy path hands on by reference.

@@ -17,6 +17,7 @@ use crate::probe::Caps;
 use crate::queue::Queue;
 
 pub mod copy_file_range;
+pub mod ktls;
 pub mod mmap_write;
 pub mod msg_zerocopy;
 pub mod read_write;
@@ -26,6 +27,7 @@ pub mod splice;
 pub mod uring_read;
 pub mod uring_send;
 pub mod uring_send_zc;
+pub mod user_tls;
 
 /// How bytes reached the socket, or another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,11 +54,13 @@ pub enum Path {
     MmapWrite,
     /// From memory by `MSG_ZEROCOPY`, by reference; see [`Snapshot::copied_by_kernel`](crate::Snapshot::copied_by_kernel).
     MsgZerocopy,
+    /// Encrypted in this process, then by `send`; bytes are counted as they leave, encrypted.
+    UserTls,
 }
 
 impl Path {
     /// Every path, in the order of its index in counters.
-    pub const ALL: [Path; 11] = [
+    pub const ALL: [Path; 12] = [
         Path::Send,
         Path::ReadWrite,
         Path::Sendfile,
@@ -68,6 +72,7 @@ impl Path {
         Path::UringSendZc,
         Path::MmapWrite,
         Path::MsgZerocopy,
+        Path::UserTls,
     ];
 
     /// The paths that a [`Transfer`](crate::Transfer) can send an extent by.
@@ -87,6 +92,7 @@ impl Path {
             Path::UringSendZc => "uring_send_zc",
             Path::MmapWrite => "mmap_write",
             Path::MsgZerocopy => "msg_zerocopy",
+            Path::UserTls => "user_tls",
         }
     }
 
@@ -94,6 +100,7 @@ impl Path {
     pub fn works(self, caps: &Caps) -> bool {
         match self {
             Path::Send | Path::ReadWrite => read_write::needs(caps),
+            Path::UserTls => user_tls::needs(caps),
             Path::Sendfile => sendfile::needs(caps),
             Path::Splice => splice::needs(caps),
             Path::CopyFileRange => copy_file_range::needs(caps),

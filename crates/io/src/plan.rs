@@ -12,7 +12,7 @@
 //! | cold file | large, read again | any | any | `Warmer` | as a file in the cache |
 //! | cold file | large, read once | none | by reference | ring read that leaves no pages | `uring_send_zc` |
 //! | cold file | large, read once | any | copies | `Warmer` | as a file in the cache, dropped behind |
-//! | any | any | user space | any | `Warmer` if it is a cold file | `read_write`: encryption needs the bytes in memory |
+//! | any | any | user space | any | `Warmer` if it is a cold file | `user_tls`: encryption needs the bytes in memory |
 //! | range that may change | any | any | any | `Warmer` if it is cold | `read_write`: copied before it can |
 //! | file to file | | | | | [`between_files`] |
 //!
@@ -35,7 +35,7 @@ pub fn plan(question: &Question, thresholds: &Thresholds) -> Plan {
     match question.source {
         Source::Memory { registered } => {
             let path = if question.tls == Tls::UserSpace {
-                Path::ReadWrite
+                Path::UserTls
             } else {
                 from_memory(question, registered, thresholds)
             };
@@ -102,7 +102,7 @@ fn from_cold_file(question: &Question, thresholds: &Thresholds) -> Plan {
 fn copied(question: &Question, cold: bool) -> Plan {
     Plan {
         first: cold.then_some(First::Warm),
-        path: Path::ReadWrite,
+        path: if question.tls == Tls::UserSpace { Path::UserTls } else { Path::ReadWrite },
         drop_behind: cold && question.read_once,
     }
 }
@@ -180,9 +180,10 @@ pub enum Route {
 }
 
 /// Who encrypts a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tls {
     /// Nobody.
+    #[default]
     None,
     /// A library in this process, which needs the bytes in memory.
     UserSpace,

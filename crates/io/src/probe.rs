@@ -14,6 +14,7 @@ use rustix::net::{SendFlags, sockopt};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::buf::BufferPool;
+use crate::path::ktls::Suites;
 use crate::path::msg_zerocopy;
 use crate::ring::{Event, Memory, Mode, Operation, Ring, RingOptions};
 use crate::sys::calls;
@@ -41,6 +42,8 @@ pub struct Caps {
     pub uncached_reads: Support,
     /// TLS in the kernel, which keeps `splice` and `sendfile` under encryption.
     pub kernel_tls: Support,
+    /// What exactly of TLS the kernel has; nothing where `kernel_tls` is absent.
+    pub tls_suites: Suites,
     /// `SO_ZEROCOPY` with `MSG_ZEROCOPY`: memory sent by reference.
     pub msg_zerocopy: Support,
     /// `copy_file_range`: file to file inside the kernel.
@@ -90,6 +93,10 @@ impl Caps {
                 remedy,
             )
         };
+        let kernel_tls = check(
+            Bench::kernel_tls,
+            "load the tls module on the host (modprobe tls); TLS runs in user space",
+        );
         Caps {
             splice: check(
                 Bench::splice,
@@ -122,10 +129,8 @@ impl Caps {
                 Bench::uncached_read,
                 "use Linux 6.14 or later with XFS, or 6.16 with ext4; pages are dropped behind instead",
             ),
-            kernel_tls: check(
-                Bench::kernel_tls,
-                "load the tls module on the host (modprobe tls); TLS runs in user space",
-            ),
+            tls_suites: if kernel_tls.works() { Suites::probe(connection) } else { Suites::default() },
+            kernel_tls,
             msg_zerocopy: check(
                 Bench::msg_zerocopy,
                 "raise net.core.optmem_max and the limit of locked memory",

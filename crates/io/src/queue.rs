@@ -24,13 +24,15 @@ pub(crate) struct Queue {
     vouched: u64,
     /// Holds the next bytes of the first piece, if a short send left some in it.
     pipe: Option<Pipe>,
+    /// Who encrypts.
+    tls: Tls,
 }
 
 impl Queue {
-    pub(crate) fn new(pieces: impl IntoIterator<Item = Piece>) -> Queue {
+    pub(crate) fn new(tls: Tls, pieces: impl IntoIterator<Item = Piece>) -> Queue {
         let pieces: VecDeque<Piece> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
         let remaining = pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.len()));
-        Queue { pieces, remaining, ..Queue::default() }
+        Queue { pieces, remaining, tls, ..Queue::default() }
     }
 
     /// How many bytes the socket has not taken.
@@ -42,7 +44,7 @@ impl Queue {
     pub(crate) fn unsent(&self, engine: &Engine) -> impl Iterator<Item = (&Piece, Path, u64)> {
         let states = std::iter::once((self.detour, self.done)).chain(std::iter::repeat((None, 0)));
         self.pieces.iter().zip(states).map(|(piece, (detour, done))| {
-            let path = detour.unwrap_or_else(|| planned(piece, engine));
+            let path = detour.unwrap_or_else(|| planned(piece, self.tls, engine));
             (piece, path, done)
         })
     }
@@ -131,8 +133,8 @@ impl Queue {
     }
 }
 
-/// What the plan says for a piece on a plain socket.
-fn planned(piece: &Piece, engine: &Engine) -> Path {
+/// What the plan says for a piece.
+fn planned(piece: &Piece, tls: Tls, engine: &Engine) -> Path {
     let source = match piece {
         Piece::Bytes(_) => Source::Memory { registered: false },
         Piece::Extent(_) => match engine.forced {
@@ -147,7 +149,7 @@ fn planned(piece: &Piece, engine: &Engine) -> Path {
         // Asked window by window, just before they are sent, and brought in by somebody else.
         residency: Residency::Unknown,
         read_once: false,
-        tls: Tls::None,
+        tls,
         // A transfer borrows nobody's memory beyond its step, so that bytes always go by `send`.
         route: Route::Copies,
         means: engine.means,

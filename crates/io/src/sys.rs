@@ -10,5 +10,6 @@ pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod mincore;
 pub(crate) mod sigpipe;
+pub(crate) mod tls_record;
 pub(crate) mod uring;
 pub(crate) mod window;

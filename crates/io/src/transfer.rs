@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use crate::engine::Engine;
 use crate::error::TransferError;
 use crate::path::{Job, Path, Progress, mmap_write, read_write, sendfile, splice};
+use crate::plan::Tls;
 use crate::queue::Queue;
 use crate::residency::{self, Residency, Warm};
 use crate::{Extent, Piece};
@@ -39,7 +40,12 @@ pub enum Turn {
 impl Transfer {
     /// A transfer of `pieces`, in this order. Empty pieces are left out.
     pub fn new(pieces: impl IntoIterator<Item = Piece>) -> Transfer {
-        Transfer { queue: Queue::new(pieces), cold: None }
+        Transfer { queue: Queue::new(Tls::None, pieces), cold: None }
+    }
+
+    /// The same to a socket that [encrypts by itself](crate::path::ktls).
+    pub fn into_kernel_tls(pieces: impl IntoIterator<Item = Piece>) -> Transfer {
+        Transfer { queue: Queue::new(Tls::Kernel, pieces), cold: None }
     }
 
     /// How many bytes the kernel has not taken.

@@ -109,7 +109,7 @@ fn gather<'a>(job: &Job<'_>, queue: &'a Queue, scratch: &'a mut [u8]) -> Result<
                 }
                 let (into, rest) = free.split_at_mut(now);
                 free = rest;
-                let got = read(job.engine, Span { extent, done, wait }, into)?;
+                let got = read(job.engine, Path::ReadWrite, Span { extent, done, wait }, into)?;
                 if got > 0 {
                     batch.push(&into[..got], true);
                 }
@@ -126,21 +126,26 @@ fn gather<'a>(job: &Job<'_>, queue: &'a Queue, scratch: &'a mut [u8]) -> Result<
 }
 
 /// What is to be read: from `done` bytes after the extent's start, and whether the disk may be waited for.
-struct Span<'a> {
-    extent: &'a Extent,
-    done: u64,
-    wait: bool,
+pub(crate) struct Span<'a> {
+    pub(crate) extent: &'a Extent,
+    pub(crate) done: u64,
+    pub(crate) wait: bool,
 }
 
-/// Fills `into` from the page cache, then by waiting for the disk if that is allowed; how much of it is filled.
-fn read(engine: &Engine, span: Span<'_>, into: &mut [u8]) -> Result<usize, TransferError> {
+/// Fills `into` from the page cache, then by waiting for the disk if that is allowed; how much of it is filled. The calls count for `path`.
+pub(crate) fn read(
+    engine: &Engine,
+    path: Path,
+    span: Span<'_>,
+    into: &mut [u8],
+) -> Result<usize, TransferError> {
     let Span { extent, done, wait } = span;
     let counters = &engine.counters;
     let mut nowait = engine.means.nowait_reads;
     let mut filled = 0;
     while filled < into.len() {
         let at = done + filled as u64;
-        let got = counters.call(Path::ReadWrite, || {
+        let got = counters.call(path, || {
             let (into, offset) = (&mut into[filled..], extent.offset.saturating_add(at));
             if nowait {
                 let mut slices = [IoSliceMut::new(into)];

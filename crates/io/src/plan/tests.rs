@@ -41,7 +41,7 @@ fn path(question: Question) -> Path {
 
 #[test]
 fn what_needs_nothing_first() {
-    use Path::{MsgZerocopy, ReadWrite, Send, Sendfile, Splice, UringSendZc};
+    use Path::{MsgZerocopy, ReadWrite, Send, Sendfile, Splice, UringSendZc, UserTls};
     use Source::{File, VolatileFile};
 
     let registered = Source::Memory { registered: true };
@@ -58,7 +58,7 @@ fn what_needs_nothing_first() {
         (registered, 4 * KIB - 1, Tls::None, refers, [Send; 5]),
         (registered, 4 * KIB, Tls::None, refers, refer),
         (MEMORY, 64 * MIB, Tls::Kernel, refers, [Send; 5]),
-        (MEMORY, 1, Tls::UserSpace, refers, [ReadWrite; 5]),
+        (MEMORY, 1, Tls::UserSpace, refers, [UserTls; 5]),
         (File, 1, Tls::None, copies, [ReadWrite; 5]),
         (File, 16 * KIB, Tls::None, refers, [ReadWrite; 5]),
         (File, 16 * KIB + 1, Tls::None, copies, large),
@@ -66,12 +66,12 @@ fn what_needs_nothing_first() {
         (File, 16 * KIB - 1, Tls::Kernel, copies, [ReadWrite; 5]),
         (File, 16 * KIB, Tls::Kernel, copies, large),
         (File, MIB, Tls::Kernel, refers, large),
-        (File, 1, Tls::UserSpace, copies, [ReadWrite; 5]),
-        (File, MIB, Tls::UserSpace, refers, [ReadWrite; 5]),
+        (File, 1, Tls::UserSpace, copies, [UserTls; 5]),
+        (File, MIB, Tls::UserSpace, refers, [UserTls; 5]),
         (VolatileFile, 1, Tls::None, copies, [ReadWrite; 5]),
         (VolatileFile, MIB, Tls::None, refers, [ReadWrite; 5]),
         (VolatileFile, MIB, Tls::Kernel, copies, [ReadWrite; 5]),
-        (VolatileFile, MIB, Tls::UserSpace, refers, [ReadWrite; 5]),
+        (VolatileFile, MIB, Tls::UserSpace, refers, [UserTls; 5]),
     ];
     for (source, len, tls, route, expected) in rows {
         let means = [ALL, NO_SPLICE, NO_SENDFILE, NO_RING, NOTHING];
@@ -88,7 +88,7 @@ fn what_needs_nothing_first() {
 #[test]
 fn what_is_cold_is_brought_in_first() {
     use First::{Read, Warm};
-    use Path::{ReadWrite, Send, Splice, UringSendZc};
+    use Path::{ReadWrite, Send, Splice, UringSendZc, UserTls};
     use Route::{ByReference, Copies};
     use Source::{File, VolatileFile};
 
@@ -108,8 +108,8 @@ fn what_is_cold_is_brought_in_first() {
         (File, MIB, true, Tls::None, Copies, ALL, (warm, Splice, true)),
         (File, MIB, true, Tls::None, Copies, NOTHING, (warm, ReadWrite, true)),
         (File, MIB, true, Tls::Kernel, ByReference, ALL, (warm, Splice, true)),
-        (File, KIB, false, Tls::UserSpace, Copies, ALL, (warm, ReadWrite, false)),
-        (File, MIB, true, Tls::UserSpace, ByReference, ALL, (warm, ReadWrite, true)),
+        (File, KIB, false, Tls::UserSpace, Copies, ALL, (warm, UserTls, false)),
+        (File, MIB, true, Tls::UserSpace, ByReference, ALL, (warm, UserTls, true)),
         (VolatileFile, MIB, false, Tls::None, ByReference, ALL, (warm, ReadWrite, false)),
     ];
     for (source, len, read_once, tls, route, means, (first, path, drop_behind)) in rows {
@@ -158,13 +158,16 @@ proptest! {
             Path::Sendfile => prop_assert!(means.sendfile),
             Path::UringSendZc => prop_assert!(means.ring_zero_copy && question.route == Route::ByReference),
             Path::MsgZerocopy => prop_assert!(means.msg_zerocopy && question.route == Route::ByReference),
+            Path::UserTls => prop_assert_eq!(question.tls, Tls::UserSpace),
             other => prop_assert!(matches!(other, Path::Send | Path::ReadWrite)),
         }
         prop_assert!(!matches!(first, Some(First::Read(_))) || means.ring);
         prop_assert!(first != Some(First::Read(Caching::Drop)) || means.uncached_reads);
         prop_assert_eq!(first.is_some(), matches!(question.residency, Cold | Partly) && !matches!(question.source, Source::Memory { .. }));
         prop_assert!(!drop_behind || (question.read_once && first.is_some()));
-        if question.source == Source::VolatileFile || question.tls == Tls::UserSpace {
+        if question.tls == Tls::UserSpace {
+            prop_assert_eq!(path, Path::UserTls);
+        } else if question.source == Source::VolatileFile {
             prop_assert_eq!(path, Path::ReadWrite);
         }
     }

@@ -38,6 +38,12 @@ pub(crate) fn enable_kernel_tls(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls")
 }
 
+/// Gives the kernel the keys of one direction (`TLS_TX`, `TLS_RX`); `info` is a `struct tls12_crypto_info_…`.
+pub(crate) fn set_kernel_tls(socket: BorrowedFd<'_>, send: bool, info: &[u8]) -> io::Result<()> {
+    const SOL_TLS: i32 = 282;
+    set_option(socket, SOL_TLS, if send { 1 } else { 2 }, info)
+}
+
 /// Allows `MSG_ZEROCOPY` on a socket (`SO_ZEROCOPY`).
 pub(crate) fn enable_zerocopy(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, &1_i32.to_ne_bytes())
