@@ -19,6 +19,7 @@ use crate::groups::Groups;
 use crate::lane::Work;
 use crate::metadata::records::control::VoterEndpoint;
 use crate::partition::{Partition, Partitions};
+use crate::server::tls::Tls;
 use crate::txns::Txns;
 use crate::web::{CleanerStats, Source, Stats};
 
@@ -74,6 +75,7 @@ pub(crate) struct Broker {
     waiting: Waiting,
     quota_book: QuotaBook,
     signing_keys: SigningKeys,
+    tls: Tls,
 }
 
 impl Broker {
@@ -103,6 +105,11 @@ impl Broker {
     /// Those who wait for the disk in the place of shards.
     pub(crate) fn warmer(&self) -> &Warmer {
         &self.warmer
+    }
+
+    /// What the TLS listeners go by.
+    pub(crate) fn tls(&self) -> &Tls {
+        &self.tls
     }
 
     pub(crate) fn stats(&self) -> &Stats {

@@ -1,6 +1,7 @@
 //! The `levada` binary: reads the command line, runs one command, turns its end into an exit code
 //! (0 done, 1 failed, 2 asked wrongly). Results go to stdout, talk goes to stderr.
 
+mod cert;
 mod cluster;
 mod colour;
 mod completions;
@@ -59,6 +60,7 @@ enum Command {
     Group(group::Args),
     Transaction(transaction::Args),
     Config(config::Args),
+    Cert(cert::Args),
     Doctor(doctor::Args),
     Cp(cp::Args),
     Lab(lab::Args),
@@ -90,6 +92,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Group(args) => group::run(args, out),
         Command::Transaction(args) => transaction::run(args, out),
         Command::Config(args) => config::run(args, out),
+        Command::Cert(args) => cert::run(args, out),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Cp(args) => cp::run(&args, out),
         Command::Lab(args) => lab::run(args, out),

@@ -39,6 +39,11 @@ impl SealedTransfer {
         SealedTransfer { queue: Queue::new(Tls::UserSpace, pieces), cold: None, rest: Vec::new() }
     }
 
+    /// The same behind `sealed`, which was encrypted before.
+    pub fn behind(sealed: Vec<u8>, pieces: impl IntoIterator<Item = Piece>) -> SealedTransfer {
+        SealedTransfer { rest: sealed, ..SealedTransfer::new(pieces) }
+    }
+
     /// Encrypts and sends up to `budget` bytes, rounded up to a buffer.
     ///
     /// Does not wait for a non-blocking socket. `seal` and `socket` must be the same in every step.

@@ -79,7 +79,10 @@ impl Broker {
         let stored = |resource| image.configs(&resource).map_or(&none, |values| &**values);
         let own = stored(ConfigResource::broker(self.node_id()));
         match self.config().with_dynamic(own, stored(ConfigResource::all_brokers())) {
-            Ok(config) => self.config.store(Arc::new(config)),
+            Ok(config) => {
+                self.config.store(Arc::new(config));
+                self.tls.reload(&self.config());
+            }
             Err(error) => tracing::error!(%error, "the broker configuration stays as it was"),
         }
     }

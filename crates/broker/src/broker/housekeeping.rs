@@ -24,6 +24,7 @@ impl Broker {
             broker.open_unopened();
             broker.store_checkpoints();
             broker.remove_discarded();
+            broker.tls.refresh(&broker.config());
         })
         .await;
     }

@@ -34,6 +34,7 @@ use crate::metadata::records::control::VoterEndpoint;
 use crate::metadata::store::{Store, StoreError, StoreOptions};
 use crate::metadata::uuid;
 use crate::partition::{Identity, Key, OFFSETS_TOPIC, Partition, Partitions, TRANSACTIONS_TOPIC};
+use crate::server::tls::{Tls, TlsError};
 use crate::txn::TxnConfig;
 use crate::txns::Txns;
 use crate::web::Stats;
@@ -70,6 +71,9 @@ pub enum OpenError {
     /// The metadata log cannot be opened.
     #[error(transparent)]
     Metadata(#[from] StoreError),
+    /// A listener's keys or trust cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// A partition that the metadata has and that is to be opened.
@@ -143,6 +147,7 @@ impl Broker {
             ),
             quota_book: QuotaBook::default(),
             signing_keys: SigningKeys::default(),
+            tls: Tls::load(&config)?,
             unopened: Mutex::default(),
             cleaner: Cleaner::new(left.cleaned.clone()),
             storing_checkpoint: Mutex::default(),

@@ -6,13 +6,15 @@ use crate::config::{
 };
 use crate::metadata::controller::{ConfigRules, Reason, Refusal};
 use crate::metadata::image::{ConfigResource, ResourceKind};
+use crate::server::tls::Tls;
 
 impl ConfigRules for BrokerConfig {
     fn check(&self, resource: &ConfigResource, values: &Values) -> Result<(), Refusal> {
         match resource.kind {
             ResourceKind::Topic => check_topic(self, values).map_err(invalid_config),
             ResourceKind::Broker => {
-                self.check_dynamic(resource.name.is_empty(), values).map_err(invalid_request)
+                self.check_dynamic(resource.name.is_empty(), values).map_err(invalid_request)?;
+                self.check_tls(resource.name.is_empty(), values).map_err(invalid_request)
             }
             ResourceKind::Group => check_group(self, values).map_err(invalid_config),
             ResourceKind::ClientMetrics => check_client_metrics(values).map_err(|wrong| match wrong {
@@ -44,6 +46,19 @@ impl ConfigRules for BrokerConfig {
             _ => key,
         };
         broker_key(name)?.default.map(str::to_owned)
+    }
+}
+
+impl BrokerConfig {
+    /// Whether the listeners could go by the keys and the trust that these values name; reads the files.
+    fn check_tls(&self, whole_cluster: bool, values: &Values) -> Result<(), String> {
+        if whole_cluster || !values.keys().any(|name| name.starts_with("listener.name.")) {
+            return Ok(());
+        }
+        let changed = self.with_own(values).map_err(|errors| errors.to_string())?;
+        Tls::load(&changed)
+            .map(drop)
+            .map_err(|error| format!("Validation of dynamic config update of SSLFactory failed: {error}"))
     }
 }
 

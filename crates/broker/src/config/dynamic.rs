@@ -31,6 +31,11 @@ impl BrokerConfig {
         Self::from_settings(self.settings().with_dynamic(layers))
     }
 
+    /// This configuration with other values of its own broker.
+    pub(crate) fn with_own(&self, own: &Values) -> Result<Self, ConfigErrors> {
+        self.with_dynamic(own, &self.settings().dynamic().cluster)
+    }
+
     /// Whether one of the dynamic layers may become these values, `whole_cluster` telling which; the error is
     /// Kafka's sentence. A name that nobody knows is allowed, as in Kafka: plug-ins have keys of their own.
     pub(crate) fn check_dynamic(&self, whole_cluster: bool, values: &Values) -> Result<(), String> {

@@ -139,7 +139,7 @@ pub(super) fn resolve(keys: &ListenerKeys<'_>) -> Result<Vec<Listener>, Listener
         if controllers.contains(&name) {
             continue;
         }
-        let protocol = served(&name, &protocols)?;
+        let protocol = protocol_of(&name, &protocols)?;
         if listeners.iter().any(|other| other.name == name) {
             return Err(problem("listeners", format!("a list with each name once ({name} is there twice)")));
         }
@@ -235,22 +235,15 @@ fn protocols(text: &str) -> Result<Vec<(String, Protocol)>, ListenerProblem> {
     })
 }
 
-/// The protocol of a listener. One that is not served would otherwise be opened without the protection it promises.
-fn served(name: &str, protocols: &[(String, Protocol)]) -> Result<Protocol, ListenerProblem> {
+/// The protocol of a listener. One without would otherwise be opened without the protection it promises.
+fn protocol_of(name: &str, protocols: &[(String, Protocol)]) -> Result<Protocol, ListenerProblem> {
     let mapped = protocols.iter().find(|(listener, _)| listener == name).map(|(_, protocol)| *protocol);
-    match mapped {
-        Some(protocol) if protocol.has_tls() => Err(problem(
-            "listeners",
-            format!(
-                "listeners with the protocol PLAINTEXT or SASL_PLAINTEXT, the only ones served ({name} maps to {protocol})"
-            ),
-        )),
-        Some(protocol) => Ok(protocol),
-        None => Err(problem(
+    mapped.ok_or_else(|| {
+        problem(
             "listeners",
             format!("listeners named in listener.security.protocol.map (add {name}:PLAINTEXT to it)"),
-        )),
-    }
+        )
+    })
 }
 
 fn problem(key: &'static str, must_be: String) -> ListenerProblem {

@@ -41,7 +41,7 @@ pub const BROKER_KEYS: &[Key] = &[
     list("listeners", "Addresses on which Kafka clients are served, as NAME://host:port; an empty host means every interface, port 0 any free one.")
         .default("PLAINTEXT://127.0.0.1:9092"),
     list("advertised.listeners", "Addresses that clients are told to connect to; a listener that is not named tells each client the address by which it came."),
-    string("listener.security.protocol.map", "Protocol of each listener name. PLAINTEXT and SASL_PLAINTEXT are the protocols served so far.")
+    string("listener.security.protocol.map", "Protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.")
         .default("PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"),
     string("inter.broker.listener.name", "Listener by which brokers would talk to each other; it must be one of `listeners`."),
     string("security.inter.broker.protocol", "The same by protocol instead of by name."),

@@ -244,10 +244,6 @@ fn listeners_are_refused_unless_they_can_be_served() {
         "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092",
     );
     check(
-        &["listeners=SSL://:9093"],
-        "listeners with the protocol PLAINTEXT or SASL_PLAINTEXT, the only ones served (SSL maps to SSL)",
-    );
-    check(
         &["listeners=EDGE://:9093"],
         "listeners named in listener.security.protocol.map (add EDGE:PLAINTEXT to it)",
     );

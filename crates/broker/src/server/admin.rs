@@ -22,6 +22,7 @@ pub(crate) struct Duties {
     pub(crate) stop: Stop,
     pub(crate) listeners: Vec<(Arc<Listener>, TcpListener)>,
     pub(crate) inboxes: Vec<mpsc::Sender<Accepted>>,
+    pub(crate) handshakes: Option<mpsc::Sender<Accepted>>,
 }
 
 /// How often segments that were rolled are flushed and checkpoints written.
@@ -43,8 +44,8 @@ pub(crate) fn start(duties: Duties) -> Result<JoinHandle<()>, StartError> {
 }
 
 async fn run(duties: Duties) {
-    let Duties { broker, stop, listeners, inboxes } = duties;
-    let doorman = Doorman::new(broker.clone(), inboxes, stop.clone());
+    let Duties { broker, stop, listeners, inboxes, handshakes } = duties;
+    let doorman = Doorman::new(broker.clone(), (inboxes, handshakes), stop.clone());
     for (listener, socket) in listeners {
         match tokio::net::TcpListener::from_std(socket) {
             Ok(socket) => {

@@ -3,13 +3,12 @@
 
 use std::cell::Cell;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use levada_io::residency::Trail;
-use levada_io::{Piece, Transfer, TransferError, Turn};
+use levada_io::{Piece, TransferError, Turn};
 use levada_wire::frame::{FrameBuffer, FrameError};
 use levada_wire::{ApiKey, RequestHeader};
 use tokio::io::Interest;
@@ -22,6 +21,7 @@ use crate::server::entry::Entry;
 use crate::server::gate::{Gate, Passage, TurnedAway};
 use crate::server::places::Place;
 use crate::server::shard::{Accepted, Shard};
+use crate::server::tls::channel::{Channel, Received, Sending};
 
 /// What a connection may send in one turn before others on its shard get theirs.
 const TURN_BYTES: u64 = 1 << 20;
@@ -81,17 +81,13 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
         _place: accepted.place,
         received: FrameBuffer::new(0),
         trail: Trail::default(),
+        channel: accepted.channel,
         stream,
     };
     connection.received.set_limit(connection.gate.frame_bytes_max(&shard.broker));
-    loop {
-        let frame = tokio::select! {
-            frame = connection.next_frame() => frame?,
-            () = shard.stop.signalled() => return Ok(()),
-        };
-        let Some(frame) = frame else { return Ok(()) };
-        connection.take(frame).await?;
-    }
+    let ended = connection.converse().await;
+    connection.channel.say_goodbye(&connection.stream);
+    ended
 }
 
 /// Adds the time that `work` takes on this thread, waiting left out, to `spent` if there is one.
@@ -115,11 +111,25 @@ struct Connection {
     local: SocketAddr,
     received: FrameBuffer,
     trail: Trail,
+    channel: Channel,
     max_idle: Option<Duration>,
     _place: Place,
 }
 
 impl Connection {
+    /// Answers one request after the other until the client has no more, or the broker stops.
+    async fn converse(&mut self) -> Result<(), Ended> {
+        let shard = self.shard.clone();
+        loop {
+            let frame = tokio::select! {
+                frame = self.next_frame() => frame?,
+                () = shard.stop.signalled() => return Ok(()),
+            };
+            let Some(frame) = frame else { return Ok(()) };
+            self.take(frame).await?;
+        }
+    }
+
     /// The next whole frame; `None` when the client has closed the connection between frames.
     async fn next_frame(&mut self) -> Result<Option<BytesMut>, Ended> {
         loop {
@@ -127,10 +137,12 @@ impl Connection {
                 return Ok(Some(frame));
             }
             self.unless_idle(self.stream.readable()).await?;
-            match self.stream.try_read_buf(self.received.spare()) {
-                Ok(0) if self.received.pending() == 0 => return Ok(None),
-                Ok(0) => return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into()),
-                Ok(_) => {}
+            match self.channel.receive(&self.stream, self.received.spare()) {
+                Ok(Received::End) if self.received.pending() == 0 => return Ok(None),
+                Ok(Received::End) => {
+                    return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
+                }
+                Ok(Received::Something) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
             }
@@ -202,21 +214,39 @@ impl Connection {
 
     /// Completes when the client has hung up, so that a request that may wait for long does not outlive
     /// it. A client that has more requests under way is not watched: its next read will tell.
-    async fn gone(&self) {
-        if self.stream.peek(&mut [0]).await.is_ok_and(|received| received > 0) {
+    async fn gone(&mut self) {
+        let more = match self.channel {
+            Channel::Plain => self.stream.peek(&mut [0]).await.is_ok_and(|received| received > 0),
+            // What says goodbye is encrypted, so that a look does not tell it from a request.
+            _ => self.received_more().await,
+        };
+        if more {
             std::future::pending().await
         }
     }
 
+    /// Takes once what the client has sent; whether it is still there.
+    async fn received_more(&mut self) -> bool {
+        while self.stream.readable().await.is_ok() {
+            match self.channel.receive(&self.stream, self.received.spare()) {
+                Ok(received) => return received == Received::Something,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
     /// Sends one response, a turn at a time, each when the socket takes more.
     async fn send(&mut self, pieces: Vec<Piece>, kept: Kept) -> Result<(), Ended> {
-        let mut transfer = Transfer::new(pieces);
+        let bytes = pieces.iter().map(Piece::len).sum();
+        let mut sending = self.channel.sending(pieces);
         loop {
             self.unless_idle(self.stream.writable()).await?;
             let mut failed = None;
             let turn = self.stream.try_io(Interest::WRITABLE, || {
                 let mut engine = self.shard.engine.borrow_mut();
-                match transfer.step(&mut engine, self.stream.as_fd(), TURN_BYTES) {
+                match self.channel.step((&mut sending, &self.stream), &mut engine, TURN_BYTES) {
                     Ok(Turn::Blocked) => Err(std::io::ErrorKind::WouldBlock.into()),
                     Ok(turn) => Ok(Some(turn)),
                     Err(error) => {
@@ -229,8 +259,8 @@ impl Connection {
                 return Err(error.into());
             }
             match turn {
-                Ok(Some(Turn::Done)) => return Ok(()),
-                Ok(Some(Turn::Cold)) => self.warm(&transfer, kept).await,
+                Ok(Some(Turn::Done)) => return Ok(self.channel.sent(&self.stream, bytes)?),
+                Ok(Some(Turn::Cold)) => self.warm(&sending, kept).await,
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
@@ -240,8 +270,8 @@ impl Connection {
 
     /// Waits until the pages that come next are in memory, while other connections go on. If too many wait already, the next turn
     /// waits for the disk itself; and a disk that fails is the next turn's to report.
-    async fn warm(&mut self, transfer: &Transfer, kept: Kept) {
-        let Some(mut warm) = transfer.cold(AHEAD_BYTES) else { return };
+    async fn warm(&mut self, sending: &Sending, kept: Kept) {
+        let Some(mut warm) = sending.cold(AHEAD_BYTES) else { return };
         if kept == Kept::No {
             warm = warm.once(&mut self.trail);
         }

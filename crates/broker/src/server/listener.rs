@@ -1,6 +1,6 @@
 //! A listening socket: accepts, tunes and hands connections to the shards in turn, as many as there may be.
 
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::server::entry::Entry;
 use crate::server::places::{Full, Place, Places};
 use crate::server::shard::Accepted;
 use crate::server::shutdown::Stop;
+use crate::server::tls::channel::Channel;
 
 /// Pending connections that the kernel keeps for us while every shard is busy.
 const BACKLOG: i32 = 1024;
@@ -26,6 +27,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) fn bind(address: &HostPort, key: &'static str) -> Result<TcpListener, StartError> {
     let failed =
         |source| StartError::Bind { address: format!("{}:{}", address.host, address.port), key, source };
+    if address.host.is_empty()
+        && let Ok(both_families) = open((Ipv6Addr::UNSPECIFIED, address.port).into())
+    {
+        return Ok(both_families);
+    }
     let host = if address.host.is_empty() { "0.0.0.0" } else { &address.host };
     let resolved = (host, address.port).to_socket_addrs().map_err(failed)?.next();
     let unresolved = || failed(std::io::Error::new(std::io::ErrorKind::NotFound, "the host has no address"));
@@ -50,13 +56,19 @@ fn open(address: SocketAddr) -> std::io::Result<TcpListener> {
 pub(crate) struct Doorman {
     broker: Arc<Broker>,
     shards: Vec<mpsc::Sender<Accepted>>,
+    /// Where connections of TLS listeners go first.
+    handshakes: Option<mpsc::Sender<Accepted>>,
     places: Arc<Places>,
     stop: Stop,
 }
 
 impl Doorman {
-    pub(crate) fn new(broker: Arc<Broker>, shards: Vec<mpsc::Sender<Accepted>>, stop: Stop) -> Self {
-        Self { broker, shards, places: Arc::default(), stop }
+    pub(crate) fn new(
+        broker: Arc<Broker>,
+        (shards, handshakes): (Vec<mpsc::Sender<Accepted>>, Option<mpsc::Sender<Accepted>>),
+        stop: Stop,
+    ) -> Self {
+        Self { broker, shards, handshakes, places: Arc::default(), stop }
     }
 
     /// Accepts until the stop signal.
@@ -74,9 +86,12 @@ impl Doorman {
                         () = self.stop.signalled() => return,
                     };
                     let Some(place) = place else { continue };
-                    let shard = turn.next().expect("a broker has at least one shard");
+                    let next = match &self.handshakes {
+                        Some(handshakes) if listener.protocol.has_tls() => handshakes,
+                        _ => turn.next().expect("a broker has at least one shard"),
+                    };
                     let entry = Entry { listener: listener.clone(), peer, certificate: None };
-                    if shard.send(Accepted { stream, entry, place }).await.is_err() {
+                    if next.send(Accepted { stream, entry, place, channel: Channel::Plain }).await.is_err() {
                         return;
                     }
                 }

@@ -11,6 +11,8 @@ pub use crate::broker::OpenError;
 use crate::config::{BrokerConfig, Listener};
 use crate::server::shard::ShardHandle;
 use crate::server::shutdown::Stop;
+pub use crate::server::tls::TlsError;
+use crate::server::tls::handshakes::{self, Handshakes};
 use crate::web::{WebError, WebServer};
 
 mod admin;
@@ -22,6 +24,7 @@ mod places;
 pub(crate) mod shard;
 pub(crate) mod shutdown;
 mod signals;
+pub(crate) mod tls;
 
 /// A running broker. Dropping it does not stop it; [`Server::stop`] does.
 pub struct Server {
@@ -30,6 +33,7 @@ pub struct Server {
     kafka_addresses: Vec<SocketAddr>,
     web: Option<WebServer>,
     shards: Vec<ShardHandle>,
+    handshakes: Option<Handshakes>,
     admin: JoinHandle<()>,
 }
 
@@ -86,14 +90,20 @@ impl Server {
         let shards: Vec<_> = (0..cores)
             .map(|index| shard::start(index, broker.clone(), stop.clone()))
             .collect::<Result<_, _>>()?;
-        let inboxes = shards.iter().map(|shard| shard.inbox.clone()).collect();
+        let inboxes: Vec<_> = shards.iter().map(|shard| shard.inbox.clone()).collect();
+        let handshakes = match open.iter().any(|listener| listener.protocol.has_tls()) {
+            true => Some(handshakes::start(broker.clone(), inboxes.clone(), stop.clone())?),
+            false => None,
+        };
+        let handshake_inbox = handshakes.as_ref().map(|thread| thread.inbox.clone());
         let admin = admin::start(admin::Duties {
             broker: broker.clone(),
             stop: stop.clone(),
             listeners: open.into_iter().zip(listeners).collect(),
             inboxes,
+            handshakes: handshake_inbox,
         })?;
-        Ok(Server { broker, stop, kafka_addresses, web, shards, admin })
+        Ok(Server { broker, stop, kafka_addresses, web, shards, handshakes, admin })
     }
 
     /// Where Kafka clients connect, one address for each listener.
@@ -128,6 +138,11 @@ impl Server {
         self.broker.cleaner().halt();
         self.broker.groups().unload();
         self.broker.txns().unload();
+        if let Some(handshakes) = self.handshakes
+            && handshakes.thread.join().is_err()
+        {
+            tracing::error!("the thread of the handshakes ended with a panic");
+        }
         for shard in self.shards {
             drop(shard.inbox);
             if shard.thread.join().is_err() {

@@ -16,6 +16,7 @@ use crate::server::connection;
 use crate::server::entry::Entry;
 use crate::server::places::Place;
 use crate::server::shutdown::Stop;
+use crate::server::tls::channel::Channel;
 
 /// What the connections of one shard share; never leaves its thread.
 pub(crate) struct Shard {
@@ -29,6 +30,8 @@ pub(crate) struct Accepted {
     pub(crate) stream: std::net::TcpStream,
     pub(crate) entry: Entry,
     pub(crate) place: Place,
+    /// How it is secured; on a TLS listener, after the handshake.
+    pub(crate) channel: Channel,
 }
 
 /// The listener's end of a shard.

@@ -104,6 +104,8 @@ impl Families<'_> {
             stats.authentications().map(|(result, count)| (Some(("result", result)), count));
         let help = "Clients that showed by SASL who they are, or could not, or did not do it again in time";
         self.counters("levada_authentications", help, authentications.into_iter())?;
+        let failed = stats.handshakes_failed();
+        self.counter("levada_tls_handshakes_failed", "TLS handshakes that did not succeed", failed)?;
         self.counter("levada_produced_bytes", "Record bytes appended", stats.produced_bytes())?;
         self.counter("levada_fetched_bytes", "Record bytes answered to fetches", stats.fetched_bytes())?;
         self.gauge("levada_partitions", "Partitions on this broker", source.partitions())?;

@@ -17,6 +17,7 @@ pub struct Stats {
     requests: [AtomicU64; API_SLOTS],
     connections_opened: AtomicU64,
     connections_closed: AtomicU64,
+    handshakes_failed: AtomicU64,
     produced_bytes: AtomicU64,
     fetched_bytes: AtomicU64,
     authenticated: AtomicU64,
@@ -32,6 +33,7 @@ impl Stats {
             requests: [const { AtomicU64::new(0) }; API_SLOTS],
             connections_opened: AtomicU64::new(0),
             connections_closed: AtomicU64::new(0),
+            handshakes_failed: AtomicU64::new(0),
             produced_bytes: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
             authenticated: AtomicU64::new(0),
@@ -74,6 +76,11 @@ impl Stats {
         counts.map(|(result, count)| (result, count.load(Ordering::Relaxed)))
     }
 
+    /// A TLS handshake did not succeed.
+    pub fn handshake_failed(&self) {
+        self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Record bytes were appended.
     pub fn produced(&self, bytes: u64) {
         self.produced_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -105,6 +112,10 @@ impl Stats {
         // Read in this order, the difference cannot be negative.
         let closed = self.connections_closed.load(Ordering::Acquire);
         self.connections_opened.load(Ordering::Relaxed).saturating_sub(closed)
+    }
+
+    pub(super) fn handshakes_failed(&self) -> u64 {
+        self.handshakes_failed.load(Ordering::Relaxed)
     }
 
     pub(super) fn produced_bytes(&self) -> u64 {

@@ -1,0 +1,130 @@
+//! The way of bytes between a connection and its socket: in the clear, encrypted here, or encrypted by the kernel.
+
+use std::os::fd::AsFd;
+
+use bytes::BytesMut;
+use levada_io::residency::Warm;
+use levada_io::{Engine, Piece, SealedTransfer, Transfer, TransferError, Turn};
+use tokio::net::TcpStream;
+
+use super::kernel::KernelSession;
+use super::session::Session;
+
+/// How a connection is secured.
+pub(crate) enum Channel {
+    /// Not at all.
+    Plain,
+    /// By this process.
+    Sealed(Box<Session>),
+    /// By the kernel.
+    Kernel(Box<KernelSession>),
+}
+
+/// What came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// Perhaps data, perhaps only a part of what makes some.
+    Something,
+    /// The end.
+    End,
+}
+
+/// An answer on its way.
+pub(crate) enum Sending {
+    /// Of plain bytes, whoever encrypts them behind the socket.
+    Plain(Transfer),
+    /// Of bytes that are encrypted here.
+    Sealed(SealedTransfer),
+}
+
+impl Channel {
+    /// Takes what the socket has to the end of `plain`, without waiting. An error of kind `WouldBlock` means that it has nothing.
+    pub(crate) fn receive(&mut self, stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<Received> {
+        match self {
+            Channel::Plain => match stream.try_read_buf(plain)? {
+                0 => Ok(Received::End),
+                _ => Ok(Received::Something),
+            },
+            Channel::Sealed(session) => {
+                let got = session.read(|room| stream.try_read(room));
+                if got.is_err() {
+                    session.rest();
+                }
+                let got = got?;
+                let processed = session.process(plain);
+                // An alert or new keys; what the socket does not take now leaves before the next answer.
+                session.flush(stream)?;
+                processed.map_err(std::io::Error::other)?;
+                session.rest();
+                match got == 0 || session.closed {
+                    true => Ok(Received::End),
+                    false => Ok(Received::Something),
+                }
+            }
+            Channel::Kernel(session) => {
+                let more = stream
+                    .try_io(tokio::io::Interest::READABLE, || session.receive(stream.as_fd(), plain))?;
+                Ok(if more { Received::Something } else { Received::End })
+            }
+        }
+    }
+
+    /// An answer of these pieces.
+    pub(crate) fn sending(&mut self, pieces: Vec<Piece>) -> Sending {
+        match self {
+            Channel::Plain => Sending::Plain(Transfer::new(pieces)),
+            Channel::Kernel(_) => Sending::Plain(Transfer::into_kernel_tls(pieces)),
+            Channel::Sealed(session) => {
+                let first = session.take_outgoing();
+                Sending::Sealed(SealedTransfer::behind(first, pieces))
+            }
+        }
+    }
+
+    /// One turn of an answer.
+    pub(crate) fn step(
+        &mut self,
+        (sending, stream): (&mut Sending, &TcpStream),
+        engine: &mut Engine,
+        budget: u64,
+    ) -> Result<Turn, TransferError> {
+        match (sending, self) {
+            (Sending::Plain(transfer), _) => transfer.step(engine, stream.as_fd(), budget),
+            (Sending::Sealed(transfer), Channel::Sealed(session)) => {
+                transfer.step(engine, (stream.as_fd(), &mut **session), budget)
+            }
+            (Sending::Sealed(_), _) => unreachable!("an answer is sent by the channel that made it"),
+        }
+    }
+
+    /// Notes that an answer of so many bytes has left.
+    pub(crate) fn sent(&mut self, stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
+        match self {
+            Channel::Kernel(session) => session.sent(stream.as_fd(), bytes),
+            Channel::Plain | Channel::Sealed(_) => Ok(()),
+        }
+    }
+
+    /// Says that nothing more comes, if the socket takes it at once.
+    pub(crate) fn say_goodbye(&mut self, stream: &TcpStream) {
+        match self {
+            Channel::Plain => {}
+            Channel::Kernel(_) => KernelSession::say_goodbye(stream.as_fd()),
+            Channel::Sealed(session) => {
+                session.say_goodbye();
+                // A peer that is gone need not be told.
+                let _ = session.flush(stream);
+            }
+        }
+    }
+}
+
+impl Sending {
+    /// After [`Turn::Cold`]: what is to be brought in.
+    pub(crate) fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
+        match self {
+            Sending::Plain(transfer) => transfer.cold(ahead_bytes),
+            Sending::Sealed(transfer) => transfer.cold(ahead_bytes),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Handshakes, on a thread of their own: their cryptography takes up to a millisecond, and whoever leaves one half open must
+//! hold up nobody. Connections that are through go on to the shards.
+//!
+//! A handshake has so much time, and so many may be under way; when there are more, the oldest goes. What is no TLS is closed at
+//! once, without a word: a client that speaks another protocol would take an alert for the length of an answer.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, LocalSet};
+
+use super::channel::Channel;
+use super::kernel::{self, Offer};
+use super::session::{Next, Session};
+use super::{Setup, Tls};
+use crate::broker::Broker;
+use crate::server::StartError;
+use crate::server::shard::Accepted;
+use crate::server::shutdown::Stop;
+
+/// How long a handshake may take, the network included.
+const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How many may be under way.
+const UNDER_WAY_MAX: usize = 8192;
+
+/// How long a client that was refused has to take the reason, and how much it may still send meanwhile.
+const FAREWELL: Duration = Duration::from_secs(2);
+const FAREWELL_BYTES: usize = 256 << 10;
+
+/// The thread that brings connections up.
+pub(crate) struct Handshakes {
+    pub(crate) inbox: mpsc::Sender<Accepted>,
+    pub(crate) thread: JoinHandle<()>,
+}
+
+/// Connections that have not been picked up yet; more wait in the listener's backlog.
+const INBOX_CONNECTIONS: usize = 128;
+
+/// Why a handshake did not succeed.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error("the client speaks no TLS")]
+    NoTls,
+    #[error("the client hung up")]
+    HungUp,
+    #[error("{0}")]
+    Refused(rustls::Error),
+    #[error("{0}")]
+    Nobody(String),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// What the handshakes of the thread share.
+struct Room {
+    broker: Arc<Broker>,
+    shards: Vec<mpsc::Sender<Accepted>>,
+    turn: RefCell<usize>,
+    /// Those under way, the oldest first; some of them over already.
+    under_way: RefCell<VecDeque<AbortHandle>>,
+}
+
+/// Starts the thread. Connections that are through go to the shards in turn.
+pub(crate) fn start(
+    broker: Arc<Broker>,
+    shards: Vec<mpsc::Sender<Accepted>>,
+    stop: Stop,
+) -> Result<Handshakes, StartError> {
+    let failed = |source| StartError::Runtime { source };
+    let (inbox, accepted) = mpsc::channel(INBOX_CONNECTIONS);
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(failed)?;
+    let thread = std::thread::Builder::new()
+        .name("handshakes".to_owned())
+        .spawn(move || {
+            let room = Room { broker, shards, turn: RefCell::default(), under_way: RefCell::default() };
+            LocalSet::new().block_on(&runtime, run(Rc::new(room), accepted, stop));
+        })
+        .map_err(failed)?;
+    Ok(Handshakes { inbox, thread })
+}
+
+async fn run(room: Rc<Room>, mut accepted: mpsc::Receiver<Accepted>, stop: Stop) {
+    loop {
+        let next = tokio::select! {
+            next = accepted.recv() => next,
+            () = stop.signalled() => return,
+        };
+        let Some(next) = next else { return };
+        let task = tokio::task::spawn_local(bring_up(room.clone(), next)).abort_handle();
+        let mut under_way = room.under_way.borrow_mut();
+        under_way.push_back(task);
+        while under_way.front().is_some_and(AbortHandle::is_finished) {
+            under_way.pop_front();
+        }
+        if under_way.len() > UNDER_WAY_MAX {
+            under_way.retain(|task| !task.is_finished());
+        }
+        if under_way.len() > UNDER_WAY_MAX
+            && let Some(oldest) = under_way.pop_front()
+        {
+            oldest.abort();
+            room.broker.stats().handshake_failed();
+        }
+    }
+}
+
+async fn bring_up(room: Rc<Room>, accepted: Accepted) {
+    let peer = accepted.entry.peer;
+    let through = tokio::time::timeout(TIME_MAX, handshake(&room, accepted)).await;
+    let error = match through {
+        Ok(Ok(accepted)) => {
+            let shard = {
+                let mut turn = room.turn.borrow_mut();
+                *turn = (*turn + 1) % room.shards.len();
+                &room.shards[*turn]
+            };
+            // The broker stops.
+            let _ = shard.send(accepted).await;
+            return;
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("it took longer than {} s", TIME_MAX.as_secs()),
+    };
+    room.broker.stats().handshake_failed();
+    tracing::info!(%peer, error, "TLS handshake failed");
+}
+
+async fn handshake(room: &Rc<Room>, mut accepted: Accepted) -> Result<Accepted, Failed> {
+    let stream = TcpStream::from_std(accepted.stream)?;
+    let tls: &Tls = room.broker.tls();
+    let setup = tls.setup(&accepted.entry.listener).expect("every TLS listener has its setup from the start");
+    let mut session = Session::new(setup.config.clone()).map_err(Failed::Refused)?;
+    match agree(&stream, &mut session, &setup).await {
+        Ok(name) => accepted.entry.certificate = name.map(Arc::new),
+        Err(error @ (Failed::Refused(_) | Failed::Nobody(_))) => {
+            // In its own time: the reason must arrive before the connection is reset for what the client has sent on.
+            tokio::task::spawn_local(tokio::time::timeout(FAREWELL, farewell(stream)));
+            return Err(error);
+        }
+        Err(error) => return Err(error),
+    }
+    let offload = setup.config.enable_secret_extraction;
+    accepted.channel = match offload {
+        true => match kernel::offer(Box::new(session), &stream, room.broker.caps().tls_suites)? {
+            Offer::Taken(session) => Channel::Kernel(session),
+            Offer::Left(session) => Channel::Sealed(session),
+        },
+        false => Channel::Sealed(Box::new(session)),
+    };
+    accepted.stream = stream.into_std()?;
+    Ok(accepted)
+}
+
+async fn agree(
+    stream: &TcpStream,
+    session: &mut Session,
+    setup: &Setup,
+) -> Result<Option<crate::server::entry::CertifiedName>, Failed> {
+    let mut early = BytesMut::new();
+    loop {
+        let next = session.process(&mut early);
+        send_all(stream, &session.take_outgoing()).await?;
+        match next.map_err(Failed::Refused)? {
+            Next::Done => break,
+            Next::Read if session.closed => return Err(Failed::HungUp),
+            Next::Read => {}
+        }
+        loop {
+            stream.readable().await?;
+            match session.read_within_record(|room| stream.try_read(room)) {
+                Ok(0) => return Err(Failed::HungUp),
+                Ok(_) => break,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if session.is_no_tls() {
+            return Err(Failed::NoTls);
+        }
+    }
+    match session.peer(setup) {
+        Ok(name) => Ok(name),
+        Err(reason) => {
+            session.say_goodbye();
+            send_all(stream, &session.take_outgoing()).await?;
+            Err(Failed::Nobody(reason))
+        }
+    }
+}
+
+async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Says that nothing more comes, and takes what the client has under way: closing before would reset the connection, and the
+/// client might never see the reason.
+async fn farewell(stream: TcpStream) {
+    let _ = socket2::SockRef::from(&stream).shutdown(std::net::Shutdown::Write);
+    let mut left = FAREWELL_BYTES;
+    let mut some = [0; 4096];
+    while left > 0 && stream.readable().await.is_ok() {
+        match stream.try_read(&mut some) {
+            Ok(0) => return,
+            Ok(count) => left = left.saturating_sub(count),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A TLS connection whose records are the kernel's: handing it the keys, receiving what it decrypts, and answering what is no data.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use bytes::BytesMut;
+use levada_io::path::ktls::{self, Cipher, Direction, Keys, Kind, Suites, Version};
+use rustls::kernel::KernelConnection;
+use rustls::server::ServerConnectionData;
+use rustls::{ConnectionTrafficSecrets, ProtocolVersion};
+
+use super::session::Session;
+
+/// A connection that the kernel encrypts.
+pub(crate) struct KernelSession {
+    tls: KernelConnection<ServerConnectionData>,
+    /// About how many records were sent with the keys in use.
+    records: u64,
+}
+
+/// What the handing over came to.
+pub(super) enum Offer {
+    /// The kernel has the keys.
+    Taken(Box<KernelSession>),
+    /// It would not do; nothing has changed.
+    Left(Box<Session>),
+}
+
+/// One key must not encrypt more records than this in Galois/counter mode; rustls keeps to the same.
+const RECORDS_MAX: u64 = 1 << 24;
+
+/// What one record holds at most.
+const RECORD_BYTES: u64 = 16 << 10;
+
+const KEY_UPDATE: u8 = 24;
+const CLOSE_NOTIFY: [u8; 2] = [1, 0];
+const NO_RENEGOTIATION: [u8; 2] = [1, 100];
+
+/// Hands the keys to the kernel, if it has the suite and, for TLS 1.3, can take new keys later: a peer may ask for that at any time.
+///
+/// # Errors
+/// The kernel took them half. The connection is lost.
+pub(super) fn offer(session: Box<Session>, socket: &impl AsFd, suites: Suites) -> io::Result<Offer> {
+    let socket = socket.as_fd();
+    let Some((version, cipher)) = suite(&session).filter(|(version, cipher)| {
+        suites.has(*version, *cipher) && (*version == Version::Tls12 || suites.rekeys)
+    }) else {
+        return Ok(Offer::Left(session));
+    };
+    if !session.is_even() || ktls::enable(socket).is_err() {
+        return Ok(Offer::Left(session));
+    }
+    let (secrets, tls) = session.into_kernel().map_err(io::Error::other)?;
+    install(socket, Direction::Send, (version, cipher), secrets.tx)?;
+    install(socket, Direction::Receive, (version, cipher), secrets.rx)?;
+    Ok(Offer::Taken(Box::new(KernelSession { tls, records: 0 })))
+}
+
+fn suite(session: &Session) -> Option<(Version, Cipher)> {
+    let (version, suite) = session.suite()?;
+    let name = format!("{:?}", suite.suite());
+    let cipher = [
+        ("AES_128_GCM", Cipher::Aes128Gcm),
+        ("AES_256_GCM", Cipher::Aes256Gcm),
+        ("CHACHA20_POLY1305", Cipher::Chacha20Poly1305),
+    ];
+    let (_, cipher) = cipher.into_iter().find(|(part, _)| name.contains(part))?;
+    Some((kernel_version(version)?, cipher))
+}
+
+fn kernel_version(version: ProtocolVersion) -> Option<Version> {
+    match version {
+        ProtocolVersion::TLSv1_2 => Some(Version::Tls12),
+        ProtocolVersion::TLSv1_3 => Some(Version::Tls13),
+        _ => None,
+    }
+}
+
+fn install(
+    socket: BorrowedFd<'_>,
+    direction: Direction,
+    (version, cipher): (Version, Cipher),
+    (sequence, secrets): (u64, ConnectionTrafficSecrets),
+) -> io::Result<()> {
+    let (ConnectionTrafficSecrets::Aes128Gcm { key, iv }
+    | ConnectionTrafficSecrets::Aes256Gcm { key, iv }
+    | ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv }) = &secrets
+    else {
+        return Err(io::ErrorKind::Unsupported.into());
+    };
+    let iv = iv.as_ref().try_into().map_err(io::Error::other)?;
+    ktls::install(socket, direction, &Keys { version, cipher, key: key.as_ref(), iv, sequence })
+}
+
+impl KernelSession {
+    /// Receives data to the end of `plain`; whether more may come.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`], or a connection that is over otherwise than by a farewell.
+    pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, plain: &mut BytesMut) -> io::Result<bool> {
+        let start = plain.len();
+        plain.resize(start + RECORD_BYTES as usize, 0);
+        let received = ktls::receive(socket, &mut plain[start..]);
+        let message = match &received {
+            Ok((Kind::Data, _)) | Err(_) => Vec::new(),
+            Ok((_, count)) => plain[start..start + count].to_vec(),
+        };
+        let kept = if let Ok((Kind::Data, count)) = received { count } else { 0 };
+        plain.truncate(start + kept);
+        match received? {
+            (Kind::Data, 0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            (Kind::Data, _) => Ok(true),
+            (Kind::Alert, _) if message.get(1) == Some(&CLOSE_NOTIFY[1]) => Ok(false),
+            (Kind::Alert, _) => Err(io::Error::other(format!("the client sent TLS alert {message:?}"))),
+            (Kind::Handshake, _) => self.handshake(socket, &message).map(|()| true),
+            (Kind::Other(kind), _) => {
+                Err(io::Error::other(format!("the client sent a record of kind {kind}")))
+            }
+        }
+    }
+
+    fn handshake(&mut self, socket: BorrowedFd<'_>, message: &[u8]) -> io::Result<()> {
+        match (self.tls.protocol_version(), message) {
+            (ProtocolVersion::TLSv1_3, [KEY_UPDATE, 0, 0, 1, wish @ (0 | 1)]) => {
+                let secrets = self.tls.update_rx_secret().map_err(io::Error::other)?;
+                self.install(socket, Direction::Receive, secrets)?;
+                if *wish == 1 { self.update(socket) } else { Ok(()) }
+            }
+            (ProtocolVersion::TLSv1_2, _) => ktls::send_record(socket, Kind::Alert, &NO_RENEGOTIATION),
+            _ => Err(io::Error::other("the client sent a handshake message that has no place here")),
+        }
+    }
+
+    /// Sends with new keys from now on.
+    fn update(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        ktls::send_record(socket, Kind::Handshake, &[KEY_UPDATE, 0, 0, 1, 0])?;
+        let secrets = self.tls.update_tx_secret().map_err(io::Error::other)?;
+        self.records = 0;
+        self.install(socket, Direction::Send, secrets)
+    }
+
+    fn install(
+        &self,
+        socket: BorrowedFd<'_>,
+        direction: Direction,
+        secrets: (u64, ConnectionTrafficSecrets),
+    ) -> io::Result<()> {
+        let name = format!("{:?}", self.tls.negotiated_cipher_suite().suite());
+        let cipher = match () {
+            () if name.contains("AES_128") => Cipher::Aes128Gcm,
+            () if name.contains("AES_256") => Cipher::Aes256Gcm,
+            () => Cipher::Chacha20Poly1305,
+        };
+        install(socket, direction, (Version::Tls13, cipher), secrets)
+    }
+
+    /// Notes that an answer of so many bytes was sent.
+    ///
+    /// # Errors
+    /// The keys are used up and cannot be replaced: the client has to come again.
+    pub(super) fn sent(&mut self, socket: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
+        // Its pieces may leave in records that are not full.
+        self.records += 2 * (bytes / RECORD_BYTES + 1);
+        if self.records < RECORDS_MAX {
+            return Ok(());
+        }
+        match self.tls.protocol_version() {
+            ProtocolVersion::TLSv1_3 => self.update(socket),
+            _ => Err(io::Error::other("the keys of the connection are used up")),
+        }
+    }
+
+    /// Says that nothing more comes from here.
+    pub(super) fn say_goodbye(socket: BorrowedFd<'_>) {
+        // A socket that takes no more is closed without.
+        let _ = ktls::send_record(socket, Kind::Alert, &CLOSE_NOTIFY);
+    }
+}

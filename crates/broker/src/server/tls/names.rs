@@ -1,0 +1,187 @@
+//! Whom a certificate names: its subject as Java writes it, and the rules that make a principal's name of that.
+
+use regex::Regex;
+use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
+use x509_parser::x509::AttributeTypeAndValue;
+
+/// The subject of a certificate in the form of RFC 2253, as `X500Principal.getName` gives it. `None` if the certificate is broken.
+pub(super) fn subject(der: &[u8]) -> Option<String> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    Some(distinguished_name(certificate.subject()))
+}
+
+fn distinguished_name(name: &X509Name<'_>) -> String {
+    let parts: Vec<String> =
+        name.iter_rdn().map(|rdn| rdn.iter().map(attribute).collect::<Vec<_>>().join("+")).collect();
+    parts.into_iter().rev().collect::<Vec<_>>().join(",")
+}
+
+/// The types that RFC 2253 has words for. Others are written as numbers, with their value in hexadecimal.
+const WORDS: [(&str, &str); 9] = [
+    ("2.5.4.3", "CN"),
+    ("2.5.4.7", "L"),
+    ("2.5.4.8", "ST"),
+    ("2.5.4.10", "O"),
+    ("2.5.4.11", "OU"),
+    ("2.5.4.6", "C"),
+    ("2.5.4.9", "STREET"),
+    ("0.9.2342.19200300.100.1.25", "DC"),
+    ("0.9.2342.19200300.100.1.1", "UID"),
+];
+
+fn attribute(attribute: &AttributeTypeAndValue<'_>) -> String {
+    let kind = attribute.attr_type().to_id_string();
+    let word = WORDS.iter().find(|(number, _)| *number == kind).map(|(_, word)| *word);
+    match (word, attribute.as_str()) {
+        (Some(word), Ok(text)) => format!("{word}={}", escaped(text)),
+        _ => {
+            let mut text = format!("{}=#", word.unwrap_or(&kind));
+            let value = attribute.attr_value();
+            let mut hex = |byte: u8| text.push_str(&format!("{byte:02x}"));
+            // Values of names are short strings: a tag, a length, the bytes.
+            hex(u8::try_from(value.header.tag().0).unwrap_or(0));
+            match value.data.len() {
+                len @ 0..128 => hex(len as u8),
+                len => {
+                    hex(0x82);
+                    hex((len >> 8) as u8);
+                    hex(len as u8);
+                }
+            }
+            value.data.iter().copied().for_each(hex);
+            text
+        }
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    let blank_front = text.len() - text.trim_start_matches(' ').len();
+    let blank_end = text.trim_end_matches(' ').len();
+    for (at, character) in text.char_indices() {
+        let blank = character == ' ' && (at < blank_front || at >= blank_end);
+        if blank || ",+<>;\"\\=#".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
+/// `ssl.principal.mapping.rules`: the first rule that fits a name says what the principal is called.
+#[derive(Clone, Debug)]
+pub(super) struct Rules(Vec<Rule>);
+
+#[derive(Clone, Debug)]
+enum Rule {
+    /// The name as it is.
+    Default,
+    /// A name that the pattern fits as a whole.
+    Replace { pattern: Regex, with: String, case: Case },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Case {
+    Kept,
+    Lower,
+    Upper,
+}
+
+impl Rules {
+    /// Reads rules as Kafka writes them: `RULE:pattern/replacement/`, then `L` or `U` if the name is to be in small letters or capitals,
+    /// or `DEFAULT`; separated by commas.
+    ///
+    /// # Errors
+    /// What is wrong with the first rule that is not understood.
+    pub(super) fn parse(text: &str) -> Result<Rules, String> {
+        let mut rules = Vec::new();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            let (rule, after) = Rule::parse(rest)?;
+            rules.push(rule);
+            let after = after.trim_start();
+            rest = match after.strip_prefix(',') {
+                Some(next) => next.trim_start(),
+                None if after.is_empty() => "",
+                None => return Err(format!("a comma is missing before {after:?}")),
+            };
+        }
+        Ok(Rules(if rules.is_empty() { vec![Rule::Default] } else { rules }))
+    }
+
+    /// The principal's name; none if no rule fits, and then nobody may enter by this certificate.
+    pub(super) fn principal(&self, name: &str) -> Option<String> {
+        self.0.iter().find_map(|rule| rule.apply(name))
+    }
+}
+
+impl Rule {
+    fn parse(text: &str) -> Result<(Rule, &str), String> {
+        if let Some(after) = text.strip_prefix("DEFAULT") {
+            return Ok((Rule::Default, after));
+        }
+        let wrong = || format!("{text:?} is no rule; write RULE:pattern/replacement/ or DEFAULT");
+        let body = text.strip_prefix("RULE:").ok_or_else(wrong)?;
+        let (pattern, rest) = until_slash(body).ok_or_else(wrong)?;
+        let (with, rest) = until_slash(rest).ok_or_else(wrong)?;
+        let (case, rest) = match rest.as_bytes().first() {
+            Some(b'L') => (Case::Lower, &rest[1..]),
+            Some(b'U') => (Case::Upper, &rest[1..]),
+            _ => (Case::Kept, rest),
+        };
+        let whole = format!("^(?:{pattern})$");
+        let pattern = Regex::new(&whole)
+            .map_err(|error| format!("the pattern {pattern:?} is not understood: {error}"))?;
+        let with = replacement(with, pattern.captures_len());
+        Ok((Rule::Replace { pattern, with, case }, rest))
+    }
+
+    fn apply(&self, name: &str) -> Option<String> {
+        let Rule::Replace { pattern, with, case } = self else { return Some(name.to_owned()) };
+        let mut made = String::new();
+        pattern.captures(name)?.expand(with, &mut made);
+        Some(match case {
+            Case::Kept => made,
+            Case::Lower => made.to_lowercase(),
+            Case::Upper => made.to_uppercase(),
+        })
+    }
+}
+
+/// What comes before the next slash that no backslash escapes, and what comes after it.
+fn until_slash(text: &str) -> Option<(&str, &str)> {
+    let mut escaped = false;
+    for (at, character) in text.char_indices() {
+        match character {
+            '/' if !escaped => return Some((&text[..at], &text[at + 1..])),
+            '\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    None
+}
+
+/// Java's `$1` in the regex crate's form; a group that there is not stays as text, as in Kafka.
+fn replacement(text: &str, groups: usize) -> String {
+    let mut made = String::new();
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => made.extend(
+                characters.next().map(|next| if next == '$' { "$$".to_owned() } else { next.to_string() }),
+            ),
+            '$' => match characters.peek().and_then(|digit| digit.to_digit(10)) {
+                Some(group) if (group as usize) < groups => {
+                    characters.next();
+                    made.push_str(&format!("${{{group}}}"));
+                }
+                _ => made.push_str("$$"),
+            },
+            other => made.push(other),
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! Names as Java writes them, and rules as Kafka reads them.
+
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+
+use super::*;
+
+#[test]
+fn subjects_are_written_as_java_writes_them() {
+    fn check(parts: &[(DnType, &str)], expected: &str) {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        for (kind, value) in parts {
+            params.distinguished_name.push(kind.clone(), *value);
+        }
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        assert_eq!(subject(certificate.der()).unwrap(), expected);
+    }
+    let email = || DnType::CustomDnType(vec![1, 2, 840, 113_549, 1, 9, 1]);
+    let uid = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 1]);
+    check(
+        &[(DnType::CountryName, "DE"), (DnType::OrganizationName, "Acme"), (DnType::CommonName, "edge-1")],
+        "CN=edge-1,O=Acme,C=DE",
+    );
+    check(&[(DnType::CommonName, "a,b+c\"d\\e<f>g;h=i#j")], "CN=a\\,b\\+c\\\"d\\\\e\\<f\\>g\\;h\\=i\\#j");
+    check(&[(DnType::CommonName, "Ärger/host")], "CN=Ärger/host");
+    check(&[(uid(), "u"), (email(), "a@b.c")], "1.2.840.113549.1.9.1=#0c056140622e63,UID=u");
+    assert_eq!(subject(b"no certificate"), None);
+}
+
+#[test]
+fn rules_name_principals_as_kafkas_do() {
+    fn check(rules: &str, name: &str, expected: Option<&str>) {
+        assert_eq!(Rules::parse(rules).unwrap().principal(name).as_deref(), expected, "{rules}");
+    }
+    const NAME: &str = "CN=Duke,OU=ServiceUsers,O=Org,C=US";
+    check("DEFAULT", NAME, Some(NAME));
+    check("", NAME, Some(NAME));
+    check("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/", NAME, Some("Duke"));
+    check("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L", NAME, Some("duke"));
+    check("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/U", NAME, Some("DUKE"));
+    check("RULE:^CN=([^,]*),OU=([^,]*).*$/$1@$2/L , DEFAULT", NAME, Some("duke@serviceusers"));
+    check("RULE:^CN=nobody$/x/, RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/L, DEFAULT", NAME, Some("duke"));
+    check("RULE:CN=Du/x/", NAME, None);
+    check("RULE:^CN=(.*?),.*$/a\\/b $1 $7/", NAME, Some("a/b Duke $7"));
+    check("RULE:^CN=a\\/b$/slash/", "CN=a/b", Some("slash"));
+    check("RULE:^CN=(.*?),OU=.*$/$1/L,RULE:^CN=(.*)$/$1/", "CN=only", Some("only"));
+}
+
+#[test]
+fn rules_that_are_none_are_refused() {
+    for wrong in ["RULE:^CN=(.*?)$", "RULE:a/b", "RULE:(/x/", "default", "RULE:a/b/ RULE:c/d/", "RULE:a/b/X"]
+    {
+        assert!(Rules::parse(wrong).is_err(), "{wrong}");
+    }
+}

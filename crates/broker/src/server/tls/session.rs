@@ -1,0 +1,267 @@
+//! One TLS connection that this process encrypts and decrypts: rustls between bytes that came and bytes that go, without a socket.
+//!
+//! The handshake reads no further than to the end of a record, so that the kernel could take over at any record.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use levada_io::Seal;
+use rustls::kernel::KernelConnection;
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::{ExtractedSecrets, ProtocolVersion, ServerConfig, SupportedCipherSuite};
+
+use super::{Setup, names};
+use crate::server::entry::CertifiedName;
+
+/// The header of a record: its kind, a version, its length.
+const HEADER_BYTES: usize = 5;
+
+/// Most bytes of a record behind its header.
+const RECORD_BYTES: usize = (16 << 10) + 2048;
+
+/// What is read from the socket at a time once the handshake is over.
+const READ_BYTES: usize = 32 << 10;
+
+/// The first byte of a handshake's first record.
+const HANDSHAKE: u8 = 22;
+
+/// What is next in a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// More has to come from the peer.
+    Read,
+    /// It is over, and the peer is who it should be.
+    Done,
+}
+
+/// A connection's TLS state.
+pub(crate) struct Session {
+    tls: UnbufferedServerConnection,
+    /// Received and not processed: the front of a record.
+    incoming: Vec<u8>,
+    /// Encrypted and not sent.
+    outgoing: Vec<u8>,
+    /// Whether the peer has said that nothing more comes.
+    pub(super) closed: bool,
+    /// Whether nothing has been sent yet.
+    said_nothing: bool,
+}
+
+impl Session {
+    pub(super) fn new(config: Arc<ServerConfig>) -> Result<Session, rustls::Error> {
+        let tls = UnbufferedServerConnection::new(config)?;
+        Ok(Session { tls, incoming: Vec::new(), outgoing: Vec::new(), closed: false, said_nothing: true })
+    }
+
+    /// Processes what has been received. Decrypted data goes to the end of `plain`; what the peer is to be told in return waits in
+    /// [`Session::outgoing`], also after an error.
+    pub(super) fn process(&mut self, plain: &mut BytesMut) -> Result<Next, rustls::Error> {
+        let mut failed = None;
+        loop {
+            let UnbufferedStatus { mut discard, state } = self.tls.process_tls_records(&mut self.incoming);
+            let next = match state {
+                Err(error) if failed.is_some() => return Err(failed.unwrap_or(error)),
+                // Once more: now it has an alert to send.
+                Err(error) => {
+                    failed = Some(error);
+                    None
+                }
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        let record = record?;
+                        discard += record.discard;
+                        plain.extend_from_slice(record.payload);
+                    }
+                    None
+                }
+                Ok(ConnectionState::EncodeTlsData(mut message)) => {
+                    append(&mut self.outgoing, |room| match message.encode(room) {
+                        Err(EncodeError::InsufficientSize(wanted)) => Err(wanted.required_size),
+                        written => Ok(written.unwrap_or(0)),
+                    });
+                    None
+                }
+                Ok(ConnectionState::TransmitTlsData(transmitted)) => {
+                    // It is in `outgoing`, which leaves before anything else.
+                    transmitted.done();
+                    None
+                }
+                Ok(ConnectionState::PeerClosed) => {
+                    self.closed = true;
+                    None
+                }
+                Ok(ConnectionState::BlockedHandshake) => Some(Next::Read),
+                Ok(ConnectionState::WriteTraffic(_)) => Some(Next::Done),
+                Ok(ConnectionState::Closed) => {
+                    self.closed = true;
+                    Some(Next::Done)
+                }
+                // Early data is not offered.
+                Ok(_) => Some(Next::Done),
+            };
+            self.incoming.drain(..discard);
+            match (next, failed.take()) {
+                (Some(_), Some(error)) => return Err(error),
+                (Some(next), None) => return Ok(next),
+                (None, kept) => failed = kept,
+            }
+        }
+    }
+
+    /// The bytes to send before anything else; whoever takes them sends them.
+    pub(super) fn take_outgoing(&mut self) -> Vec<u8> {
+        self.said_nothing &= self.outgoing.is_empty();
+        std::mem::take(&mut self.outgoing)
+    }
+
+    /// Reads from the front of a record to its end at most, as a handshake may.
+    pub(super) fn read_within_record(
+        &mut self,
+        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let end = match self.incoming.first_chunk::<HEADER_BYTES>() {
+            None => HEADER_BYTES,
+            Some([.., high, low]) => HEADER_BYTES + usize::from(u16::from_be_bytes([*high, *low])),
+        };
+        self.read_up_to(end.min(HEADER_BYTES + RECORD_BYTES), read)
+    }
+
+    /// Reads what there is.
+    pub(super) fn read(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+        self.read_up_to(self.incoming.len() + READ_BYTES, read)
+    }
+
+    fn read_up_to(
+        &mut self,
+        end: usize,
+        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let start = self.incoming.len();
+        self.incoming.resize(end.max(start + 1), 0);
+        let got = read(&mut self.incoming[start..]);
+        self.incoming.truncate(start + got.as_ref().copied().unwrap_or(0));
+        got
+    }
+
+    /// Whether the peer's first bytes are no TLS.
+    pub(super) fn is_no_tls(&self) -> bool {
+        self.said_nothing && self.incoming.first().is_some_and(|kind| *kind != HANDSHAKE)
+    }
+
+    /// Sends what waits, as far as the socket takes it now.
+    pub(super) fn flush(&mut self, stream: &tokio::net::TcpStream) -> io::Result<()> {
+        while !self.outgoing.is_empty() {
+            match stream.try_write(&self.outgoing) {
+                Ok(count) => drop(self.outgoing.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives memory back while nothing comes.
+    pub(super) fn rest(&mut self) {
+        if self.incoming.is_empty() {
+            self.incoming = Vec::new();
+        }
+    }
+
+    /// Whom the peer's certificate names: none if it showed none, an error if the rules let nobody in by it.
+    pub(super) fn peer(&self, setup: &Setup) -> Result<Option<CertifiedName>, String> {
+        let Some([certificate, ..]) = self.tls.peer_certificates() else { return Ok(None) };
+        let distinguished =
+            names::subject(certificate).ok_or("the certificate's subject is not understood")?;
+        let principal = setup.rules.principal(&distinguished);
+        let no_rule = || format!("no rule of ssl.principal.mapping.rules fits {distinguished:?}");
+        Ok(Some(CertifiedName { principal: principal.ok_or_else(no_rule)?, distinguished }))
+    }
+
+    pub(super) fn suite(&self) -> Option<(ProtocolVersion, SupportedCipherSuite)> {
+        Some((self.tls.protocol_version()?, self.tls.negotiated_cipher_suite()?))
+    }
+
+    /// Whether everything received is processed and everything said is sent, so that somebody else may go on.
+    pub(super) fn is_even(&self) -> bool {
+        self.incoming.is_empty() && self.outgoing.is_empty()
+    }
+
+    /// Gives the secrets away.
+    pub(super) fn into_kernel(
+        self,
+    ) -> Result<(ExtractedSecrets, KernelConnection<ServerConnectionData>), rustls::Error> {
+        self.tls.dangerous_into_kernel_connection()
+    }
+
+    /// Says that nothing more comes from here.
+    pub(super) fn say_goodbye(&mut self) {
+        let status = self.tls.process_tls_records(&mut []);
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state {
+            append(&mut self.outgoing, |room| {
+                outcome(traffic.queue_close_notify(room)).map_err(|size| size.unwrap_or(0))
+            });
+        }
+    }
+}
+
+impl Seal for Session {
+    fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> io::Result<()> {
+        loop {
+            let status = self.tls.process_tls_records(&mut []);
+            match status.state.map_err(io::Error::other)? {
+                ConnectionState::WriteTraffic(mut traffic) => {
+                    let mut used_up = false;
+                    append(sealed, |room| match outcome(traffic.encrypt(plain, room)) {
+                        Ok(written) => Ok(written),
+                        Err(Some(size)) => Err(size),
+                        Err(None) => {
+                            used_up = true;
+                            Ok(0)
+                        }
+                    });
+                    return if used_up { Err(io::Error::other("the keys are used up")) } else { Ok(()) };
+                }
+                ConnectionState::EncodeTlsData(mut message) => {
+                    append(sealed, |room| match message.encode(room) {
+                        Err(EncodeError::InsufficientSize(wanted)) => Err(wanted.required_size),
+                        written => Ok(written.unwrap_or(0)),
+                    })
+                }
+                ConnectionState::TransmitTlsData(transmitted) => transmitted.done(),
+                ConnectionState::PeerClosed => self.closed = true,
+                _ => return Err(io::ErrorKind::NotConnected.into()),
+            }
+        }
+    }
+}
+
+fn outcome(written: Result<usize, EncryptError>) -> Result<usize, Option<usize>> {
+    written.map_err(|error| match error {
+        EncryptError::InsufficientSize(wanted) => Some(wanted.required_size),
+        EncryptError::EncryptExhausted => None,
+    })
+}
+
+/// Has something written behind the end of `bytes`, with as much room as it asks for.
+fn append(bytes: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, usize>) {
+    let start = bytes.len();
+    // What the writing asks for at first is room enough, so that it is asked twice at most.
+    for _ in 0..2 {
+        match write(&mut bytes[start..]) {
+            Ok(written) => {
+                bytes.truncate(start + written);
+                return;
+            }
+            Err(required) => bytes.resize(start + required, 0),
+        }
+    }
+    bytes.truncate(start);
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Session")
+    }
+}

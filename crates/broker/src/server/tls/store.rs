@@ -1,0 +1,195 @@
+//! Key stores and trust stores: PEM or PKCS #12, from a file or from the configuration itself.
+
+use p12_keystore::{KeyStore, KeyStoreEntry, Pkcs12ImportPolicy};
+use pkcs8::EncryptedPrivateKeyInfoRef;
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::{TlsError, View};
+
+/// Who the broker is.
+pub(super) struct Identity {
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) key: PrivateKeyDer<'static>,
+}
+
+const KEY_STORE: &str = "ssl.keystore.location";
+const TRUST_STORE: &str = "ssl.truststore.location";
+
+/// The broker's certificates and key.
+pub(super) fn identity(view: &View<'_>) -> Result<Identity, TlsError> {
+    const CHAIN: &str = "ssl.keystore.certificate.chain";
+    const KEY: &str = "ssl.keystore.key";
+    let inline = (view.text(CHAIN), view.text(KEY));
+    match (view.text(KEY_STORE), inline) {
+        (None, (Some(chain), Some(key))) => {
+            let mut parts = parse_pem(view, CHAIN, chain)?;
+            parts.extend(parse_pem(view, KEY, key)?);
+            from_pem(view, KEY, parts)
+        }
+        (None, (None, None)) => {
+            Err(view.error(KEY_STORE, "a TLS listener needs a key store, in PEM or PKCS12"))
+        }
+        (None, _) => Err(view.error(KEY, format!("{CHAIN} and {KEY} belong together; one is missing"))),
+        (Some(_), (None, None)) => match Store::read(view, KEY_STORE)? {
+            Store::Pem(text) => from_pem(view, KEY_STORE, parse_pem(view, KEY_STORE, &text)?),
+            Store::Pkcs12(bytes) => {
+                from_pkcs12(view, &open(view, (KEY_STORE, "ssl.keystore.password"), &bytes)?)
+            }
+        },
+        (Some(_), _) => Err(view.error(KEY, format!("set either {KEY_STORE} or {CHAIN} with {KEY}"))),
+    }
+}
+
+/// Those who may sign clients' certificates.
+pub(super) fn roots(view: &View<'_>) -> Result<RootCertStore, TlsError> {
+    const INLINE: &str = "ssl.truststore.certificates";
+    let (key, certificates) = match (view.text(TRUST_STORE), view.text(INLINE)) {
+        (None, None) => {
+            return Err(view.error(
+                TRUST_STORE,
+                "ssl.client.auth asks for certificates, and a trust store says which are good",
+            ));
+        }
+        (Some(_), Some(_)) => return Err(view.error(INLINE, format!("set either {TRUST_STORE} or {INLINE}"))),
+        (None, Some(text)) => (INLINE, certificates(parse_pem(view, INLINE, text)?)),
+        (Some(_), None) => match Store::read(view, TRUST_STORE)? {
+            Store::Pem(text) => (TRUST_STORE, certificates(parse_pem(view, TRUST_STORE, &text)?)),
+            Store::Pkcs12(bytes) => {
+                let store = open(view, (TRUST_STORE, "ssl.truststore.password"), &bytes)?;
+                let trusted = store.entries().filter_map(|(_, entry)| match entry {
+                    KeyStoreEntry::Certificate(one) => Some(CertificateDer::from(one.as_der().to_vec())),
+                    _ => None,
+                });
+                (TRUST_STORE, trusted.collect())
+            }
+        },
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates {
+        roots
+            .add(certificate)
+            .map_err(|error| view.error(key, format!("a certificate cannot be used: {error}")))?;
+    }
+    if roots.is_empty() { Err(view.error(key, "there is no certificate in it")) } else { Ok(roots) }
+}
+
+/// A file, by its form.
+enum Store {
+    Pem(String),
+    Pkcs12(Vec<u8>),
+}
+
+impl Store {
+    /// Reads the file that `key` names. What it is its content says, as in Java; the type only has to agree about PEM.
+    fn read(view: &View<'_>, key: &'static str) -> Result<Store, TlsError> {
+        let path = view.text(key).unwrap_or_default();
+        let bytes =
+            std::fs::read(path).map_err(|error| view.error(key, format!("cannot read {path}: {error}")))?;
+        let kind = view.text(if key == KEY_STORE { "ssl.keystore.type" } else { "ssl.truststore.type" });
+        match (&bytes[..], kind) {
+            ([0xfe, 0xed, 0xfe, 0xed, ..], _) => Err(view.error(key, jks(path))),
+            ([0x30, ..], Some("PEM")) => {
+                Err(view.error(key, format!("{path} is not PEM; set the type to PKCS12")))
+            }
+            ([0x30, ..], _) => Ok(Store::Pkcs12(bytes)),
+            (_, Some("PKCS12" | "JKS")) if !bytes.starts_with(&[0x30]) && is_pem(&bytes) => {
+                Err(view.error(key, format!("{path} is PEM; set the type to PEM")))
+            }
+            _ if is_pem(&bytes) => String::from_utf8(bytes)
+                .map(Store::Pem)
+                .map_err(|_| view.error(key, format!("{path} is not PEM: it has bytes that are no text"))),
+            _ => Err(view.error(key, format!("{path} is neither PEM nor PKCS12"))),
+        }
+    }
+}
+
+fn jks(path: &str) -> String {
+    format!(
+        "{path} is a Java key store, which is not read; convert it: keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype pkcs12"
+    )
+}
+
+fn is_pem(bytes: &[u8]) -> bool {
+    bytes.windows(BEGIN.len()).any(|window| window == BEGIN.as_bytes())
+}
+
+fn open(view: &View<'_>, (key, password): (&str, &str), bytes: &[u8]) -> Result<KeyStore, TlsError> {
+    let secret = view.text(password).unwrap_or_default();
+    KeyStore::from_pkcs12(bytes, secret, Pkcs12ImportPolicy::Relaxed).map_err(|error| {
+        view.error(key, format!("cannot open the PKCS12 store; is {password} right? ({error})"))
+    })
+}
+
+fn from_pkcs12(view: &View<'_>, store: &KeyStore) -> Result<Identity, TlsError> {
+    let (_, chain) =
+        store.private_key_chain().ok_or_else(|| view.error(KEY_STORE, "there is no private key in it"))?;
+    let certificates = chain.certs().iter().map(|one| CertificateDer::from(one.as_der().to_vec())).collect();
+    let key = PrivateKeyDer::try_from(chain.key().as_der().to_vec())
+        .map_err(|error| view.error(KEY_STORE, format!("its private key is not understood: {error}")))?;
+    Ok(Identity { chain: certificates, key })
+}
+
+/// A section of a PEM text.
+struct Part {
+    label: String,
+    der: Vec<u8>,
+}
+
+const BEGIN: &str = "-----BEGIN ";
+
+/// The sections of a text. Blanks may stand for line ends, as Kafka allows in values.
+fn parse_pem(view: &View<'_>, key: &str, text: &str) -> Result<Vec<Part>, TlsError> {
+    use base64::Engine;
+    let broken = || view.error(key, "the PEM is broken: a section has no end, or is not base64");
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some((_, from)) = rest.split_once(BEGIN) {
+        let (label, body) = from.split_once("-----").ok_or_else(broken)?;
+        let (body, after) = body.split_once(&format!("-----END {label}-----")).ok_or_else(broken)?;
+        if body.contains("Proc-Type") {
+            return Err(view.error(
+                key,
+                "the key is encrypted in OpenSSL's old form; convert it: openssl pkcs8 -topk8 -in key.pem",
+            ));
+        }
+        let body: String = body.split_whitespace().collect();
+        let der = base64::engine::general_purpose::STANDARD.decode(body).map_err(|_| broken())?;
+        parts.push(Part { label: label.to_owned(), der });
+        rest = after;
+    }
+    Ok(parts)
+}
+
+fn certificates(parts: Vec<Part>) -> Vec<CertificateDer<'static>> {
+    let those = parts.into_iter().filter(|part| part.label.ends_with("CERTIFICATE"));
+    those.map(|part| CertificateDer::from(part.der)).collect()
+}
+
+fn from_pem(view: &View<'_>, key: &str, mut parts: Vec<Part>) -> Result<Identity, TlsError> {
+    let position = parts.iter().position(|part| part.label.ends_with("PRIVATE KEY"));
+    let part = parts.remove(position.ok_or_else(|| view.error(key, "there is no private key in it"))?);
+    let not_understood = |error: &str| view.error(key, format!("its private key is not understood: {error}"));
+    let der = match &part.label[..] {
+        "ENCRYPTED PRIVATE KEY" => decrypt(view, &part.der)?,
+        _ => part.der,
+    };
+    let chain = certificates(parts);
+    if chain.is_empty() {
+        return Err(view.error(key, "there is no certificate in it"));
+    }
+    let private = PrivateKeyDer::try_from(der).map_err(not_understood)?;
+    Ok(Identity { chain, key: private })
+}
+
+fn decrypt(view: &View<'_>, der: &[u8]) -> Result<Vec<u8>, TlsError> {
+    const PASSWORD: &str = "ssl.key.password";
+    let secret = view.text(PASSWORD).ok_or_else(|| view.error(PASSWORD, "the private key has a password"))?;
+    let sealed = EncryptedPrivateKeyInfoRef::try_from(der).map_err(|error| {
+        view.error(PASSWORD, format!("the encrypted private key is not understood: {error}"))
+    })?;
+    let opened = sealed.decrypt(secret).map_err(|error| {
+        view.error(PASSWORD, format!("the private key cannot be decrypted with it ({error})"))
+    })?;
+    Ok(opened.as_bytes().to_vec())
+}
