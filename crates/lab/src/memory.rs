@@ -3,6 +3,11 @@
 //! It is done by a worker, a [second process](crate::peer) that may be root of namespaces of its own, since a device that takes references
 //! without a network card can only be made there. The worker measures itself; what it is to do and what came of it are plain data.
 
+use std::fs::File;
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Bench;
@@ -227,6 +232,50 @@ fn checksum(load: &Load) -> u64 {
     digest.finalize()
 }
 
+/// Sends the start of a file by reference, out of buffers that it is read into.
+pub(crate) struct FileSender {
+    single: single::Single,
+    how: How,
+    bytes: usize,
+    sent_bytes: u64,
+    copied_bytes: u64,
+}
+
+impl FileSender {
+    /// Over a connection that waits, in messages of so many bytes.
+    pub(crate) fn new(how: How, bytes: usize, file: Arc<File>, socket: TcpStream) -> io::Result<FileSender> {
+        let load = Load { how, bytes, pieces: 0, piece_bytes: 0, messages: 0, check: false };
+        let single = single::Single::new(&load, Arc::new(socket.into()))?.reading(file);
+        Ok(FileSender { single, how, bytes, sent_bytes: 0, copied_bytes: 0 })
+    }
+
+    /// Sends whole messages; their memory is free when this returns.
+    pub(crate) fn send(&mut self, len: u64) -> io::Result<()> {
+        let messages = u32::try_from(len / self.bytes as u64).unwrap_or(u32::MAX);
+        let load =
+            Load { how: self.how, bytes: self.bytes, pieces: 0, piece_bytes: 0, messages, check: false };
+        let copied = self.single.send(&load)?;
+        self.sent_bytes += u64::from(messages) * self.bytes as u64;
+        self.copied_bytes += copied * self.bytes as u64;
+        Ok(())
+    }
+
+    /// System calls so far.
+    pub(crate) fn calls(&self) -> u64 {
+        // One for each read.
+        self.single.calls() + self.sent_bytes / self.bytes as u64
+    }
+
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    /// Bytes that the kernel copied although they were sent by reference.
+    pub(crate) fn copied_bytes(&self) -> u64 {
+        self.copied_bytes
+    }
+}
+
 /// Who sends, with the memory and the ring for it.
 enum Sender {
     Single(single::Single),
@@ -234,7 +283,7 @@ enum Sender {
 }
 
 impl Sender {
-    fn new(load: &Load, socket: route::Socket) -> std::io::Result<Sender> {
+    fn new(load: &Load, socket: route::Socket) -> io::Result<Sender> {
         Ok(match load.how {
             How::Whole { .. } | How::Cut { .. } => Sender::Mixed(Box::new(mixed::Mixed::new(load, socket)?)),
             _ => Sender::Single(single::Single::new(load, socket)?),
@@ -242,7 +291,7 @@ impl Sender {
     }
 
     /// Sends all messages and waits until their memory is free; how many the kernel copied that were to go by reference.
-    fn send(&mut self, load: &Load) -> std::io::Result<u64> {
+    fn send(&mut self, load: &Load) -> io::Result<u64> {
         match self {
             Sender::Single(single) => single.send(load),
             Sender::Mixed(mixed) => mixed.send(load),

@@ -1,15 +1,10 @@
 //! `lab transfer`: a file to a socket, by every path there is.
 //!
-//! The paths are the product's own ([`levada_io`]), forced one by one, on a connection that does not wait, as in the broker. A run sends a
-//! part of the file before the clock starts, so that the connection has found its window.
+//! The paths are the product's own ([`levada_io`]), forced one by one, on a connection that does not wait, as in the broker; sends of memory by
+//! reference read into buffers first. A run sends a part of the file before the clock starts, so that the connection has found its window.
 
 use std::fs::File;
-use std::net::TcpStream;
-use std::os::fd::AsFd;
 use std::sync::Arc;
-
-use levada_io::{Counters, Engine, Extent, Path, Piece, Snapshot, Thresholds, Transfer, Turn};
-use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::bench::{Bench, chill};
 use crate::cpu::{self, Stopwatch};
@@ -17,6 +12,10 @@ use crate::error::LabError;
 use crate::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::peer::{Part, Peer, Take};
 use crate::record::{Metric, Verdict};
+
+mod way;
+
+use way::{Tally, Way};
 
 /// The experiment.
 #[derive(Debug)]
@@ -26,14 +25,6 @@ pub struct Transfers<'a> {
     file: Arc<File>,
     len: u64,
     checksum: u64,
-}
-
-/// A way from file to socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Way {
-    path: Path,
-    /// Of the buffer or the pipe.
-    step_bytes: usize,
 }
 
 /// What is asked of all ways of a group.
@@ -49,9 +40,6 @@ const SETTINGS: [Setting; 3] = [
     Setting { group: "hot, receiver copies", hot: true, take: Take::Copy },
     Setting { group: "cold, receiver discards", hot: false, take: Take::Discard },
 ];
-
-const BUFFERS: [usize; 4] = [4 << 10, 8 << 10, 64 << 10, 1 << 20];
-const PIPES: [usize; 3] = [64 << 10, 256 << 10, 1 << 20];
 
 impl<'a> Transfers<'a> {
     /// Makes the file and starts the receiver.
@@ -77,31 +65,22 @@ impl<'a> Transfers<'a> {
         let warm_up = if setting.hot && pass == Pass::Timed { self.len / 4 } else { 0 };
         let socket = self.peer.connect(take, &[warm_up, self.len])?;
         let _pinned = self.bench.places().pin_sender();
-        let counters = Arc::new(Counters::default());
-        let mut engine = way.engine(self.bench, &counters);
-        self.stream(&mut engine, &socket, warm_up)?;
+        let ready = way.ready(self.bench.caps(), &self.file, socket);
+        let mut sender = ready.map_err(LabError::step(format!("cannot prepare {}", way.name())))?;
+        sender.send(warm_up)?;
         self.peer.part()?;
-        let (before, watch, start_ns) = (counters.snapshot(), Stopwatch::start(), cpu::monotonic_ns());
-        self.stream(&mut engine, &socket, self.len)?;
+        let (before, watch, start_ns) = (sender.tally(way), Stopwatch::start(), cpu::monotonic_ns());
+        sender.send(self.len)?;
         let elapsed = watch.elapsed();
         let part = self.peer.part()?;
         let wall_ns = part.done_ns.saturating_sub(start_ns);
-        Ok(Sent { part, cpu_ns: elapsed.cpu.as_nanos() as f64, wall_ns, before, after: counters.snapshot() })
-    }
-
-    /// Sends the start of the file, and waits whenever the socket is full.
-    fn stream(&self, engine: &mut Engine, socket: &TcpStream, len: u64) -> Result<(), LabError> {
-        let extent = Extent { file: Arc::clone(&self.file), offset: 0, len };
-        let mut transfer = Transfer::new([Piece::Extent(extent)]);
-        let failed = |error: levada_io::TransferError| LabError::Step {
-            what: "cannot send the file".to_owned(),
-            cause: std::io::Error::other(error),
+        let after = sender.tally(way);
+        let tally = Tally {
+            calls: after.calls - before.calls,
+            by_way: after.by_way - before.by_way,
+            copies: after.copies - before.copies,
         };
-        while transfer.step(engine, socket.as_fd(), u64::MAX).map_err(failed)? != Turn::Done {
-            let mut fds = [PollFd::new(socket, PollFlags::OUT)];
-            poll(&mut fds, None).map_err(LabError::step("cannot wait for the socket"))?;
-        }
-        Ok(())
+        Ok(Sent { part, cpu_ns: elapsed.cpu.as_nanos() as f64, wall_ns, tally })
     }
 }
 
@@ -110,27 +89,18 @@ struct Sent {
     part: Part,
     cpu_ns: f64,
     wall_ns: u64,
-    before: Snapshot,
-    after: Snapshot,
+    tally: Tally,
 }
 
 impl Sent {
-    /// Nothing may be counted for a path that the bytes did not take.
-    fn by(&self, path: Path) -> u64 {
-        self.after.bytes(path) - self.before.bytes(path)
-    }
-
     fn metrics(&self) -> Metrics {
         let gb = self.part.bytes as f64 / 1e9;
-        let calls: u64 =
-            Path::ALL.iter().map(|path| self.after.calls(*path) - self.before.calls(*path)).sum();
-        let copied = self.after.copied() - self.before.copied();
         [
             ("cpu_s_per_gb", self.cpu_ns / 1e9 / gb),
             ("gb_per_s", gb / (self.wall_ns as f64 / 1e9)),
             ("receiver_cpu_s_per_gb", self.part.cpu_ns as f64 / 1e9 / gb),
-            ("calls_per_gb", calls as f64 / gb),
-            ("copies_per_byte", copied as f64 / self.part.bytes as f64),
+            ("calls_per_gb", self.tally.calls as f64 / gb),
+            ("copies_per_byte", self.tally.copies as f64 / self.part.bytes as f64),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()
@@ -138,41 +108,9 @@ impl Sent {
 }
 
 impl Way {
-    /// All of them, those that copy first.
-    fn all() -> Vec<Way> {
-        let of = |path: Path| move |step_bytes: usize| Way { path, step_bytes };
-        let mut ways: Vec<Way> = BUFFERS.into_iter().map(of(Path::ReadWrite)).collect();
-        ways.push(Way { path: Path::MmapWrite, step_bytes: 1 << 20 });
-        ways.push(Way { path: Path::Sendfile, step_bytes: 64 << 10 });
-        ways.extend(PIPES.into_iter().map(of(Path::Splice)));
-        ways
-    }
-
-    fn name(self) -> String {
-        let size = bytes(self.step_bytes);
-        match self.path {
-            Path::ReadWrite => format!("read+write {size}"),
-            Path::MmapWrite => format!("mmap+write {size}"),
-            Path::Splice => format!("splice, pipe {size}"),
-            path => path.label().to_owned(),
-        }
-    }
-
-    fn engine(self, bench: &Bench, counters: &Arc<Counters>) -> Engine {
-        let thresholds = Thresholds {
-            copy_bytes: self.step_bytes,
-            pipe_bytes: self.step_bytes,
-            pipe_floor_bytes: self.step_bytes,
-            ..Thresholds::default()
-        };
-        let mut engine = Engine::with_thresholds(bench.caps(), Arc::clone(counters), thresholds);
-        engine.force(Some(self.path));
-        engine
-    }
-
     fn case(self, setting: Setting) -> Case {
         let case = Case::new(setting.group, self.name());
-        case.with("path", self.path).with("step_bytes", self.step_bytes).with("hot", setting.hot)
+        case.with("path", self.path()).with("step_bytes", self.step_bytes).with("hot", setting.hot)
     }
 }
 
@@ -214,13 +152,13 @@ impl Experiment for Transfers<'_> {
         let Some((setting, way)) = setting.zip(way) else {
             return Ok(Outcome::Skipped("there is no such way".to_owned()));
         };
-        if !way.path.works(self.bench.caps()) {
-            return Ok(Outcome::Skipped(format!("{} does not work here; see `levada doctor`", way.path)));
+        if let Some(why) = way.missing(self.bench.caps()) {
+            return Ok(Outcome::Skipped(why));
         }
         let sent = self.send(way, setting, pass)?;
-        if sent.by(way.path) != self.len {
-            let counted = sent.by(way.path);
-            return Ok(Outcome::Skipped(format!("{counted} of {} bytes left by {}", self.len, way.path)));
+        if sent.tally.by_way != self.len {
+            let text = format!("{} of {} bytes left by {}", sent.tally.by_way, self.len, way.path());
+            return Ok(Outcome::Skipped(text));
         }
         Ok(match pass {
             Pass::Timed => Outcome::Measured(sent.metrics()),

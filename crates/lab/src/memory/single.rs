@@ -1,6 +1,8 @@
 //! Messages of one piece, one after the other, in each of the ways that memory can be sent.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use levada_io::buf::{Buffer, BufferPool};
@@ -20,9 +22,16 @@ const BUFFERS: u16 = 16;
 /// One way, ready to send.
 pub(super) struct Single {
     socket: Socket,
-    pool: BufferPool,
+    messages: Messages,
     way: Way,
     calls: u64,
+}
+
+/// Where messages come from.
+struct Messages {
+    pool: BufferPool,
+    /// They are parts of it, one behind the other; none: they are made.
+    file: Option<Arc<File>>,
 }
 
 enum Way {
@@ -48,7 +57,13 @@ impl Single {
                 Way::Ring(Box::new(ring))
             }
         };
-        Ok(Single { socket, pool, way, calls: 0 })
+        Ok(Single { socket, messages: Messages { pool, file: None }, way, calls: 0 })
+    }
+
+    /// The same with messages read from a file.
+    pub(super) fn reading(mut self, file: Arc<File>) -> Single {
+        self.messages.file = Some(file);
+        self
     }
 
     /// System calls so far.
@@ -66,30 +81,34 @@ impl Single {
     pub(super) fn send(&mut self, load: &Load) -> io::Result<u64> {
         match &mut self.way {
             Way::Plain => {
-                plain(&self.socket, &self.pool, load, &mut self.calls)?;
+                plain(&self.socket, &self.messages, load, &mut self.calls)?;
                 Ok(0)
             }
             Way::ZeroCopy(outbox, counters) => {
-                by_error_queue((&self.socket, &self.pool), load, (outbox, counters), &mut self.calls)
+                by_error_queue((&self.socket, &self.messages), load, (outbox, counters), &mut self.calls)
             }
-            Way::Ring(ring) => by_ring(ring, &self.socket, &self.pool, load),
+            Way::Ring(ring) => by_ring(ring, &self.socket, &self.messages, load),
         }
     }
 }
 
-/// The next message in a free buffer.
-fn message(pool: &BufferPool, load: &Load, index: u32) -> Option<Buffer> {
-    let mut buffer = pool.take()?;
-    if load.check {
-        load.fill(index, buffer.space());
+impl Messages {
+    /// The next message in a free buffer, if there is one.
+    fn message(&self, load: &Load, index: u32) -> io::Result<Option<Buffer>> {
+        let Some(mut buffer) = self.pool.take() else { return Ok(None) };
+        if let Some(file) = &self.file {
+            file.read_exact_at(buffer.space(), u64::from(index) * load.bytes as u64)?;
+        } else if load.check {
+            load.fill(index, buffer.space());
+        }
+        buffer.set_len(load.bytes);
+        Ok(Some(buffer))
     }
-    buffer.set_len(load.bytes);
-    Some(buffer)
 }
 
-fn plain(socket: &Socket, pool: &BufferPool, load: &Load, calls: &mut u64) -> io::Result<()> {
+fn plain(socket: &Socket, messages: &Messages, load: &Load, calls: &mut u64) -> io::Result<()> {
     for index in 0..load.messages {
-        let buffer = message(pool, load, index).ok_or(io::ErrorKind::OutOfMemory)?;
+        let buffer = messages.message(load, index)?.ok_or(io::ErrorKind::OutOfMemory)?;
         let mut left = buffer.filled();
         while !left.is_empty() {
             *calls += 1;
@@ -101,7 +120,7 @@ fn plain(socket: &Socket, pool: &BufferPool, load: &Load, calls: &mut u64) -> io
 }
 
 fn by_error_queue(
-    (socket, pool): (&Socket, &BufferPool),
+    (socket, messages): (&Socket, &Messages),
     load: &Load,
     (outbox, counters): (&mut ZeroCopyOutbox, &Counters),
     calls: &mut u64,
@@ -110,7 +129,7 @@ fn by_error_queue(
     let before = counters.snapshot().copied_by_kernel();
     for index in 0..load.messages {
         let buffer = loop {
-            if let Some(buffer) = message(pool, load, index) {
+            if let Some(buffer) = messages.message(load, index)? {
                 break buffer;
             }
             collect(socket, outbox, counters, calls)?;
@@ -140,7 +159,7 @@ fn collect(
     Ok(())
 }
 
-fn by_ring(ring: &mut Ring, socket: &Socket, pool: &BufferPool, load: &Load) -> io::Result<u64> {
+fn by_ring(ring: &mut Ring, socket: &Socket, messages: &Messages, load: &Load) -> io::Result<u64> {
     let (zero_copy, wait) = match load.how {
         How::RingZeroCopy { wait, .. } => (true, wait),
         _ => (false, Wait::Result),
@@ -148,7 +167,7 @@ fn by_ring(ring: &mut Ring, socket: &Socket, pool: &BufferPool, load: &Load) -> 
     let mut copied = 0;
     for index in 0..load.messages {
         let buffer = loop {
-            if let Some(buffer) = message(pool, load, index) {
+            if let Some(buffer) = messages.message(load, index)? {
                 break buffer;
             }
             copied += settle(ring, None, load.bytes)?;
