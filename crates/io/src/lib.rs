@@ -128,6 +128,7 @@ pub mod map;
 pub mod outbox;
 pub mod path;
 pub mod plan;
+pub mod priority;
 pub mod probe;
 pub mod receive;
 pub mod residency;

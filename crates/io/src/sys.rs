@@ -9,6 +9,7 @@ pub(crate) mod error_queue;
 pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod mincore;
+pub(crate) mod sched;
 pub(crate) mod sigpipe;
 pub(crate) mod tls_record;
 pub(crate) mod uring;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::bench::{Bench, Scale};
-use crate::broker::node::Node;
+use crate::broker::node::{Node, Paused};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Metrics};
 use crate::method::Limits;
@@ -161,6 +161,19 @@ fn started(bench: &Bench, systems: &Systems) -> Result<Vec<Node>, LabError> {
         Ok(node)
     };
     systems.all().into_iter().map(start).collect()
+}
+
+/// How long a broker that was paused gets to catch up.
+const CATCH_UP: Duration = Duration::from_millis(100);
+
+/// Pauses all brokers but one, until what comes back goes.
+fn alone<'n>(nodes: impl IntoIterator<Item = &'n Node>, system: System) -> Vec<Paused> {
+    let others = nodes.into_iter().filter(|node| node.system() != system);
+    let paused: Vec<Paused> = others.map(Node::pause).collect();
+    if !paused.is_empty() {
+        std::thread::sleep(CATCH_UP);
+    }
+    paused
 }
 
 fn labels(nodes: &[Node]) -> impl Iterator<Item = &'static str> + Clone {

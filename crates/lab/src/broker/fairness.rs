@@ -188,6 +188,7 @@ impl Experiment for Fairness<'_> {
             return Ok(Outcome::Checked(Self::check(subject, with_large)?));
         }
         let time = Duration::from_millis(self.bench.scale().choose(100, 1_000, 3_000, 6_000));
+        let _others = super::alone(self.subjects.iter().map(|subject| &subject.node), subject.node.system());
         let before = Scrape::of(subject.node.http())?;
         let (latencies, rate) = self.measure(subject, with_large, time)?;
         let stalls = Scrape::of(subject.node.http())?.growth(&before, "levada_transfer_stalls_total");

@@ -185,10 +185,13 @@ impl Experiment for Interference<'_> {
     }
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
-        let own = |subject: &&mut Subject| subject.node.system().label() == case.group;
-        let Some(subject) = self.subjects.iter_mut().find(own) else {
+        let own = |subject: &Subject| subject.node.system().label() == case.group;
+        let Some(index) = self.subjects.iter().position(own) else {
             return Ok(Outcome::Skipped("no such broker".to_owned()));
         };
+        let system = self.subjects[index].node.system();
+        let _others = super::alone(self.subjects.iter().map(|subject| &subject.node), system);
+        let subject = &mut self.subjects[index];
         let replays = case.name == REPLAY;
         if pass == Pass::Integrity {
             return Ok(Outcome::Checked(Self::check(self.bench, &self.live, subject, replays)?));

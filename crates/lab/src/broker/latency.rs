@@ -65,6 +65,7 @@ impl Experiment for Latency<'_> {
             return Ok(Outcome::Skipped("no such broker".to_owned()));
         };
         let time = Duration::from_millis(self.bench.scale().choose(300, 1_000, 3_000, 10_000));
+        let _others = super::alone(&self.nodes, node.system());
         let before = Spent::of(node.pid());
         let lived = self.live.run(self.bench, node, Until::Time(time))?;
         let spent = Spent::since(node.pid(), &before);

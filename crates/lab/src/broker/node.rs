@@ -148,6 +148,13 @@ impl Node {
         Ok(())
     }
 
+    /// Stops its clock until the guard goes: while another broker's latency is measured, even an idle one would now and then have the
+    /// processor.
+    pub(super) fn pause(&self) -> Paused {
+        let pid = self.child.as_ref().and_then(|child| Pid::from_raw(child.id().cast_signed()));
+        Paused { pid: pid.filter(|pid| rustix::process::kill_process(*pid, Signal::STOP).is_ok()) }
+    }
+
     pub(super) fn system(&self) -> System {
         self.system
     }
@@ -174,6 +181,21 @@ impl Node {
 
     fn said(&self) -> PathBuf {
         self.plan.home.path().join("stderr")
+    }
+}
+
+/// A broker that stands still.
+#[derive(Debug)]
+pub(super) struct Paused {
+    pid: Option<Pid>,
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid {
+            // It is our child and has not been waited for, so that the number is still its own.
+            let _ = rustix::process::kill_process(pid, Signal::CONT);
+        }
     }
 }
 

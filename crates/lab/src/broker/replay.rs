@@ -39,7 +39,6 @@ pub(super) fn step(
 
 /// Makes the calling thread the last to get the processor, so that a greedy client does not stand in the way of the others' clocks.
 pub(super) fn step_back() {
-    const LEAST_PRIORITY: i32 = 19;
     // Not allowed only in odd containers; then clients share as they come.
-    let _ = rustix::process::nice(LEAST_PRIORITY);
+    let _ = levada_io::priority::last();
 }

@@ -82,6 +82,8 @@ fn configuration(plan: &Plan) -> String {
         "offsets.topic.replication.factor=1".to_owned(),
         "transaction.state.log.replication.factor=1".to_owned(),
         "transaction.state.log.min.isr=1".to_owned(),
+        // It is paused while another broker is measured, and must not take that for its own death.
+        "broker.session.timeout.ms=3600000".to_owned(),
     ];
     lines.join("\n") + "\n"
 }
