@@ -7,6 +7,7 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.net.Socket;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -14,6 +15,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.kafka.common.message.SaslHandshakeRequestData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
@@ -25,6 +27,8 @@ import org.apache.kafka.common.requests.RequestUtils;
  * and prints {@code NAME BODY} of each answer. Values that differ from run to run, and the wording of messages, are printed
  * as "*".
  *
+ * <p>With a user and a password, the requests are that user's, who authenticates by PLAIN.
+ *
  * <p>A name that ends in "!" repeats its request until the answer tells of no error.
  */
 public class Ask {
@@ -34,15 +38,21 @@ public class Ask {
 
     private final String host;
     private final int port;
+    /** The SASL token of the user who asks; null for nobody in particular. */
+    private final byte[] token;
 
-    Ask(String address) {
+    Ask(String address, byte[] token) {
+        this.token = token;
         int colon = address.lastIndexOf(':');
         host = address.substring(0, colon);
         port = Integer.parseInt(address.substring(colon + 1));
     }
 
     public static void main(String[] arguments) throws Exception {
-        Ask ask = new Ask(arguments[0]);
+        byte[] token = arguments.length < 4
+                ? null
+                : ("\0" + arguments[2] + "\0" + arguments[3]).getBytes(StandardCharsets.UTF_8);
+        Ask ask = new Ask(arguments[0], token);
         for (String line : Files.readAllLines(Path.of(arguments[1]))) {
             if (line.isBlank() || line.startsWith("#")) {
                 continue;
@@ -70,12 +80,11 @@ public class Ask {
         // A connection each: what one request does to its connection is no matter to the next.
         try (Socket socket = new Socket(host, port)) {
             socket.setSoTimeout(30_000);
-            socket.getOutputStream().write(ByteBuffer.allocate(4).putInt(bytes.remaining()).array());
-            socket.getOutputStream().write(bytes.array(), bytes.position(), bytes.remaining());
-            DataInputStream input = new DataInputStream(socket.getInputStream());
-            byte[] frame = new byte[input.readInt()];
-            input.readFully(frame);
-            ByteBuffer answer = ByteBuffer.wrap(frame);
+            if (token != null) {
+                exchange(socket, handshake());
+                exchange(socket, ByteBuffer.wrap(token));
+            }
+            ByteBuffer answer = exchange(socket, bytes);
             answer.position(api.responseHeaderVersion(version) == 0 ? 4 : 5);
             ApiMessage response = api.messageType.newResponse();
             response.read(new ByteBufferAccessor(answer), version);
@@ -88,6 +97,23 @@ public class Ask {
         } catch (IOException broken) {
             return "\"closed\"";
         }
+    }
+
+    /** Sends a frame and returns the next one. */
+    private static ByteBuffer exchange(Socket socket, ByteBuffer bytes) throws IOException {
+        socket.getOutputStream().write(ByteBuffer.allocate(4).putInt(bytes.remaining()).array());
+        socket.getOutputStream().write(bytes.array(), bytes.position(), bytes.remaining());
+        DataInputStream input = new DataInputStream(socket.getInputStream());
+        byte[] frame = new byte[input.readInt()];
+        input.readFully(frame);
+        return ByteBuffer.wrap(frame);
+    }
+
+    /** Version 0: bare tokens follow. */
+    private static ByteBuffer handshake() {
+        RequestHeader header = new RequestHeader(ApiKeys.SASL_HANDSHAKE, (short) 0, "ask", 0);
+        ApiMessage request = new SaslHandshakeRequestData().setMechanism("PLAIN");
+        return RequestUtils.serialize(header.data(), header.headerVersion(), request, (short) 0);
     }
 
     /** The same without what changes from run to run, fields and elements in alphabetical order. */

@@ -30,6 +30,8 @@ pub struct Node {
 struct Plan {
     kind: Kind,
     options: Vec<(String, String)>,
+    /// Further listeners: name, protocol, address.
+    listeners: Vec<(String, String, SocketAddr)>,
     kafka: SocketAddr,
     http: SocketAddr,
     /// A command that runs the broker as its child, such as a tracer.
@@ -56,6 +58,18 @@ impl Kind {
     }
 }
 
+impl Plan {
+    /// `listeners` and `listener.security.protocol.map`; Kafka has a listener for its controller as well.
+    fn listeners(&self, controller: Option<SocketAddr>) -> [String; 2] {
+        let mut all = vec![("PLAINTEXT", "PLAINTEXT", self.kafka)];
+        all.extend(controller.map(|address| ("CONTROLLER", "PLAINTEXT", address)));
+        all.extend(self.listeners.iter().map(|(name, protocol, address)| (&**name, &**protocol, *address)));
+        let addresses: Vec<_> = all.iter().map(|(name, _, address)| format!("{name}://{address}")).collect();
+        let protocols: Vec<_> = all.iter().map(|(name, protocol, _)| format!("{name}:{protocol}")).collect();
+        [addresses.join(","), protocols.join(",")]
+    }
+}
+
 struct Running {
     child: Child,
     /// What the broker has written to stderr.
@@ -71,8 +85,14 @@ impl Node {
     /// A node of the given kind, whatever the suites run against.
     pub fn of(kind: Kind) -> Node {
         let home = tempfile::Builder::new().prefix("levada-test-").tempdir().expect("a temporary directory");
-        let plan =
-            Plan { kind, options: Vec::new(), kafka: free_port(), http: free_port(), wrapper: Vec::new() };
+        let plan = Plan {
+            kind,
+            options: Vec::new(),
+            listeners: Vec::new(),
+            kafka: free_port(),
+            http: free_port(),
+            wrapper: Vec::new(),
+        };
         Node { plan, running: None, home }
     }
 
@@ -87,6 +107,18 @@ impl Node {
     pub fn option(mut self, key: &str, value: &str) -> Node {
         self.plan.options.push((key.to_string(), value.to_string()));
         self
+    }
+
+    /// Opens another listener beside PLAINTEXT, from the next start on; its address.
+    pub fn listen(&mut self, name: &str, protocol: &str) -> SocketAddr {
+        let taken = [self.plan.kafka, self.plan.http];
+        let taken = |port: &SocketAddr| {
+            taken.contains(port) || self.plan.listeners.iter().any(|(_, _, other)| other == port)
+        };
+        let address = std::iter::repeat_with(free_port).find(|port| !taken(port));
+        let address = address.expect("the sequence has no end");
+        self.plan.listeners.push((name.to_string(), protocol.to_string(), address));
+        address
     }
 
     /// Lets another broker have the directory, from the next start on.

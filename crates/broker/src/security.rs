@@ -1,14 +1,16 @@
 //! Who may come in (SASL) and what they may do (access control). Everything here is a state machine or a value: no clock, no
-//! socket, no disk; time and randomness are parameters.
+//! socket, no disk; time is a parameter.
 
 pub mod acl;
 pub mod audit;
 pub mod authorizer;
 pub mod jaas;
+mod nonce;
 pub mod oauth;
 mod plain;
 pub mod sasl;
 pub mod scram;
 mod session;
 
+pub use self::nonce::nonce;
 pub use self::session::Session;

@@ -19,14 +19,16 @@ use std::{
 
 use axum::{
     Router,
-    extract::State,
+    extract::{Request, State},
     http::{StatusCode, header},
+    middleware::{self, Next},
     response::{IntoResponse, Response},
     routing,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use tokio::sync::oneshot;
 
-use crate::config::HostPort;
+use crate::config::{HostPort, Secret};
 
 /// What the HTTP address shows of a running broker. Called on the HTTP thread; must not wait.
 pub trait Source: Send + Sync + 'static {
@@ -74,8 +76,12 @@ pub enum WebError {
 }
 
 impl WebServer {
-    /// Binds `listen` and serves `source` from a new thread.
-    pub fn start(listen: &HostPort, source: Arc<dyn Source>) -> Result<Self, WebError> {
+    /// Binds `listen` and serves `source` from a new thread, to those who show the token if there is one.
+    pub fn start(
+        listen: &HostPort,
+        token: Option<Secret>,
+        source: Arc<dyn Source>,
+    ) -> Result<Self, WebError> {
         let refused = |source| WebError::Bind { listen: listen.clone(), source };
         let listener = bind(listen).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
@@ -86,7 +92,7 @@ impl WebServer {
             .map_err(WebError::Thread)?;
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
-            if let Err(error) = runtime.block_on(serve(listener, source, stopped)) {
+            if let Err(error) = runtime.block_on(serve(listener, router(source, token), stopped)) {
                 tracing::error!(%error, "the HTTP address is no longer served");
             }
         };
@@ -127,25 +133,47 @@ fn bind(listen: &HostPort) -> io::Result<TcpListener> {
 
 /// Serves until `stopped` resolves. Connections that are open then are closed, not awaited: a scraper may keep one
 /// for as long as it likes.
-async fn serve(
-    listener: TcpListener,
-    source: Arc<dyn Source>,
-    stopped: oneshot::Receiver<()>,
-) -> io::Result<()> {
+async fn serve(listener: TcpListener, router: Router, stopped: oneshot::Receiver<()>) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let served = axum::serve(listener, router(source));
+    let served = axum::serve(listener, router);
     tokio::select! {
         served = served.into_future() => served,
         _ = stopped => Ok(()),
     }
 }
 
-fn router(source: Arc<dyn Source>) -> Router {
-    Router::new()
+fn router(source: Arc<dyn Source>, token: Option<Secret>) -> Router {
+    let router = Router::new()
         .route("/healthz", routing::get(healthz))
         .route("/metrics", routing::get(metrics))
         .fallback(nothing_here)
-        .with_state(source)
+        .with_state(source);
+    match token {
+        Some(token) => router.layer(middleware::from_fn_with_state(Arc::new(token), guard)),
+        None => router,
+    }
+}
+
+/// Lets those through who show the token.
+async fn guard(State(token): State<Arc<Secret>>, request: Request, next: Next) -> Response {
+    let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if shown.is_some_and(|shown| shows(shown, &token)) {
+        return next.run(request).await;
+    }
+    let ask = [(header::WWW_AUTHENTICATE, "Bearer, Basic realm=\"levada\"")];
+    (StatusCode::UNAUTHORIZED, ask, "show levada.http.token\n").into_response()
+}
+
+fn shows(shown: &str, token: &Secret) -> bool {
+    let Some((scheme, rest)) = shown.split_once(' ') else { return false };
+    match scheme.to_ascii_lowercase().as_str() {
+        "bearer" => token.is(rest.trim()),
+        "basic" => {
+            let decoded = BASE64.decode(rest.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            decoded.is_some_and(|pair| pair.split_once(':').is_some_and(|(_, password)| token.is(password)))
+        }
+        _ => false,
+    }
 }
 
 async fn healthz(State(source): State<Arc<dyn Source>>) -> Response {

@@ -1,10 +1,12 @@
 //! Connections to a cluster: the first broker that answers, and the leaders that its metadata names.
 
 mod coordinator;
+mod login;
 mod offsets;
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
@@ -17,6 +19,7 @@ use levada_wire::{
     },
 };
 
+use self::login::Login;
 pub(crate) use self::{
     coordinator::Coordinated,
     offsets::{EARLIEST, Found, Isolation, LATEST, MAX_TIMESTAMP, Place},
@@ -37,6 +40,9 @@ pub(crate) struct BrokerArgs {
         default_value = "127.0.0.1:9092"
     )]
     brokers: String,
+    /// File with Kafka's client properties that say who asks, such as sasl.jaas.config
+    #[arg(long, value_name = "FILE", env = "LEVADA_COMMAND_CONFIG", global = true, display_order = 102)]
+    command_config: Option<PathBuf>,
 }
 
 /// How long what is on its way, such as the leaders of a new topic, may take.
@@ -46,6 +52,7 @@ const LEADER_NOT_AVAILABLE: i16 = 5;
 
 /// A cluster that can be asked.
 pub(crate) struct Cluster {
+    login: Login,
     first: Client,
     addresses: BTreeMap<i32, String>,
     leaders: BTreeMap<i32, Client>,
@@ -62,17 +69,18 @@ pub(crate) struct Topic {
 
 impl Cluster {
     pub(crate) fn connect(args: &BrokerArgs) -> Result<Self, Failure> {
+        let login = args.command_config.as_deref().map(Login::load).transpose()?.unwrap_or_default();
         let mut last = None;
         for address in args.brokers.split(',').map(str::trim).filter(|address| !address.is_empty()) {
-            match Client::connect(&with_port(address), &options()) {
+            match login.connect(&with_port(address), &options()) {
                 Ok(first) => {
-                    return Ok(Self { first, addresses: BTreeMap::new(), leaders: BTreeMap::new() });
+                    return Ok(Self { login, first, addresses: BTreeMap::new(), leaders: BTreeMap::new() });
                 }
                 Err(error) => last = Some(error),
             }
         }
         let nobody = || Failure::Usage("--brokers names no broker: expected host:port".to_owned());
-        Err(last.map_or_else(nobody, Failure::from))
+        Err(last.unwrap_or_else(nobody))
     }
 
     /// Asks the first broker.
@@ -101,7 +109,7 @@ impl Cluster {
         match self.leaders.entry(node) {
             std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                Ok(entry.insert(Client::connect(address, &options())?))
+                Ok(entry.insert(self.login.connect(address, &options())?))
             }
         }
     }

@@ -73,6 +73,7 @@ const ROWS: &[Row] = &[
     Row(30, "GROUP_AUTHORIZATION_FAILED", "access to the group is not allowed", None),
     Row(31, "CLUSTER_AUTHORIZATION_FAILED", "access to the cluster is not allowed", None),
     Row(32, "INVALID_TIMESTAMP", "a timestamp is too far from the broker's clock", None),
+    Row(33, "UNSUPPORTED_SASL_MECHANISM", "the broker does not offer this SASL mechanism", None),
     Row(35, "UNSUPPORTED_VERSION", "the broker does not know this request in any version we do", None),
     Row(36, "TOPIC_ALREADY_EXISTS", "the topic exists", Some("levada topic describe shows it")),
     Row(37, "INVALID_PARTITIONS", "the number of partitions is not allowed", None),
@@ -96,7 +97,14 @@ const ROWS: &[Row] = &[
     Row(51, "CONCURRENT_TRANSACTIONS", "the transaction is being ended", Some("the same again in a moment")),
     Row(52, "TRANSACTION_COORDINATOR_FENCED", "the coordinator has changed since", None),
     Row(53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "access to the transactional id is not allowed", None),
+    Row(
+        54,
+        "SECURITY_DISABLED",
+        "the broker runs without access control",
+        Some("authorizer.class.name in its configuration; see docs/operating/authorization.md"),
+    ),
     Row(56, "KAFKA_STORAGE_ERROR", "the broker's disk failed", Some("see the broker's log")),
+    Row(58, "SASL_AUTHENTICATION_FAILED", "the broker does not accept user or password", None),
     Row(
         68,
         "NON_EMPTY_GROUP",
@@ -118,6 +126,9 @@ const ROWS: &[Row] = &[
         "a record is not allowed in this topic",
         Some("a compacted topic needs keys: --key-separator"),
     ),
+    Row(91, "RESOURCE_NOT_FOUND", "it does not exist", None),
+    Row(92, "DUPLICATE_RESOURCE", "it is named twice", None),
+    Row(93, "UNACCEPTABLE_CREDENTIAL", "the broker does not accept such a credential", None),
     Row(100, "UNKNOWN_TOPIC_ID", "the topic was deleted", None),
     Row(
         105,

@@ -1,6 +1,7 @@
 //! The `levada` binary: reads the command line, runs one command, turns its end into an exit code
 //! (0 done, 1 failed, 2 asked wrongly). Results go to stdout, talk goes to stderr.
 
+mod acl;
 mod cert;
 mod cluster;
 mod colour;
@@ -23,6 +24,7 @@ mod storage;
 mod time;
 mod topic;
 mod transaction;
+mod user;
 
 use std::{io::Write, process::ExitCode};
 
@@ -61,6 +63,8 @@ enum Command {
     Transaction(transaction::Args),
     Config(config::Args),
     Cert(cert::Args),
+    Acl(acl::Args),
+    User(user::Args),
     Doctor(doctor::Args),
     Cp(cp::Args),
     Lab(lab::Args),
@@ -93,6 +97,8 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Transaction(args) => transaction::run(args, out),
         Command::Config(args) => config::run(args, out),
         Command::Cert(args) => cert::run(args, out),
+        Command::Acl(args) => acl::run(args, out),
+        Command::User(args) => user::run(args, out),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Cp(args) => cp::run(&args, out),
         Command::Lab(args) => lab::run(args, out),

@@ -2,8 +2,14 @@
 
 use std::time::Instant;
 
-use levada_broker::server::{Server, Signals};
-use tracing_subscriber::EnvFilter;
+use levada_broker::{
+    security::audit::TARGET as AUDIT,
+    server::{Server, Signals},
+};
+use tracing::Metadata;
+use tracing_subscriber::{
+    EnvFilter, Layer, filter::filter_fn, fmt, layer::SubscriberExt, util::SubscriberInitExt,
+};
 
 use crate::{colour, config::SourceArgs, failure::Failure};
 
@@ -13,7 +19,8 @@ use crate::{colour, config::SourceArgs, failure::Failure};
   levada serve                                  for this machine alone, data in ./levada-data
   levada serve --config server.properties       a Kafka file; unknown keys are errors
   levada serve -o log.dirs=/var/lib/levada -o listeners=PLAINTEXT://0.0.0.0:9092
-  LEVADA_LOG=debug levada serve                 say more")]
+  LEVADA_LOG=debug levada serve                 say more
+  LEVADA_LOG=info,levada::audit=info levada serve   say who came in and who was refused what")]
 pub(crate) struct Args {
     #[command(flatten)]
     sources: SourceArgs,
@@ -36,13 +43,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The log goes to stderr, from `info` up unless `LEVADA_LOG` says otherwise. The audit log is off unless it is asked for.
+/// The log goes to stderr, from `info` up unless `LEVADA_LOG` says otherwise. The audit log is off unless it is named there; its
+/// lines are JSON.
 fn start_log() {
-    let filter =
-        EnvFilter::try_from_env("LEVADA_LOG").unwrap_or_else(|_| EnvFilter::new("info,levada::audit=off"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(colour::on_stderr())
-        .with_writer(std::io::stderr)
+    let wanted = std::env::var("LEVADA_LOG").unwrap_or_else(|_| "info".to_owned());
+    let wanted = if wanted.contains(AUDIT) { wanted } else { format!("{wanted},{AUDIT}=off") };
+    let filter = EnvFilter::try_new(&wanted).unwrap_or_else(|_| EnvFilter::new(format!("info,{AUDIT}=off")));
+    let is_audit = |metadata: &Metadata<'_>| metadata.target() == AUDIT;
+    let audit = fmt::layer().json().flatten_event(true).with_writer(std::io::stderr);
+    let rest = fmt::layer().with_ansi(colour::on_stderr()).with_writer(std::io::stderr);
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(audit.with_filter(filter_fn(is_audit)))
+        .with(rest.with_filter(filter_fn(move |metadata| !is_audit(metadata))))
         .init();
 }

@@ -45,12 +45,14 @@ fn configuration(plan: &Plan, home: &Path) -> String {
     let controller = free.find(|port| *port != plan.kafka).expect("the sequence has no end");
     let given = plan.options.iter().find(|(key, _)| key == "node.id");
     let node_id = given.map_or("1", |(_, value)| value);
+    let [listeners, protocols] = plan.listeners(Some(controller));
     let mut lines = vec![
         "process.roles=broker,controller".to_string(),
         format!("node.id={node_id}"),
         format!("controller.quorum.voters={node_id}@{controller}"),
         "controller.listener.names=CONTROLLER".to_string(),
-        format!("listeners=PLAINTEXT://{},CONTROLLER://{controller}", plan.kafka),
+        format!("listeners={listeners}"),
+        format!("listener.security.protocol.map={protocols}"),
         format!("log.dirs={}", home.join("data").display()),
         "offsets.topic.replication.factor=1".to_string(),
         "transaction.state.log.replication.factor=1".to_string(),

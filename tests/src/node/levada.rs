@@ -15,8 +15,10 @@ pub(super) fn command(plan: &Plan, data: &Path) -> Command {
         }
     }
     command.arg("serve");
+    let [listeners, protocols] = plan.listeners(None);
     let own = [
-        ("listeners", format!("PLAINTEXT://{}", plan.kafka)),
+        ("listeners", listeners),
+        ("listener.security.protocol.map", protocols),
         ("levada.http.listen", plan.http.to_string()),
         ("log.dirs", data.display().to_string()),
     ];

@@ -7,7 +7,7 @@ use levada_wire::messages::StrBytes;
 use levada_wire::{ApiKey, Uuid};
 
 use crate::api::{Context, TOPIC_ID_VERSION_MIN};
-use crate::error_code::ErrorCode;
+use crate::error_code::{ErrorCode, Failure};
 use crate::security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use crate::security::audit::{self, Weight};
 
@@ -122,6 +122,17 @@ questions! {
     ConsumerGroupDescribe Describe Topic, "subscribed or assigned" => "TOPIC_AUTHORIZATION_FAILED for the group";
     ListConfigResources DescribeConfigs Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
     DescribeTopicPartitions Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED; hidden where all are asked for";
+}
+
+/// A refusal with Kafka's own sentence, where there is room for one.
+pub(crate) fn forbidden(code: ErrorCode) -> Failure {
+    let sentence = match code {
+        ErrorCode::TopicAuthorizationFailed => "Topic authorization failed.",
+        ErrorCode::GroupAuthorizationFailed => "Group authorization failed.",
+        ErrorCode::TransactionalIdAuthorizationFailed => "Transactional Id authorization failed.",
+        _ => "Cluster authorization failed.",
+    };
+    Failure::new(code, sentence)
 }
 
 impl Context {

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use crate::api::Context;
+use crate::api::access::forbidden;
 use crate::broker::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::image::{ConfigResource, ResourceKind};
@@ -40,7 +41,7 @@ pub(crate) fn permit(
             (context.may_cluster(operation), ErrorCode::ClusterAuthorizationFailed)
         }
     };
-    if may { Ok(()) } else { Err(error.into()) }
+    if may { Ok(()) } else { Err(forbidden(error)) }
 }
 
 /// What can be configured by that kind and name on this broker, if the keys are as they may be.

@@ -10,6 +10,7 @@
 use levada_wire::messages::find_coordinator_response::Coordinator;
 use levada_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse, StrBytes};
 
+use crate::api::access::forbidden;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::partition::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
@@ -31,7 +32,7 @@ pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -
     };
     let coordinators = keys.into_iter().zip(permitted);
     let mut coordinators = coordinators.map(|(key, permitted)| {
-        let found = permitted.map_err(Failure::from).and_then(|()| found.clone());
+        let found = permitted.and_then(|()| found.clone());
         show(context, key, found)
     });
     if batched {
@@ -75,14 +76,21 @@ fn show(context: &Context, key: StrBytes, found: Result<(), Failure>) -> Coordin
 }
 
 /// Whether the client may know of that coordinator.
-fn permit(context: &Context, key_type: i8, key: &StrBytes) -> Result<(), ErrorCode> {
+fn permit(context: &Context, key_type: i8, key: &StrBytes) -> Result<(), Failure> {
     let may = |kind| context.may(Operation::Describe, kind, key.as_str());
+    // Kafka explains to those alone who ask for one coordinator.
+    let refuse = |error: ErrorCode| match context.version() >= BATCHED_VERSION_MIN {
+        true => Err(error.into()),
+        false => Err(forbidden(error)),
+    };
     match key_type {
-        GROUP if !may(ResourceType::Group) => Err(ErrorCode::GroupAuthorizationFailed),
+        GROUP if !may(ResourceType::Group) => refuse(ErrorCode::GroupAuthorizationFailed),
         TRANSACTION if !may(ResourceType::TransactionalId) => {
-            Err(ErrorCode::TransactionalIdAuthorizationFailed)
+            refuse(ErrorCode::TransactionalIdAuthorizationFailed)
         }
-        SHARE if !context.may_cluster(Operation::ClusterAction) => Err(ErrorCode::ClusterAuthorizationFailed),
+        SHARE if !context.may_cluster(Operation::ClusterAction) => {
+            Err(forbidden(ErrorCode::ClusterAuthorizationFailed))
+        }
         _ => Ok(()),
     }
 }

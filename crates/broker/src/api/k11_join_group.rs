@@ -25,7 +25,6 @@ pub(crate) async fn answer(context: &Context, request: JoinGroupRequest) -> Join
             error_code: ErrorCode::GroupAuthorizationFailed.code(),
             generation_id: -1,
             protocol_name: (version < 7).then(|| "".into()),
-            member_id: request.member_id,
         });
     }
     let outcome = context.broker().groups().ask(join(context, request)).await;

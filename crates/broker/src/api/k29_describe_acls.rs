@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use levada_wire::messages::describe_acls_response::{AclDescription, DescribeAclsResource};
 use levada_wire::messages::{DescribeAclsRequest, DescribeAclsResponse, StrBytes};
 
+use crate::api::access::forbidden;
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
 use crate::security::acl::{AclFilter, Operation};
@@ -23,7 +24,8 @@ pub(crate) async fn answer(context: &Context, request: DescribeAclsRequest) -> D
         return refuse(ErrorCode::SecurityDisabled, Some(NO_AUTHORIZER));
     }
     if !context.may_cluster(Operation::Describe) {
-        return refuse(ErrorCode::ClusterAuthorizationFailed, None);
+        let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
+        return refuse(forbidden.code, forbidden.message.as_deref());
     }
     let Some(filter) = filter(&request) else {
         return refuse(ErrorCode::InvalidRequest, Some("The filter has an element that is unknown."));

@@ -7,6 +7,7 @@ use levada_wire::messages::create_acls_request::AclCreation;
 use levada_wire::messages::create_acls_response::AclCreationResult;
 use levada_wire::messages::{CreateAclsRequest, CreateAclsResponse};
 
+use crate::api::access::forbidden;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
@@ -18,7 +19,7 @@ pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> Cre
         Some(Failure::new(ErrorCode::SecurityDisabled, NO_AUTHORIZER))
     } else {
         let may = context.may_cluster(Operation::Alter);
-        (!may).then(|| ErrorCode::ClusterAuthorizationFailed.into())
+        (!may).then(|| forbidden(ErrorCode::ClusterAuthorizationFailed))
     };
     let checked: Vec<Result<Acl, Failure>> = match refused {
         Some(failure) => request.creations.iter().map(|_| Err(failure.clone())).collect(),

@@ -7,6 +7,7 @@ use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
 use levada_wire::messages::delete_acls_response::{DeleteAclsFilterResult, DeleteAclsMatchingAcl};
 use levada_wire::messages::{DeleteAclsRequest, DeleteAclsResponse, StrBytes};
 
+use crate::api::access::forbidden;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::security::acl::{Acl, AclFilter, Operation};
@@ -18,7 +19,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteAclsRequest) -> Del
         Some(Failure::new(ErrorCode::SecurityDisabled, NO_AUTHORIZER))
     } else {
         let may = context.may_cluster(Operation::Alter);
-        (!may).then(|| ErrorCode::ClusterAuthorizationFailed.into())
+        (!may).then(|| forbidden(ErrorCode::ClusterAuthorizationFailed))
     };
     if let Some(failure) = refused {
         let results = request.filters.iter().map(|_| show(Err(failure.clone())));

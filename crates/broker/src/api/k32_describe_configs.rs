@@ -55,8 +55,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeConfigsRequest) -
             Ok(described) => result.configs = described.into_iter().map(|one| show(one, &shape)).collect(),
             Err(failure) => {
                 result.error_code = failure.code.code();
-                let message = failure.message.or_else(|| generic(failure.code).map(str::to_owned));
-                result.error_message = Some(text(message.unwrap_or_default()));
+                result.error_message = Some(text(failure.message.unwrap_or_default()));
             }
         }
         result
@@ -106,16 +105,6 @@ fn describe(context: &Context, resource: &DescribeConfigsResource) -> Result<Vec
         described.retain(|one| keys.iter().any(|key| key.as_str() == one.name));
     }
     Ok(described)
-}
-
-/// Kafka's own texts for what the client may not see.
-fn generic(code: ErrorCode) -> Option<&'static str> {
-    match code {
-        ErrorCode::TopicAuthorizationFailed => Some("Topic authorization failed."),
-        ErrorCode::GroupAuthorizationFailed => Some("Group authorization failed."),
-        ErrorCode::ClusterAuthorizationFailed => Some("Cluster authorization failed."),
-        _ => None,
-    }
 }
 
 fn stored(context: &Context, resource: ConfigResource) -> Values {

@@ -7,6 +7,7 @@
 use levada_wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
 use levada_wire::messages::{ElectLeadersRequest, ElectLeadersResponse};
 
+use crate::api::access::forbidden;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::image::Image;
@@ -17,7 +18,8 @@ const UNCLEAN: i8 = 1;
 
 pub(crate) async fn answer(context: &Context, request: ElectLeadersRequest) -> ElectLeadersResponse {
     if !context.may_cluster(Operation::Alter) {
-        return refuse_all(request, ErrorCode::ClusterAuthorizationFailed, None);
+        let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
+        return refuse_all(request, forbidden.code, forbidden.message.as_deref());
     }
     let unclean = match request.election_type {
         PREFERRED => false,

@@ -9,6 +9,7 @@ use levada_wire::messages::alter_partition_reassignments_response::{
 };
 use levada_wire::messages::{AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse};
 
+use crate::api::access::forbidden;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::check_replicas;
@@ -22,8 +23,7 @@ pub(crate) async fn answer(
     request: AlterPartitionReassignmentsRequest,
 ) -> AlterPartitionReassignmentsResponse {
     if !context.may_cluster(Operation::Alter) {
-        let error_code = ErrorCode::ClusterAuthorizationFailed.code();
-        return message!(AlterPartitionReassignmentsResponse { error_code: error_code, error_message: None });
+        return refuse_all(context, request);
     }
     let image = context.broker().metadata().image();
     let responses = request.topics.into_iter().map(|topic| {
@@ -42,6 +42,33 @@ pub(crate) async fn answer(
     });
     let mut response =
         message!(AlterPartitionReassignmentsResponse { responses: responses.collect(), error_message: None });
+    if context.version() >= FACTOR_VERSION_MIN {
+        response.allow_replication_factor_change = request.allow_replication_factor_change;
+    }
+    response
+}
+
+fn refuse_all(
+    context: &Context,
+    request: AlterPartitionReassignmentsRequest,
+) -> AlterPartitionReassignmentsResponse {
+    let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
+    let (code, message) = (forbidden.code.code(), forbidden.message.map(text));
+    let responses = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|asked| {
+            message!(ReassignablePartitionResponse {
+                partition_index: asked.partition_index,
+                error_code: code,
+                error_message: message.clone(),
+            })
+        });
+        message!(ReassignableTopicResponse { partitions: partitions.collect(), name: topic.name.clone() })
+    });
+    let mut response = message!(AlterPartitionReassignmentsResponse {
+        responses: responses.collect(),
+        error_code: code,
+        error_message: message.clone(),
+    });
     if context.version() >= FACTOR_VERSION_MIN {
         response.allow_replication_factor_change = request.allow_replication_factor_change;
     }

@@ -4,7 +4,8 @@
 
 use levada_wire::messages::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse};
 
-use crate::api::Context;
+use crate::api::access::forbidden;
+use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
 use crate::security::acl::Operation;
 
@@ -12,7 +13,12 @@ pub(crate) async fn answer(
     context: &Context,
     _: ListPartitionReassignmentsRequest,
 ) -> ListPartitionReassignmentsResponse {
-    let may = context.may_cluster(Operation::Describe);
-    let error = if may { ErrorCode::None } else { ErrorCode::ClusterAuthorizationFailed };
-    message!(ListPartitionReassignmentsResponse { error_code: error.code(), error_message: None })
+    if context.may_cluster(Operation::Describe) {
+        return message!(ListPartitionReassignmentsResponse { error_message: None });
+    }
+    let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
+    message!(ListPartitionReassignmentsResponse {
+        error_code: forbidden.code.code(),
+        error_message: forbidden.message.map(text),
+    })
 }

@@ -14,6 +14,7 @@ use levada_wire::messages::alter_client_quotas_request;
 use levada_wire::messages::alter_client_quotas_response::{EntityData, EntryData};
 use levada_wire::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse, StrBytes};
 
+use crate::api::access::forbidden;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::AlterQuota;
@@ -25,7 +26,7 @@ pub(crate) async fn answer(context: &Context, request: AlterClientQuotasRequest)
     let altered = match context.may_cluster(Operation::AlterConfigs) {
         true => context.broker().alter_client_quotas(requests, request.validate_only).await,
         false => {
-            let refused = |one: AlterQuota| (one.entity, Err(ErrorCode::ClusterAuthorizationFailed.into()));
+            let refused = |one: AlterQuota| (one.entity, Err(forbidden(ErrorCode::ClusterAuthorizationFailed)));
             requests.into_iter().map(refused).collect()
         }
     };

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use levada_wire::messages::alter_user_scram_credentials_response::AlterUserScramCredentialsResult;
 use levada_wire::messages::{AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse};
 
+use crate::api::access::forbidden;
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, Failure};
+use crate::error_code::ErrorCode;
 use crate::metadata::controller::AlterCredential;
 use crate::security::acl::Operation;
 
@@ -33,7 +34,7 @@ pub(crate) async fn answer(
     let results = match context.may_cluster(Operation::Alter) {
         true => context.broker().alter_credentials(changes, users.into_iter().collect()).await,
         false => {
-            let refused = |user| (user, Err(Failure::from(ErrorCode::ClusterAuthorizationFailed)));
+            let refused = |user| (user, Err(forbidden(ErrorCode::ClusterAuthorizationFailed)));
             users.into_iter().map(refused).collect()
         }
     };

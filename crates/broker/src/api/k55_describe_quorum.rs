@@ -6,6 +6,7 @@
 use levada_wire::messages::describe_quorum_response::{Listener, Node, PartitionData, ReplicaState, TopicData};
 use levada_wire::messages::{DescribeQuorumRequest, DescribeQuorumResponse};
 
+use crate::api::access::forbidden;
 use crate::api::{Context, text};
 use crate::broker::now_ms;
 use crate::error_code::ErrorCode;
@@ -17,7 +18,12 @@ const NODES_VERSION_MIN: i16 = 2;
 
 pub(crate) async fn answer(context: &Context, request: DescribeQuorumRequest) -> DescribeQuorumResponse {
     if !context.may_cluster(Operation::Describe) {
-        return message!(DescribeQuorumResponse { error_code: ErrorCode::ClusterAuthorizationFailed.code() });
+        let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
+        let mut response = message!(DescribeQuorumResponse { error_code: forbidden.code.code() });
+        if context.version() >= NODES_VERSION_MIN {
+            response.error_message = forbidden.message.map(text);
+        }
+        return response;
     }
     let mut hosted = false;
     let topics = request.topics.into_iter().map(|topic| {

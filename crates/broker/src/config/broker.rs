@@ -8,7 +8,7 @@ use super::{
     key::words,
     listener::{self, ListenerKeys},
     prefix,
-    security::SecurityConfig,
+    security::{Secret, SecurityConfig},
 };
 
 /// Everything the broker was told, checked.
@@ -24,6 +24,8 @@ pub struct BrokerConfig {
     pub http_listen: Option<HostPort>,
     /// `levada.thresholds.file`; `None`: wherever [`thresholds`](super::thresholds) looks.
     pub thresholds_file: Option<PathBuf>,
+    /// `levada.http.token`; `None` asks for nothing.
+    pub http_token: Option<Secret>,
     /// `log.dirs`, else `log.dir`; never empty.
     pub log_dirs: Vec<PathBuf>,
     /// `num.partitions`.
@@ -196,6 +198,7 @@ impl BrokerConfig {
                 .text("levada.thresholds.file")
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from),
+            http_token: settings.text(HTTP_TOKEN).filter(|token| !token.is_empty()).map(Secret::from),
             log_dirs,
             num_partitions: read.int("num.partitions"),
             default_replication_factor: i16::try_from(read.long("default.replication.factor"))
@@ -233,6 +236,8 @@ impl Default for BrokerConfig {
         Self::from_settings(Settings::default()).expect("the table's defaults are allowed values")
     }
 }
+
+const HTTP_TOKEN: &str = "levada.http.token";
 
 /// Typed reads of checked settings.
 struct Reader<'a>(&'a Settings);
@@ -335,7 +340,15 @@ impl Reader<'_> {
         match self.text(KEY) {
             "" => Ok(None),
             text => match HostPort::parse(text) {
-                Some(address) => Ok(Some(address)),
+                Some(address) if address.is_own_machine() || !self.text(HTTP_TOKEN).is_empty() => {
+                    Ok(Some(address))
+                }
+                Some(_) => Err(self.invalid(
+                    KEY,
+                    format!(
+                        "an address of this machine alone, such as 127.0.0.1:9644, unless {HTTP_TOKEN} is set"
+                    ),
+                )),
                 None => Err(self.invalid(KEY, "host:port, or empty to turn it off".to_owned())),
             },
         }

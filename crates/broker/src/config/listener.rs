@@ -103,6 +103,14 @@ impl HostPort {
     }
 }
 
+impl HostPort {
+    /// Whether nobody but this machine can connect to it.
+    pub fn is_own_machine(&self) -> bool {
+        let address = self.host.parse::<IpAddr>();
+        self.host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
+    }
+}
+
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.contains(':') {

@@ -2,23 +2,29 @@
 
 /// One `key = value` of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub struct Entry {
     /// The line the entry starts on, from 1.
-    pub(super) line: usize,
-    pub(super) key: String,
-    pub(super) value: String,
+    pub line: usize,
+    /// What is set.
+    pub key: String,
+    /// To what.
+    pub value: String,
 }
 
 /// A line that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SyntaxError {
+pub struct SyntaxError {
     /// The line the entry starts on, from 1.
-    pub(super) line: usize,
-    pub(super) reason: &'static str,
+    pub line: usize,
+    /// Why.
+    pub reason: &'static str,
 }
 
 /// The entries of a file in order.
-pub(super) fn parse(text: &str) -> Result<Vec<Entry>, SyntaxError> {
+///
+/// # Errors
+/// A line cannot be read.
+pub fn parse(text: &str) -> Result<Vec<Entry>, SyntaxError> {
     let mut entries = Vec::new();
     let mut lines = text.lines().enumerate();
     while let Some((index, first)) = lines.next() {

@@ -1,20 +1,45 @@
 //! Who may come in and what they may do, as configured: SASL of each listener, and access control.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Listener, Settings, key::words, prefix::prefixed};
+use super::{HIDDEN, Listener, Settings, key::words, prefix::prefixed};
 use crate::security::authorizer::AuthorizerConfig;
 use crate::security::jaas::Jaas;
 use crate::security::oauth::OauthConfig;
 use crate::security::sasl::{Mechanism, Offer, SaslConfig};
+use crate::security::scram::same_secret;
 
 /// The class name that switches access control on; the only one there is.
 pub(super) const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
 
 const PLAIN_MODULE: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
+
+/// A text that does not print.
+#[derive(Clone, PartialEq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Whether `shown` is the same.
+    pub fn is(&self, shown: &str) -> bool {
+        same_secret(self.0.as_bytes(), shown.as_bytes())
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
 
 /// SASL of all listeners, and what failures cost.
 #[derive(Clone, Debug)]

@@ -51,6 +51,7 @@ pub const BROKER_KEYS: &[Key] = &[
         .valid(Valid::SomeOf(&["broker", "controller"])),
     string("levada.http.listen", "Address of /healthz and /metrics as host:port; empty turns it off.").default("127.0.0.1:9644"),
     string("levada.thresholds.file", "File with the transfer thresholds of this machine, as `levada lab calibrate` writes it; unset, ~/.config/levada/thresholds or /etc/levada/thresholds if it is there, else the defaults."),
+    password("levada.http.token", "What whoever asks over HTTP has to show, as a bearer token or as the password of whatever user; needed where levada.http.listen can be reached from other machines."),
     // TLS.
     string("ssl.keystore.type", "Form of the key store: PEM or PKCS12; unset, its content tells.").valid(STORES).reloaded(),
     string("ssl.keystore.location", "File with the broker's certificate chain and private key.").reloaded(),

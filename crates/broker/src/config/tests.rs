@@ -233,6 +233,19 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
+fn the_http_address_is_for_this_machine_or_for_those_with_a_token() {
+    for open in ["0.0.0.0:1", ":1", "10.0.0.1:1", "[::]:1", "localhost.example:1"] {
+        let listen = format!("levada.http.listen={open}");
+        let error = load(&[&listen]).unwrap_err().to_string();
+        assert!(error.contains("unless levada.http.token is set"), "{error}");
+        assert!(load(&[&listen, "levada.http.token=s3cret"]).is_ok());
+    }
+    for own in ["localhost:1", "[::1]:1", "127.0.0.2:1"] {
+        assert!(load(&[&format!("levada.http.listen={own}")]).is_ok(), "{own}");
+    }
+}
+
+#[test]
 fn listeners_are_refused_unless_they_can_be_served() {
     fn check(flags: &[&str], must_be: &str) {
         let message = load(flags).unwrap_err().to_string();

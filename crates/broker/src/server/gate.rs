@@ -11,7 +11,7 @@ use levada_wire::{ApiKey, RequestHeader};
 
 use crate::broker::{Broker, now_ms};
 use crate::security::sasl::{Exchange, Identity, Moment, Outcome, SaslConfig, SaslError};
-use crate::security::{Session, audit};
+use crate::security::{Session, audit, nonce};
 use crate::server::entry::Entry;
 
 /// A client may not show again who it is sooner than so long after it began the last time.
@@ -148,18 +148,14 @@ impl Gate {
 }
 
 impl Entered {
-    /// The talk in which the client shows again who it is, unless it is too soon for that.
+    /// The talk in which the client shows again who it is, unless its session never ends or it is too soon for that.
     fn again(&self, config: &Arc<SaslConfig>, now_ms: i64) -> Option<Exchange> {
         let too_soon = self.again_ms.is_some_and(|last_ms| now_ms - last_ms < AGAIN_AFTER_MS);
-        (!too_soon).then(|| Exchange::again(config.clone(), nonce(), self.identity.clone()))
+        (self.expires_ms.is_some() && !too_soon)
+            .then(|| Exchange::again(config.clone(), nonce(), self.identity.clone()))
     }
 }
 
 fn is_handshake(frame: &[u8]) -> bool {
     frame.first_chunk().is_some_and(|key| i16::from_be_bytes(*key) == ApiKey::SaslHandshake.wire())
-}
-
-/// A text that nobody can guess.
-fn nonce() -> String {
-    format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>())
 }

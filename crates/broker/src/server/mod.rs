@@ -81,10 +81,11 @@ impl Server {
         };
         let kafka_addresses = listeners.iter().map(bound).collect::<Result<Vec<_>, _>>()?;
 
-        let http_listen = config.http_listen.clone();
+        let (http_listen, http_token) = (config.http_listen.clone(), config.http_token.clone());
         let open: Vec<Arc<Listener>> = config.listeners.iter().cloned().map(Arc::new).collect();
         let broker = Broker::open(config, &kafka_addresses)?;
-        let web = http_listen.map(|address| WebServer::start(&address, broker.clone())).transpose()?;
+        let web = http_listen.map(|address| WebServer::start(&address, http_token, broker.clone()));
+        let web = web.transpose()?;
         let stop = Stop::new();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let shards: Vec<_> = (0..cores)

@@ -46,7 +46,7 @@ fn start() -> (Arc<Fake>, WebServer) {
     let stats = Stats::new(UNIX_EPOCH + Duration::from_secs(5));
     let fake = Arc::new(Fake { stats, sick: AtomicBool::new(false) });
     let listen = HostPort { host: "127.0.0.1".to_owned(), port: 0 };
-    let server = WebServer::start(&listen, fake.clone()).unwrap();
+    let server = WebServer::start(&listen, None, fake.clone()).unwrap();
     (fake, server)
 }
 
@@ -151,6 +151,35 @@ fn stopping_does_not_wait_for_idle_connections() {
 fn a_taken_port_is_named() {
     let (fake, server) = start();
     let listen = HostPort { host: "127.0.0.1".to_owned(), port: server.address().port() };
-    let message = WebServer::start(&listen, fake).unwrap_err().to_string();
+    let message = WebServer::start(&listen, None, fake).unwrap_err().to_string();
     assert!(message.starts_with(&format!("cannot listen on {listen} (levada.http.listen): ")), "{message}");
+}
+
+#[test]
+fn whoever_asks_shows_the_token() {
+    let fake = Fake { stats: Stats::new(UNIX_EPOCH), sick: AtomicBool::new(false) };
+    let listen = HostPort { host: "127.0.0.1".to_owned(), port: 0 };
+    let server = WebServer::start(&listen, Some(Secret::from("s3cret")), Arc::new(fake)).unwrap();
+    let check = |authorization: &str, expected: &str| {
+        for path in ["/metrics", "/healthz", "/"] {
+            let mut stream = TcpStream::connect(server.address()).unwrap();
+            let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+            write!(stream, "{head}{authorization}\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            let found = answer.split(' ').nth(1).unwrap();
+            let expected = if path == "/" && expected == "200" { "404" } else { expected };
+            assert_eq!(found, expected, "{path} {authorization}");
+            assert!(!answer.contains("s3cret"));
+        }
+    };
+    check("", "401");
+    check("authorization: Bearer s3cret\r\n", "200");
+    check("authorization: bearer  s3cret\r\n", "200");
+    check("authorization: Bearer s3cre\r\n", "401");
+    check("authorization: Bearer\r\n", "401");
+    // prometheus:s3cret and prometheus:other
+    check("authorization: Basic cHJvbWV0aGV1czpzM2NyZXQ=\r\n", "200");
+    check("authorization: Basic cHJvbWV0aGV1czpvdGhlcg==\r\n", "401");
+    check("authorization: Basic ???\r\n", "401");
 }

@@ -1,0 +1,269 @@
+//! `levada acl list|add|remove`: who may do what.
+
+mod entry;
+
+use std::io::Write;
+
+use clap::Subcommand;
+use levada_broker::security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
+use levada_wire::{
+    StrBytes,
+    messages::{
+        CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest, create_acls_request::AclCreation,
+        delete_acls_request::DeleteAclsFilter,
+    },
+};
+
+use self::entry::{Row, operation, principal};
+use crate::{
+    cluster::{BrokerArgs, Cluster},
+    failure::Failure,
+    kafka_error,
+    output::{self, Format, FormatArgs, counted},
+};
+
+/// List, add and remove entries of access control
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada acl list
+  levada acl add alice --allow read,write --topic clicks
+  levada acl add alice --allow read --topic clicks- --group readers- --prefix
+  levada acl add '*' --deny delete --topic audit
+  levada acl remove alice --allow write --topic clicks")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    brokers: BrokerArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    List(List),
+    Add(Change),
+    Remove(Remove),
+}
+
+/// What entries are about.
+#[derive(Debug, clap::Args)]
+struct Resources {
+    /// A topic, or * for all; repeatable
+    #[arg(short, long, value_name = "NAME")]
+    topic: Vec<String>,
+    /// A group, or * for all; repeatable
+    #[arg(short, long, value_name = "NAME")]
+    group: Vec<String>,
+    /// A transactional id, or * for all; repeatable
+    #[arg(long, value_name = "ID")]
+    transactional_id: Vec<String>,
+    /// The cluster
+    #[arg(long)]
+    cluster: bool,
+}
+
+/// List entries
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada acl list
+  levada acl list --topic clicks                 all that speak about this topic
+  levada acl list --principal alice --output json")]
+struct List {
+    #[command(flatten)]
+    resources: Resources,
+    /// Only those for this principal
+    #[arg(short, long, value_name = "PRINCIPAL")]
+    principal: Option<String>,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// Add entries: one for each operation on each resource
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada acl add alice --allow read,describe --topic clicks
+  levada acl add User:CN=app --allow all --topic app- --prefix
+  levada acl add alice --allow alter --cluster --host 10.0.0.7")]
+struct Change {
+    /// Whom the entries are for: NAME or User:NAME, or * for everybody
+    #[arg(value_name = "PRINCIPAL")]
+    principal: String,
+    #[command(flatten)]
+    resources: Resources,
+    /// Operations that are allowed, separated by commas
+    #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_parser = operation)]
+    allow: Vec<Operation>,
+    /// Operations that are denied, separated by commas
+    #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_parser = operation)]
+    deny: Vec<Operation>,
+    /// The names are how names begin
+    #[arg(long)]
+    prefix: bool,
+    /// Only from this address
+    #[arg(long, value_name = "ADDRESS", default_value = "*")]
+    host: String,
+}
+
+/// Remove entries: those that the same words would add
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada acl remove alice --allow read --topic clicks
+  levada acl remove alice                        all that are for alice")]
+struct Remove {
+    #[command(flatten)]
+    change: Change,
+}
+
+pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut cluster = Cluster::connect(&args.brokers)?;
+    match args.verb {
+        Verb::List(list) => list.run(&mut cluster, out),
+        Verb::Add(change) => change.add(&mut cluster),
+        Verb::Remove(remove) => remove.change.remove(&mut cluster),
+    }
+}
+
+impl Resources {
+    fn all(&self) -> Vec<(ResourceType, &str)> {
+        let named = [
+            (ResourceType::Topic, &self.topic),
+            (ResourceType::Group, &self.group),
+            (ResourceType::TransactionalId, &self.transactional_id),
+        ];
+        let named =
+            named.into_iter().flat_map(|(kind, names)| names.iter().map(move |name| (kind, name.as_str())));
+        let cluster = self.cluster.then_some((ResourceType::Cluster, CLUSTER_NAME));
+        named.chain(cluster).collect()
+    }
+}
+
+impl List {
+    fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+        let mut rows = Vec::new();
+        let asked: Vec<Option<(ResourceType, &str)>> = match self.resources.all() {
+            all if all.is_empty() => vec![None],
+            all => all.into_iter().map(Some).collect(),
+        };
+        for resource in asked {
+            rows.extend(self.ask(cluster, resource)?);
+        }
+        rows.sort();
+        rows.dedup();
+        match self.format.format {
+            Format::Json => output::json(out, &rows),
+            Format::Table => {
+                let header = ["RESOURCE", "PATTERN", "NAME", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION"];
+                output::table(out, &header, rows.into_iter().map(Row::cells).collect())
+            }
+        }
+    }
+
+    fn ask(
+        &self,
+        cluster: &mut Cluster,
+        resource: Option<(ResourceType, &str)>,
+    ) -> Result<Vec<Row>, Failure> {
+        const ANY: i8 = 1;
+        const MATCH: i8 = 2;
+        let mut request = DescribeAclsRequest::default();
+        request.resource_type_filter = resource.map_or(ANY, |(kind, _)| kind.code());
+        request.resource_name_filter = resource.map(|(_, name)| StrBytes::from(name));
+        request.pattern_type_filter = if resource.is_some() { MATCH } else { ANY };
+        request.principal_filter = self.principal.as_deref().map(|name| StrBytes::from(principal(name)));
+        request.host_filter = None;
+        (request.operation, request.permission_type) = (ANY, ANY);
+        let response = cluster.ask(&request)?;
+        kafka_error::check(response.error_code, "list access control", response.error_message.as_deref())?;
+        Ok(response.resources.iter().flat_map(Row::of).collect())
+    }
+}
+
+impl Change {
+    /// The entries that these words mean.
+    fn entries(&self) -> Result<Vec<Acl>, Failure> {
+        let resources = self.resources.all();
+        let allowed = self.allow.iter().map(|operation| (*operation, Permission::Allow));
+        let denied = self.deny.iter().map(|operation| (*operation, Permission::Deny));
+        let operations: Vec<_> = allowed.chain(denied).collect();
+        if resources.is_empty() || operations.is_empty() {
+            let what = "an entry needs a resource (--topic, --group, --transactional-id or --cluster) and \
+                        operations (--allow or --deny)";
+            return Err(Failure::Usage(what.to_owned()));
+        }
+        let pattern_type = if self.prefix { PatternType::Prefixed } else { PatternType::Literal };
+        let entry = |(kind, name): (ResourceType, &str), (operation, permission)| Acl {
+            resource_type: kind,
+            resource_name: name.to_owned(),
+            pattern_type: if kind == ResourceType::Cluster { PatternType::Literal } else { pattern_type },
+            principal: principal(&self.principal),
+            host: self.host.clone(),
+            operation,
+            permission,
+        };
+        let of = |resource| operations.iter().map(move |operation| entry(resource, *operation));
+        Ok(resources.into_iter().flat_map(of).collect())
+    }
+
+    fn add(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        let entries = self.entries()?;
+        let mut request = CreateAclsRequest::default();
+        request.creations = entries.iter().map(creation).collect();
+        let response = cluster.ask(&request)?;
+        for (entry, result) in entries.iter().zip(&response.results) {
+            let doing = format!("add {entry}");
+            kafka_error::check(result.error_code, &doing, result.error_message.as_deref())?;
+            eprintln!("added {entry}");
+        }
+        Ok(())
+    }
+
+    fn remove(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        let nothing = self.allow.is_empty() && self.deny.is_empty() && self.resources.all().is_empty();
+        let mut request = DeleteAclsRequest::default();
+        request.filters = match nothing {
+            true => vec![everything(&principal(&self.principal))],
+            false => self.entries()?.iter().map(exactly).collect(),
+        };
+        let response = cluster.ask(&request)?;
+        let mut removed = 0;
+        for result in &response.filter_results {
+            kafka_error::check(result.error_code, "remove entries", result.error_message.as_deref())?;
+            removed += result.matching_acls.len() as u64;
+        }
+        eprintln!("removed {}", counted(removed, "entry", "entries"));
+        Ok(())
+    }
+}
+
+fn creation(acl: &Acl) -> AclCreation {
+    let mut creation = AclCreation::default();
+    creation.resource_type = acl.resource_type.code();
+    creation.resource_name = StrBytes::from(acl.resource_name.as_str());
+    creation.resource_pattern_type = acl.pattern_type.code();
+    creation.principal = StrBytes::from(acl.principal.as_str());
+    creation.host = StrBytes::from(acl.host.as_str());
+    creation.operation = acl.operation.code();
+    creation.permission_type = acl.permission.code();
+    creation
+}
+
+fn exactly(acl: &Acl) -> DeleteAclsFilter {
+    let mut filter = DeleteAclsFilter::default();
+    filter.resource_type_filter = acl.resource_type.code();
+    filter.resource_name_filter = Some(StrBytes::from(acl.resource_name.as_str()));
+    filter.pattern_type_filter = acl.pattern_type.code();
+    filter.principal_filter = Some(StrBytes::from(acl.principal.as_str()));
+    filter.host_filter = Some(StrBytes::from(acl.host.as_str()));
+    filter.operation = acl.operation.code();
+    filter.permission_type = acl.permission.code();
+    filter
+}
+
+fn everything(principal: &str) -> DeleteAclsFilter {
+    const ANY: i8 = 1;
+    let mut filter = DeleteAclsFilter::default();
+    (filter.resource_type_filter, filter.pattern_type_filter) = (ANY, ANY);
+    (filter.operation, filter.permission_type) = (ANY, ANY);
+    filter.principal_filter = Some(StrBytes::from(principal));
+    (filter.resource_name_filter, filter.host_filter) = (None, None);
+    filter
+}

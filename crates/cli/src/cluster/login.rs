@@ -1,0 +1,155 @@
+//! How the command line shows a cluster who it is: `--command-config` with Kafka's client properties, and SASL.
+
+use std::{fmt, fs, path::Path};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use levada_broker::{
+    config::parse_properties,
+    security::{jaas::Jaas, nonce, scram},
+};
+use levada_wire::{
+    Client, ClientError, ClientOptions, StrBytes,
+    messages::{SaslAuthenticateRequest, SaslHandshakeRequest},
+};
+
+use crate::{failure::Failure, kafka_error};
+
+/// Who the command line is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Login(Option<Credentials>);
+
+#[derive(Clone)]
+struct Credentials {
+    mechanism: Mechanism,
+    user: String,
+    password: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Mechanism {
+    Plain,
+    Scram(scram::Mechanism),
+}
+
+impl fmt::Debug for Credentials {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Mechanism {
+    fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "PLAIN" => Some(Self::Plain),
+            name => scram::Mechanism::from_name(name).map(Self::Scram),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::Scram(mechanism) => mechanism.name(),
+        }
+    }
+}
+
+impl Login {
+    /// Reads a file with Kafka's client properties; those that say nothing about security are passed over.
+    pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let text = fs::read_to_string(path)
+            .map_err(|error| Failure::Usage(format!("cannot read --command-config {shown}: {error}")))?;
+        let wrong = |what: &str| Failure::Usage(format!("--command-config {shown}: {what}"));
+        let properties = parse_properties(&text)
+            .map_err(|error| wrong(&format!("line {}: {}", error.line, error.reason)))?;
+        let value = |key: &str| {
+            properties.iter().rev().find(|property| property.key == key).map(|property| property.value.trim())
+        };
+        match value("security.protocol").unwrap_or("PLAINTEXT").to_uppercase().as_str() {
+            "PLAINTEXT" => return Ok(Self(None)),
+            "SASL_PLAINTEXT" => {}
+            _ => return Err(wrong("security.protocol must be PLAINTEXT or SASL_PLAINTEXT")),
+        }
+        let mechanism = value("sasl.mechanism").and_then(Mechanism::from_name);
+        let mechanism =
+            mechanism.ok_or_else(|| wrong("sasl.mechanism must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"))?;
+        let jaas = Jaas::parse(value("sasl.jaas.config").unwrap_or_default())
+            .map_err(|error| wrong(&format!("sasl.jaas.config: {error}")))?;
+        let option = |name: &str| {
+            let found = jaas.options.get(name).cloned();
+            found.ok_or_else(|| wrong(&format!("sasl.jaas.config has no {name}=\"…\"")))
+        };
+        let (user, password) = (option("username")?, option("password")?);
+        Ok(Self(Some(Credentials { mechanism, user, password })))
+    }
+
+    /// A connection on which the cluster knows who asks.
+    pub(crate) fn connect(&self, address: &str, options: &ClientOptions) -> Result<Client, Failure> {
+        let mut client = Client::connect(address, options)?;
+        if let Some(credentials) = &self.0 {
+            credentials.show(&mut client)?;
+        }
+        Ok(client)
+    }
+}
+
+impl Credentials {
+    fn show(&self, client: &mut Client) -> Result<(), Failure> {
+        let mut handshake = SaslHandshakeRequest::default();
+        handshake.mechanism = StrBytes::from(self.mechanism.name());
+        let offered = client.request(&handshake)?;
+        if offered.error_code != 0 {
+            let names: Vec<&str> = offered.mechanisms.iter().map(StrBytes::as_str).collect();
+            let doing = format!("authenticate by {}", self.mechanism.name());
+            let said = format!("the broker offers {}", names.join(", "));
+            return kafka_error::check(offered.error_code, &doing, Some(&said));
+        }
+        match self.mechanism {
+            Mechanism::Plain => {
+                self.send(client, format!("\0{}\0{}", self.user, self.password).as_bytes())?;
+                Ok(())
+            }
+            Mechanism::Scram(mechanism) => self.show_by_scram(client, mechanism),
+        }
+    }
+
+    fn show_by_scram(&self, client: &mut Client, mechanism: scram::Mechanism) -> Result<(), Failure> {
+        let user = self.user.replace('=', "=3D").replace(',', "=2C");
+        let own = nonce();
+        let first = format!("n={user},r={own}");
+        let challenge = self.send(client, format!("n,,{first}").as_bytes())?;
+        let confused = || Failure::new("the broker's SCRAM challenge cannot be understood");
+        let challenge = String::from_utf8(challenge).map_err(|_| confused())?;
+        let field = |name: &str| challenge.split(',').find_map(|field| field.strip_prefix(name));
+        let (both, salt) = field("r=").zip(field("s=")).ok_or_else(confused)?;
+        let salt = BASE64.decode(salt).map_err(|_| confused())?;
+        let iterations: u32 = field("i=").and_then(|text| text.parse().ok()).ok_or_else(confused)?;
+        // Whoever sends more iterations than a server may ask for wants our time, not our proof.
+        let limit = scram::ITERATIONS_MAX.unsigned_abs() * 64;
+        if !both.starts_with(&own) || iterations > limit {
+            return Err(confused());
+        }
+        let salted = mechanism.salted_password(&self.password, &salt, iterations);
+        let without_proof = format!("c=biws,r={both}");
+        let auth_message = format!("{first},{challenge},{without_proof}");
+        let proof = BASE64.encode(mechanism.client_proof(&salted, &auth_message));
+        let last = self.send(client, format!("{without_proof},p={proof}").as_bytes())?;
+        let expected = mechanism.server_signature(&mechanism.server_key(&salted), &auth_message);
+        match last == format!("v={}", BASE64.encode(expected)).as_bytes() {
+            true => Ok(()),
+            false => {
+                Err(Failure::new("the broker does not know the password: it is not who it claims to be"))
+            }
+        }
+    }
+
+    fn send(&self, client: &mut Client, token: &[u8]) -> Result<Vec<u8>, Failure> {
+        let mut request = SaslAuthenticateRequest::default();
+        request.auth_bytes = bytes::Bytes::copy_from_slice(token);
+        let answer = client.request(&request).map_err(|error: ClientError| Failure::from(error))?;
+        let doing = format!("authenticate as {}", self.user);
+        kafka_error::check(answer.error_code, &doing, answer.error_message.as_deref())?;
+        Ok(answer.auth_bytes.to_vec())
+    }
+}

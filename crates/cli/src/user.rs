@@ -1,0 +1,202 @@
+//! `levada user list|set|delete`: users who authenticate by SCRAM.
+
+mod password;
+
+use std::{io::Write, path::PathBuf};
+
+use clap::Subcommand;
+use levada_broker::security::{
+    nonce,
+    scram::{self, Mechanism},
+};
+use levada_wire::{
+    StrBytes,
+    messages::{
+        AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest,
+        alter_user_scram_credentials_request::{ScramCredentialDeletion, ScramCredentialUpsertion},
+    },
+};
+use serde::Serialize;
+
+use crate::{
+    cluster::{BrokerArgs, Cluster},
+    failure::Failure,
+    kafka_error,
+    output::{self, Format, FormatArgs},
+};
+
+/// List users with passwords for SCRAM, set and delete them
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada user list
+  levada user set alice                          asks for the password
+  levada user set alice --password-file secret   takes the file's first line
+  levada user delete alice")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    brokers: BrokerArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    List(List),
+    Set(Set),
+    Delete(Delete),
+}
+
+/// List users and how they authenticate
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada user list
+  levada user list --output json | jq -r '.[].user'")]
+struct List {
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// Set a user's password
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada user set alice
+  levada user set alice --mechanism scram-sha-256 --iterations 8192
+  pass show kafka/alice | levada user set alice --password-file -")]
+struct Set {
+    /// The user
+    #[arg(value_name = "USER")]
+    user: String,
+    /// For this mechanism; repeatable
+    #[arg(short, long, value_name = "MECHANISM", default_value = "scram-sha-512", value_parser = mechanism)]
+    mechanism: Vec<Mechanism>,
+    /// How often the password is hashed
+    #[arg(long, value_name = "COUNT", default_value_t = scram::ITERATIONS_MIN,
+          value_parser = clap::value_parser!(i32).range(4096..=16384))]
+    iterations: i32,
+    /// File whose first line is the password, or - for stdin
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+}
+
+/// Delete a user's passwords
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada user delete alice
+  levada user delete alice --mechanism scram-sha-256")]
+struct Delete {
+    /// The user
+    #[arg(value_name = "USER")]
+    user: String,
+    /// Only that for this mechanism; repeatable
+    #[arg(short, long, value_name = "MECHANISM", value_parser = mechanism)]
+    mechanism: Vec<Mechanism>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    user: String,
+    mechanism: String,
+    iterations: i32,
+}
+
+pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+    match args.verb {
+        Verb::List(list) => list.run(&mut Cluster::connect(&args.brokers)?, out),
+        Verb::Set(set) => set.run(&args.brokers),
+        Verb::Delete(delete) => delete.run(&mut Cluster::connect(&args.brokers)?),
+    }
+}
+
+fn mechanism(text: &str) -> Result<Mechanism, String> {
+    Mechanism::from_name(&text.to_uppercase())
+        .ok_or_else(|| "expected scram-sha-256 or scram-sha-512".to_owned())
+}
+
+impl List {
+    fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+        let rows = describe(cluster)?;
+        if self.format.format == Format::Json {
+            return output::json(out, &rows);
+        }
+        let row = |row: Row| vec![row.user, row.mechanism, row.iterations.to_string()];
+        output::table(out, &["USER", "MECHANISM", "ITERATIONS"], rows.into_iter().map(row).collect())
+    }
+}
+
+fn describe(cluster: &mut Cluster) -> Result<Vec<Row>, Failure> {
+    let response = cluster.ask(&DescribeUserScramCredentialsRequest::default())?;
+    kafka_error::check(response.error_code, "list users", response.error_message.as_deref())?;
+    let mut rows = Vec::new();
+    for result in &response.results {
+        let doing = format!("describe user {}", result.user.as_str());
+        kafka_error::check(result.error_code, &doing, result.error_message.as_deref())?;
+        rows.extend(result.credential_infos.iter().map(|info| {
+            Row {
+                user: result.user.as_str().to_owned(),
+                mechanism: Mechanism::from_code(info.mechanism)
+                    .map_or_else(|| info.mechanism.to_string(), |known| known.name().to_lowercase()),
+                iterations: info.iterations,
+            }
+        }));
+    }
+    rows.sort_by(|one, other| (&one.user, &one.mechanism).cmp(&(&other.user, &other.mechanism)));
+    Ok(rows)
+}
+
+impl Set {
+    fn run(&self, brokers: &BrokerArgs) -> Result<(), Failure> {
+        let password = password::read(self.password_file.as_deref(), &self.user)?;
+        let mut cluster = Cluster::connect(brokers)?;
+        for mechanism in &self.mechanism {
+            let salt = nonce().into_bytes();
+            let mut upsertion = ScramCredentialUpsertion::default();
+            upsertion.name = StrBytes::from(self.user.as_str());
+            upsertion.mechanism = mechanism.code();
+            upsertion.iterations = self.iterations;
+            let salted = mechanism.salted_password(&password, &salt, self.iterations.unsigned_abs());
+            upsertion.salted_password = salted.into();
+            upsertion.salt = salt.into();
+            let mut request = AlterUserScramCredentialsRequest::default();
+            request.upsertions = vec![upsertion];
+            alter(&mut cluster, &request, &format!("set the password of {}", self.user))?;
+            eprintln!("set the password of {} for {}", self.user, mechanism.name().to_lowercase());
+        }
+        Ok(())
+    }
+}
+
+impl Delete {
+    fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        let mechanisms = match self.mechanism.is_empty() {
+            false => self.mechanism.clone(),
+            true => {
+                let own = describe(cluster)?.into_iter().filter(|row| row.user == self.user);
+                own.filter_map(|row| mechanism(&row.mechanism).ok()).collect()
+            }
+        };
+        if mechanisms.is_empty() {
+            let what = format!("there is no user {}", self.user);
+            return Err(Failure::with_next(what, "levada user list shows who there is"));
+        }
+        for mechanism in mechanisms {
+            let mut deletion = ScramCredentialDeletion::default();
+            deletion.name = StrBytes::from(self.user.as_str());
+            deletion.mechanism = mechanism.code();
+            let mut request = AlterUserScramCredentialsRequest::default();
+            request.deletions = vec![deletion];
+            alter(cluster, &request, &format!("delete user {}", self.user))?;
+            eprintln!("deleted the password of {} for {}", self.user, mechanism.name().to_lowercase());
+        }
+        Ok(())
+    }
+}
+
+fn alter(
+    cluster: &mut Cluster,
+    request: &AlterUserScramCredentialsRequest,
+    doing: &str,
+) -> Result<(), Failure> {
+    let response = cluster.ask(request)?;
+    let mut results = response.results.iter();
+    results.try_for_each(|one| kafka_error::check(one.error_code, doing, one.error_message.as_deref()))
+}

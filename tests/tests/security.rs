@@ -1,0 +1,376 @@
+//! Who comes in and what they may do: clients with right and wrong passwords, and somebody without leave who tries everything.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use levada_tests::node::Kind;
+use levada_tests::{Node, Tool};
+use serde_json::Value;
+
+const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
+const SCRAM: &str = "org.apache.kafka.common.security.scram.ScramLoginModule";
+
+/// A node whose listener CLIENT asks who its clients are. Who comes by PLAINTEXT may do everything.
+fn guarded() -> (Node, SocketAddr) {
+    let users = "user_admin=\"admin-pass\" user_mallory=\"mallory-pass\"";
+    let mut node = Node::new()
+        .option("node.id", "1")
+        .option("auto.create.topics.enable", "true")
+        .option("authorizer.class.name", AUTHORIZER)
+        .option("super.users", "User:ANONYMOUS;User:admin")
+        .option("inter.broker.listener.name", "PLAINTEXT")
+        .option("sasl.enabled.mechanisms", "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512")
+        .option("listener.name.client.plain.sasl.jaas.config", &format!("{PLAIN} required {users};"))
+        .option("listener.name.client.scram-sha-256.sasl.jaas.config", &format!("{SCRAM} required;"))
+        .option("listener.name.client.scram-sha-512.sasl.jaas.config", &format!("{SCRAM} required;"));
+    let client = node.listen("CLIENT", "SASL_PLAINTEXT");
+    node.start();
+    (node, client)
+}
+
+/// A file with what Java's tools need to come in.
+fn properties(node: &Node, mechanism: &str, user: &str, password: &str) -> String {
+    let module = if mechanism == "PLAIN" { PLAIN } else { SCRAM };
+    let text = format!(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n\
+         sasl.jaas.config={module} required username=\"{user}\" password=\"{password}\";\n"
+    );
+    let path = node.scratch().join(format!("{mechanism}-{user}-{password}.properties"));
+    fs::write(&path, text).expect("room for a file");
+    path.display().to_string()
+}
+
+/// `kafka-configs` sets passwords for bob, for both hashes.
+fn set_scram_users(node: &Node) {
+    for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
+        let mut tool = Tool::java("kafka.admin.ConfigCommand");
+        tool.args(["--bootstrap-server", &node.bootstrap(), "--alter", "--entity-type", "users"]);
+        tool.args(["--entity-name", "bob", "--add-config", &format!("{mechanism}=[password=bob-pass]")]);
+        let said = tool.run().stdout;
+        assert!(said.contains("Completed updating config for user bob"), "{said}");
+    }
+}
+
+#[test]
+fn python_clients_come_in_by_every_mechanism_with_the_right_password_alone() {
+    let (mut node, client) = guarded();
+    set_scram_users(&node);
+    for mechanism in ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] {
+        let (user, right) = if mechanism == "PLAIN" { ("admin", "admin-pass") } else { ("bob", "bob-pass") };
+        // kafka-python 3 keeps what it was told to itself and tries again, with Kafka as well.
+        for (library, refused) in
+            [("confluent", "out _AUTHENTICATION"), ("kafka_python", "out KafkaTimeoutError")]
+        {
+            for (user, password, expected) in
+                [(user, right, "in 1"), (user, "wrong", refused), ("nobody", right, refused)]
+            {
+                let mut tool = Tool::python("sasl.py");
+                tool.args([&client.to_string(), library, mechanism, user, password]);
+                assert_eq!(tool.run().stdout.trim(), expected, "{library} {mechanism} {user} {password}");
+            }
+        }
+    }
+    node.stop();
+}
+
+#[test]
+fn kafkas_own_tools_come_in_and_see_what_they_may() {
+    let (mut node, client) = guarded();
+    set_scram_users(&node);
+    let topics = |rest: &[&str], properties: &str| {
+        let mut tool = Tool::java("org.apache.kafka.tools.TopicCommand");
+        tool.args(["--bootstrap-server", &client.to_string(), "--command-config", properties]);
+        rest.iter().for_each(|word| {
+            tool.arg(word);
+        });
+        tool.outcome()
+    };
+    let admin = properties(&node, "PLAIN", "admin", "admin-pass");
+    for topic in ["hushed", "shown"] {
+        let (code, said) = topics(&["--create", "--topic", topic], &admin);
+        assert_eq!(code, Some(0), "{} {}", said.stdout, said.stderr);
+    }
+    let mut acls = Tool::java("org.apache.kafka.tools.AclCommand");
+    acls.args(["--bootstrap-server", &client.to_string(), "--command-config", &admin, "--add"]);
+    acls.args(["--allow-principal", "User:bob", "--operation", "describe", "--topic", "shown"]);
+    let said = acls.run().stdout;
+    assert!(said.contains("User:bob") && said.contains("ALLOW"), "{said}");
+    for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
+        let bob = properties(&node, mechanism, "bob", "bob-pass");
+        let (code, said) = topics(&["--list"], &bob);
+        assert_eq!((code, said.stdout.trim()), (Some(0), "shown"), "{}", said.stderr);
+        let (code, said) = topics(&["--create", "--topic", "other"], &bob);
+        let told = format!("{}{}", said.stdout, said.stderr);
+        assert!(code != Some(0) && told.contains("Authorization failed"), "{told}");
+        let wrong = properties(&node, mechanism, "bob", "wrong");
+        let (code, said) = topics(&["--list"], &wrong);
+        let told = format!("{}{}", said.stdout, said.stderr);
+        assert!(code != Some(0) && told.contains("SaslAuthenticationException"), "{told}");
+    }
+    let mut list = Tool::java("org.apache.kafka.tools.AclCommand");
+    list.args(["--bootstrap-server", &client.to_string(), "--command-config", &admin, "--list"]);
+    let said = list.run().stdout;
+    assert!(said.contains("patternType=LITERAL") && said.contains("principal=User:bob"), "{said}");
+    node.stop();
+}
+
+#[test]
+fn the_command_line_sets_users_and_entries_and_comes_in() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: nothing of this is asked of Kafka");
+        return;
+    }
+    let (mut node, client) = guarded();
+    let secret = node.scratch().join("password");
+    fs::write(&secret, "carol-pass\n").expect("room for a file");
+    node.levada(&format!("user set carol --password-file {} --iterations 5000", secret.display())).run();
+    let users = node.levada_json("user list");
+    let carol = serde_json::json!([{"user": "carol", "mechanism": "scram-sha-512", "iterations": 5000}]);
+    assert_eq!(users, carol);
+    for topic in ["hushed", "shown-1"] {
+        node.levada(&format!("topic create {topic}")).run();
+    }
+    node.levada("acl add carol --allow read,describe-configs --topic shown- --prefix").run();
+    let entries = node.levada_json("acl list --topic shown-1");
+    let operations: BTreeSet<&str> =
+        entries.as_array().unwrap().iter().map(|one| one["operation"].as_str().unwrap()).collect();
+    assert_eq!(operations, BTreeSet::from(["read", "describe-configs"]));
+    let carol = properties(&node, "SCRAM-SHA-512", "carol", "carol-pass");
+    let ask = |line: &str, properties: &str| {
+        let mut tool = Tool::levada();
+        line.split(' ').for_each(|word| {
+            tool.arg(word);
+        });
+        tool.args(["--brokers", &client.to_string(), "--command-config", properties]);
+        tool.outcome()
+    };
+    let (code, said) = ask("topic list", &carol);
+    assert!(code == Some(0) && said.stdout.contains("shown-1"), "{} {}", said.stdout, said.stderr);
+    assert!(!said.stdout.contains("hushed"), "{}", said.stdout);
+    let (code, said) = ask("topic create mine", &carol);
+    assert!(code == Some(1) && said.stderr.contains("TOPIC_AUTHORIZATION_FAILED"), "{}", said.stderr);
+    let wrong = properties(&node, "SCRAM-SHA-512", "carol", "wrong");
+    let (code, said) = ask("topic list", &wrong);
+    assert!(code == Some(1) && said.stderr.contains("SASL_AUTHENTICATION_FAILED"), "{}", said.stderr);
+    let counted = node.metrics();
+    let failures =
+        counted.iter().find(|(name, _)| name == "levada_authentications_total{result=\"failure\"}");
+    assert_eq!(failures.map(|(_, count)| *count), Some(1.0));
+    node.levada("acl remove carol").run();
+    assert_eq!(node.levada_json("acl list"), serde_json::json!([]));
+    node.levada("user delete carol").run();
+    let (code, _) = ask("topic list", &carol);
+    assert_eq!(code, Some(1), "carol is gone");
+    node.stop();
+}
+
+#[test]
+fn tokens_let_in_whom_they_name_for_as_long_as_they_say() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: Kafka wants its key server allowed by a property of its virtual machine");
+        return;
+    }
+    let mut node = Node::new();
+    let folder = node.scratch().display().to_string();
+    Tool::python("oauth.py").args(["keys", &folder]).run();
+    node = node
+        .option("sasl.enabled.mechanisms", "OAUTHBEARER")
+        .option("sasl.oauthbearer.jwks.endpoint.url", &format!("file:{folder}/jwks.json"))
+        .option("sasl.oauthbearer.expected.issuer", "test")
+        .option("sasl.oauthbearer.expected.audience", "kafka")
+        .option("sasl.oauthbearer.clock.skew.seconds", "5");
+    let client = node.listen("CLIENT", "SASL_PLAINTEXT").to_string();
+    node.start();
+    let mut come_in = |seconds: &str| {
+        let said = Tool::python("oauth.py").args([&client, &folder, seconds]).run().stdout;
+        said.trim().to_string()
+    };
+    assert_eq!(come_in("600"), "in 1");
+    assert_eq!(come_in("-60"), "out _AUTHENTICATION");
+    // Another key under the same name: what it signs is not believed.
+    Tool::python("oauth.py").args(["keys", &folder]).run();
+    assert_eq!(come_in("600"), "out _AUTHENTICATION");
+    node.stop();
+}
+
+#[test]
+fn a_session_ends_unless_its_client_shows_again_who_it_is() {
+    use levada_tests::raw::{self, Connection, Encoder};
+    let jaas = format!("{PLAIN} required user_alice=\"alice-pass\";");
+    let mut node = Node::new()
+        .option("inter.broker.listener.name", "PLAINTEXT")
+        .option("sasl.enabled.mechanisms", "PLAIN")
+        .option("listener.name.client.plain.sasl.jaas.config", &jaas)
+        .option("listener.name.client.plain.connections.max.reauth.ms", "5000");
+    let client = node.listen("CLIENT", "SASL_PLAINTEXT");
+    node.start();
+    let handshake = Encoder::default().i16(17).i16(1).i32(1).string("raw").string("PLAIN").done();
+    let token = Encoder::default().i16(36).i16(1).i32(2).string("raw");
+    let token = token.bytes(b"\0alice\0alice-pass").done();
+    let mut connection = Connection::open(client);
+    for _ in 0..3 {
+        connection.call(&handshake);
+        let answer = connection.call(&token);
+        assert_eq!(answer[answer.len() - 8..], 5000_i64.to_be_bytes(), "the session's lifetime");
+        // Sooner than a second after the last time, a handshake is refused.
+        let shown = std::time::Instant::now();
+        while shown.elapsed() < std::time::Duration::from_millis(1_100) {
+            connection.call(&raw::metadata("t", false));
+        }
+    }
+    let closed =
+        levada_tests::await_some("the end of the session", std::time::Duration::from_secs(20), || {
+            connection.try_call(&raw::metadata("t", false)).err()
+        });
+    assert_eq!(closed.kind(), std::io::ErrorKind::UnexpectedEof, "{closed}");
+    node.stop();
+}
+
+#[test]
+fn planted_secrets_are_seen_nowhere() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: nothing of this is asked of Kafka");
+        return;
+    }
+    const JAAS: &str = "listener.name.client.plain.sasl.jaas.config";
+    let jaas = format!("{PLAIN} required user_alice=\"planted-plain\";");
+    let mut node = Node::new()
+        .option("sasl.enabled.mechanisms", "PLAIN,SCRAM-SHA-512")
+        .option("connection.failed.authentication.delay.ms", "0")
+        .option("levada.http.token", "planted-token")
+        .option(JAAS, &jaas);
+    let client = node.listen("CLIENT", "SASL_PLAINTEXT");
+    // Everything that there is to be said is said.
+    node.wrap(&["env", "LEVADA_LOG=trace"]);
+    node.start();
+    let secret = node.scratch().join("secret");
+    fs::write(&secret, "planted-scram").expect("room for a file");
+    node.levada(&format!("user set bob --password-file {}", secret.display())).run();
+    let mut seen = Vec::new();
+    for (mechanism, user, password, code) in [
+        ("PLAIN", "alice", "planted-plain", Some(0)),
+        ("PLAIN", "alice", "planted-wrong", Some(1)),
+        ("SCRAM-SHA-512", "bob", "planted-scram", Some(0)),
+        ("SCRAM-SHA-512", "bob", "planted-wrong", Some(1)),
+    ] {
+        let mut tool = Tool::levada();
+        let properties = properties(&node, mechanism, user, password);
+        tool.args(["config", "get", "broker", "--all", "--brokers", &client.to_string()]);
+        tool.args(["--command-config", &properties]);
+        let (found, said) = tool.outcome();
+        assert_eq!(found, code, "{} {}", said.stdout, said.stderr);
+        assert!(code != Some(0) || said.stdout.contains(JAAS), "{}", said.stdout);
+        seen.extend([said.stdout, said.stderr]);
+    }
+    let mut show = Tool::levada();
+    let listeners = format!("listeners=CLIENT://{client}");
+    show.args([
+        "config",
+        "show",
+        "-o",
+        &listeners,
+        "-o",
+        "listener.security.protocol.map=CLIENT:SASL_PLAINTEXT",
+    ]);
+    show.args(["-o", "sasl.enabled.mechanisms=PLAIN", "-o", &format!("{JAAS}={jaas}")]);
+    show.args(["-o", "levada.http.token=planted-token"]);
+    let shown = show.run();
+    assert!(shown.stdout.contains(JAAS), "{}", shown.stdout);
+    let (status, refused) = node.http("/metrics");
+    assert_eq!(status, 401, "{refused}");
+    seen.extend([shown.stdout, shown.stderr, refused, node.talk()]);
+    assert!(node.talk().contains(" DEBUG "), "the broker was to say everything");
+    for text in seen {
+        let line = text.lines().find(|line| line.contains("planted"));
+        assert_eq!(line, None);
+    }
+}
+
+#[test]
+fn nobody_but_an_authenticated_client_gets_an_answer() {
+    use levada_tests::raw::{self, Connection, Outcome};
+    let (mut node, client) = guarded();
+    let mut connection = Connection::open(client);
+    connection.call(&raw::api_versions(0));
+    let mut connection = Connection::open(client);
+    connection.send_frame(&raw::metadata("t", false)).expect("sent");
+    assert_eq!(connection.outcome(std::time::Duration::from_secs(10)), Outcome::Closed);
+    node.stop();
+}
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("answers").join(name)
+}
+
+/// The answers to a file of requests, by PLAINTEXT or as a user with a password.
+fn ask(address: &str, requests: &str, user: Option<(&str, &str)>) -> String {
+    let mut tool = Tool::own_java("Ask");
+    tool.args([address, &file(requests).display().to_string()]);
+    if let Some((user, password)) = user {
+        tool.args([user, password]);
+    }
+    tool.run().stdout
+}
+
+/// Each request's name and the name of its API, as documentation has it.
+fn apis(requests: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(file(requests)).expect("the requests");
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let api = |line: &str| line.split(' ').nth(1).expect("an API").replace('_', "").to_lowercase();
+    lines.map(api).collect()
+}
+
+fn served() -> BTreeSet<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/apis.md");
+    let page = fs::read_to_string(page).expect("the page of the APIs");
+    let rows = page.lines().filter(|line| line.starts_with("| ") && line.contains(" ✓ "));
+    let apis = rows.filter(|row| row.split('|').nth(1).is_some_and(|key| key.trim().parse::<i16>().is_ok()));
+    apis.map(|row| row.split('|').nth(2).expect("a name").trim().to_lowercase()).collect()
+}
+
+#[test]
+fn somebody_without_leave_changes_nothing_and_learns_no_name() {
+    let missing: Vec<_> = served().difference(&apis("forbidden.txt")).cloned().collect();
+    assert_eq!(missing, Vec::<String>::new(), "APIs that nobody tries");
+
+    let (mut node, client) = guarded();
+    ask(&node.bootstrap(), "forbidden-setup.txt", None);
+    let before = ask(&node.bootstrap(), "forbidden-state.txt", None);
+    let said = ask(&client.to_string(), "forbidden.txt", Some(("mallory", "mallory-pass")));
+    assert_eq!(ask(&node.bootstrap(), "forbidden-state.txt", None), before, "something has changed");
+
+    let requests = fs::read_to_string(file("forbidden.txt")).expect("the requests");
+    let asked: BTreeSet<&str> = requests.lines().filter(|line| line.contains("hushed")).collect();
+    for answer in said.lines().filter(|answer| answer.contains("hushed")) {
+        let (name, _) = answer.split_once(' ').expect("a name and an answer");
+        let named = asked.iter().any(|request| request.starts_with(&format!("{name} ")));
+        assert!(named, "{name} tells of what was not asked: {answer}");
+    }
+
+    let record = file("forbidden-4.3.1.txt");
+    if node.kind() == Kind::Kafka && std::env::var_os("LEVADA_BLESS").is_some() {
+        fs::write(&record, &said).expect("room for the record");
+    }
+    let recorded = fs::read_to_string(&record).expect("the record of Kafka's answers");
+    let parse = |text: &str| -> Vec<(String, Value)> {
+        let line = |line: &str| {
+            let (name, answer) = line.split_once(' ').expect("a name and an answer");
+            (name.to_string(), serde_json::from_str(answer).expect("JSON"))
+        };
+        text.lines().map(line).collect()
+    };
+    let (kafka, here) = (parse(&recorded), parse(&said));
+    let reasons = fs::read_to_string(file("forbidden-reasons.txt")).expect("the reasons");
+    let reasons: BTreeSet<&str> = reasons.lines().filter_map(|line| line.split(' ').next()).collect();
+    let differ =
+        kafka.iter().zip(&here).filter(|(kafka, here)| kafka != here && !reasons.contains(&*kafka.0));
+    let complaints: Vec<_> = differ
+        .map(|(kafka, here)| format!("{}\n  Kafka: {}\n  here:  {}", kafka.0, kafka.1, here.1))
+        .collect();
+    assert!(complaints.is_empty(), "{} answers differ:\n{}", complaints.len(), complaints.join("\n"));
+    assert_eq!(kafka.len(), here.len());
+    node.stop();
+}
