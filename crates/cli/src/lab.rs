@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use levada_lab::copy::Copies;
 use levada_lab::record::Recorder;
 use levada_lab::send::{Mixed, Sends};
 use levada_lab::transfer::Transfers;
@@ -54,6 +55,11 @@ enum Command {
   levada lab compare --output json before.jsonl after.jsonl")]
     Compare(compare::Args),
     Broker(broker::Args),
+    /// Compare ways to copy a file, call by call
+    #[command(after_help = "Examples:
+  levada lab copy
+  levada lab copy --full                        a gigabyte, as in the article on sendfile")]
+    Copy(RunArgs),
     /// Compare ways to send memory, by size and route
     #[command(after_help = "Examples:
   levada lab send
@@ -108,9 +114,10 @@ pub(crate) struct RunArgs {
 type Maker = for<'a> fn(&'a Bench) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
 /// All experiments that need nothing but this machine, in the order of `levada lab all`.
-const EXPERIMENTS: [Maker; 3] = [TRANSFER[0], SEND[0], SEND[1]];
+const EXPERIMENTS: [Maker; 4] = [TRANSFER[0], COPY[0], SEND[0], SEND[1]];
 
 const TRANSFER: [Maker; 1] = [|bench| Ok(Box::new(Transfers::new(bench)?))];
+const COPY: [Maker; 1] = [|bench| Ok(Box::new(Copies::new(bench)?))];
 const SEND: [Maker; 2] = [|bench| Ok(Box::new(Sends::new(bench))), |bench| Ok(Box::new(Mixed::new(bench)))];
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
@@ -120,6 +127,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Compare(args) => compare::run(&args, out),
         Command::Broker(args) => broker::run(&args, out),
         Command::Transfer(args) => measure(&args, &TRANSFER, out),
+        Command::Copy(args) => measure(&args, &COPY, out),
         Command::Send(args) => measure(&args, &SEND, out),
         Command::Calibrate(args) => calibrate::run(&args, out),
         Command::Peer => levada_lab::peer::serve()

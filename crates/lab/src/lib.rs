@@ -35,6 +35,7 @@
 pub mod broker;
 pub mod calibrate;
 pub mod compare;
+pub mod copy;
 pub mod cpu;
 pub mod environment;
 pub mod memory;

@@ -52,6 +52,25 @@ pub struct Row {
     pub relative: Option<Interval>,
     /// Whether its bytes were checked, and sound.
     pub sound: Option<bool>,
+    /// What its system calls took, where each was on a clock.
+    pub calls: Vec<Calls>,
+}
+
+/// The calls of one name in a run: medians over the runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Calls {
+    /// The call.
+    pub name: String,
+    /// How many.
+    pub calls: f64,
+    /// How long all of them took.
+    pub total_ms: f64,
+    /// How long the shortest took.
+    pub min_ms: f64,
+    /// How long one took on average.
+    pub avg_ms: f64,
+    /// How long the longest took.
+    pub max_ms: f64,
 }
 
 /// The experiments of a record.
@@ -82,6 +101,7 @@ pub fn of(lines: &[Line]) -> Vec<Summary> {
                 params: case.params.clone(),
                 metrics: medians(&announced.metrics, &own),
                 relative: announced.metrics.first().and_then(|metric| relation(metric, &own, &base)),
+                calls: calls(&own),
                 sound: own.iter().find_map(|sample| sample.verdict.as_ref().map(|verdict| verdict.sound)),
             };
             group.rows.push(row);
@@ -113,6 +133,31 @@ fn medians(metrics: &[Metric], samples: &[&Sample]) -> BTreeMap<String, Interval
         Some((metric.name.clone(), Interval::of(values)?))
     };
     metrics.iter().filter_map(median).collect()
+}
+
+/// Of metrics that are named `call.NAME.VALUE`.
+fn calls(samples: &[&Sample]) -> Vec<Calls> {
+    let mut values: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    for (metric, value) in samples.iter().flat_map(|sample| &sample.metrics) {
+        let parts = metric.strip_prefix("call.").and_then(|rest| rest.rsplit_once('.'));
+        if let Some(parts) = parts {
+            values.entry(parts).or_default().push(*value);
+        }
+    }
+    let median = |name: &str, value: &str| {
+        let values = values.get(&(name, value)).cloned().unwrap_or_default();
+        Interval::of(values).map_or(f64::NAN, |interval| interval.median)
+    };
+    let names: std::collections::BTreeSet<&str> = values.keys().map(|(name, _)| *name).collect();
+    let of = |name: &str| Calls {
+        name: name.to_owned(),
+        calls: median(name, "calls"),
+        total_ms: median(name, "total_ms"),
+        min_ms: median(name, "min_ms"),
+        avg_ms: median(name, "avg_ms"),
+        max_ms: median(name, "max_ms"),
+    };
+    names.into_iter().map(of).collect()
 }
 
 /// How many times better `own` is than `base`, round by round.

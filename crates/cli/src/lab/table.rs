@@ -4,7 +4,7 @@ use std::io::Write;
 
 use levada_lab::record::{Better, Line, Metric};
 use levada_lab::statistics::Interval;
-use levada_lab::summary::{Group, Row, Summary};
+use levada_lab::summary::{Calls, Group, Row, Summary};
 
 use crate::failure::Failure;
 use crate::output::{self, NOTHING};
@@ -16,6 +16,7 @@ pub(super) fn print(summary: &Summary, out: &mut dyn Write) -> Result<(), Failur
         writeln!(out)?;
         print_group(summary, group, out)?;
     }
+    print_calls(summary, out)?;
     if !summary.notes.is_empty() {
         writeln!(out)?;
     }
@@ -23,6 +24,24 @@ pub(super) fn print(summary: &Summary, out: &mut dyn Write) -> Result<(), Failur
         writeln!(out, "note: {note}")?;
     }
     Ok(())
+}
+
+/// A row for each system call of each case, where they were on a clock.
+fn print_calls(summary: &Summary, out: &mut dyn Write) -> Result<(), Failure> {
+    let rows = summary.groups.iter().flat_map(|group| &group.rows);
+    let calls = rows.flat_map(|row| row.calls.iter().map(move |calls| (&row.case, calls)));
+    let cells = |(case, calls): (&String, &Calls)| {
+        let ms = |value: f64| format!("{value:.4}");
+        let count = number(calls.calls);
+        let times = [calls.total_ms, calls.min_ms, calls.avg_ms, calls.max_ms].map(ms);
+        [case.clone(), calls.name.clone(), count].into_iter().chain(times).collect()
+    };
+    let rows: Vec<Vec<String>> = calls.map(cells).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    output::table(out, &["CASE", "SYSTEM CALL", "CALLS", "TOTAL ms", "MIN ms", "AVG ms", "MAX ms"], rows)
 }
 
 fn print_group(summary: &Summary, group: &Group, out: &mut dyn Write) -> Result<(), Failure> {

@@ -32,6 +32,7 @@ fn summary(name: &str, case: &str, size: &str, relations: &[(usize, f64, f64)]) 
             metrics: BTreeMap::new(),
             relative: Some(relative),
             sound: Some(true),
+            calls: Vec::new(),
         };
         let rows = vec![row("read_write", interval(1.0, 1.0)), row(case, interval(*median, *low))];
         Group { name: bytes.to_string(), rows }
@@ -114,6 +115,7 @@ fn the_smallest_pipe_that_is_surely_as_good_is_taken() {
             metrics: BTreeMap::new(),
             relative: Some(interval(*median, *low)),
             sound: Some(true),
+            calls: Vec::new(),
         };
         pipes.groups.push(Group { name: "1M".to_owned(), rows: relations.iter().map(row).collect() });
         let (thresholds, findings) = decide(&[pipes]);
