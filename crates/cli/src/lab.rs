@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use levada_lab::copy::Copies;
 use levada_lab::record::Recorder;
+use levada_lab::search::Searches;
 use levada_lab::send::{Mixed, Sends};
 use levada_lab::transfer::Transfers;
 use levada_lab::{Bench, Experiment, Interrupt, LabError, Limits, Method, Scale, summary};
@@ -60,6 +61,11 @@ enum Command {
   levada lab copy
   levada lab copy --full                        a gigabyte, as in the article on sendfile")]
     Copy(RunArgs),
+    /// Compare ways to find the batch of an offset
+    #[command(after_help = "Examples:
+  levada lab search
+  levada lab search --only last --rounds 51     many rounds of the article's case")]
+    Search(RunArgs),
     /// Compare ways to send memory, by size and route
     #[command(after_help = "Examples:
   levada lab send
@@ -114,10 +120,11 @@ pub(crate) struct RunArgs {
 type Maker = for<'a> fn(&'a Bench) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
 /// All experiments that need nothing but this machine, in the order of `levada lab all`.
-const EXPERIMENTS: [Maker; 4] = [TRANSFER[0], COPY[0], SEND[0], SEND[1]];
+const EXPERIMENTS: [Maker; 5] = [TRANSFER[0], COPY[0], SEARCH[0], SEND[0], SEND[1]];
 
 const TRANSFER: [Maker; 1] = [|bench| Ok(Box::new(Transfers::new(bench)?))];
 const COPY: [Maker; 1] = [|bench| Ok(Box::new(Copies::new(bench)?))];
+const SEARCH: [Maker; 1] = [|bench| Ok(Box::new(Searches::new(bench)?))];
 const SEND: [Maker; 2] = [|bench| Ok(Box::new(Sends::new(bench))), |bench| Ok(Box::new(Mixed::new(bench)))];
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
@@ -128,6 +135,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Broker(args) => broker::run(&args, out),
         Command::Transfer(args) => measure(&args, &TRANSFER, out),
         Command::Copy(args) => measure(&args, &COPY, out),
+        Command::Search(args) => measure(&args, &SEARCH, out),
         Command::Send(args) => measure(&args, &SEND, out),
         Command::Calibrate(args) => calibrate::run(&args, out),
         Command::Peer => levada_lab::peer::serve()

@@ -43,6 +43,7 @@ pub mod noise;
 pub mod peer;
 pub mod record;
 pub mod report;
+pub mod search;
 pub mod send;
 pub mod statistics;
 pub mod summary;
