@@ -59,12 +59,14 @@ fn a_report_of_this_machine_is_legible() {
     let page = scratch.path().join("transfer.html");
     let dir = scratch.path().display();
     let line = format!(
-        "lab transfer --quick --rounds 1 --output json --dir {dir} --record {dir}/raw.jsonl --report {dir}/transfer.html"
+        "lab transfer --quick --rounds 1 --only sendfile --flames --output json --dir {dir} --record {dir}/raw.jsonl --report {dir}/transfer.html"
     );
     let said = levada(&line);
     let measured: Value = serde_json::from_str(&said.stdout).expect("JSON");
     let groups = measured[0]["groups"].as_array().expect("groups").len();
     check(&page, groups as u64);
+    let text = fs::read_to_string(&page).expect("a report");
+    assert!(text.contains("data:image/svg+xml;base64,"), "no flame graph");
 }
 
 #[test]

@@ -106,6 +106,9 @@ pub(crate) struct RunArgs {
     /// File for the raw results [default: a new one in ~/.local/state/levada/lab]
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// After the rounds, look for a second a case where the time goes, and draw it in the report
+    #[arg(long)]
+    flames: bool,
     /// File for a report of it: a page for any browser
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -167,7 +170,7 @@ impl Session {
         let limits = args.rounds.map_or_else(|| Limits::of(scale), Limits::exactly);
         let seed =
             args.seed.unwrap_or_else(|| u64::from(std::process::id()) ^ levada_lab::cpu::monotonic_ns());
-        let method = Method::new(limits, seed).shown().only(args.only.clone());
+        let method = Method::new(limits, seed).shown().only(args.only.clone()).flames(args.flames);
         let path = args.record.clone().map_or_else(default_record, Ok)?;
         let mut recorder = Recorder::create(&path)?;
         recorder.run(&bench, &method)?;

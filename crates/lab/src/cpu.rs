@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::thread::CpuSet;
 use rustix::time::ClockId;
 
+use crate::flame;
+
 /// Wall clock and processor time since a start.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch {
@@ -34,12 +36,14 @@ impl Stopwatch {
     /// Starts.
     pub fn start() -> Stopwatch {
         let workers = of_ring_workers();
+        flame::open();
         Stopwatch { workers, process: of_this_process(), wall: Instant::now() }
     }
 
     /// Reads, and goes on.
     pub fn elapsed(&self) -> Elapsed {
         let (wall, cpu) = (self.wall.elapsed(), of_this_process().saturating_sub(self.process));
+        flame::close();
         Elapsed { wall, cpu, workers: of_ring_workers().saturating_sub(self.workers) }
     }
 }

@@ -38,6 +38,7 @@ pub mod compare;
 pub mod copy;
 pub mod cpu;
 pub mod environment;
+pub mod flame;
 pub mod memory;
 pub mod noise;
 pub mod peer;

@@ -11,9 +11,10 @@ use rand::seq::SliceRandom;
 use crate::bench::Scale;
 use crate::error::LabError;
 use crate::experiment::{Case, Experiment, Metrics, Outcome, Pass};
+use crate::flame;
 use crate::interrupt::Interrupt;
 use crate::noise::Watch;
-use crate::record::{Ended, Line, Metric, Recorder, Sample, Verdict};
+use crate::record::{Ended, Flame, Line, Metric, Recorder, Sample, Verdict};
 use crate::statistics::Interval;
 
 /// When an experiment is over.
@@ -52,12 +53,20 @@ pub struct Method {
     random: StdRng,
     bar: ProgressBar,
     only: Option<String>,
+    flames: bool,
 }
 
 impl Method {
     /// Runs within limits, in an order drawn with the seed, without showing how far it is.
     pub fn new(limits: Limits, seed: u64) -> Method {
-        Method { limits, seed, random: StdRng::seed_from_u64(seed), bar: ProgressBar::hidden(), only: None }
+        Method {
+            limits,
+            seed,
+            random: StdRng::seed_from_u64(seed),
+            bar: ProgressBar::hidden(),
+            only: None,
+            flames: false,
+        }
     }
 
     /// Shows how far it is, and the current estimates, on stderr if that is a terminal.
@@ -79,6 +88,13 @@ impl Method {
     /// Changes when an experiment is over, for those to come.
     pub fn limit(&mut self, limits: Limits) {
         self.limits = limits;
+    }
+
+    /// Looks, after the rounds, where each case spends its time.
+    #[must_use]
+    pub fn flames(mut self, wanted: bool) -> Method {
+        self.flames = wanted;
+        self
     }
 
     /// When an experiment is over.
@@ -105,7 +121,7 @@ impl Method {
         self.bar.set_prefix(experiment.name());
         self.bar.set_length(cases.len() as u64 * u64::from(self.limits.rounds + 1));
         let mut session = Session { experiment, recorder, cases, estimates: Vec::new() };
-        let rounds = self.rounds(&mut session, &mut watch);
+        let rounds = self.rounds(&mut session, &mut watch).and_then(|()| self.sampled(&mut session));
         self.bar.reset();
         let interrupted = matches!(rounds, Err(LabError::Interrupted));
         let name = session.experiment.name().to_owned();
@@ -139,6 +155,15 @@ impl Method {
         Ok(())
     }
 
+    fn sampled(&self, session: &mut Session<'_>) -> Result<(), LabError> {
+        let cases = if self.flames { session.cases.clone() } else { Vec::new() };
+        for case in &cases {
+            self.bar.set_message(format!("{} {}: where does the time go?", case.group, case.name));
+            session.flame(case)?;
+        }
+        Ok(())
+    }
+
     fn round(&mut self, session: &mut Session<'_>, round: u32, pass: Pass) -> Result<(), LabError> {
         let mut order = session.cases.clone();
         order.shuffle(&mut self.random);
@@ -153,6 +178,9 @@ impl Method {
         Ok(())
     }
 }
+
+/// For so long a case runs again and again to be sampled.
+const SAMPLED: Duration = Duration::from_secs(1);
 
 /// One experiment under way.
 struct Session<'a> {
@@ -177,6 +205,29 @@ impl Session<'_> {
                 self.recorder.note(self.experiment.name(), Some(case), format!("left out: {why}"))
             }
         }
+    }
+
+    /// Runs a case for a second while somebody looks at its stacks.
+    fn flame(&mut self, case: &Case) -> Result<(), LabError> {
+        let with = flame::start()?;
+        let start = Instant::now();
+        let mut runs = Ok(());
+        while runs.is_ok() && start.elapsed() < SAMPLED {
+            runs = if Interrupt::asked() {
+                Err(LabError::Interrupted)
+            } else {
+                self.experiment.run(case, Pass::Timed).map(drop)
+            };
+        }
+        let stacks = flame::finish()?;
+        runs?;
+        self.recorder.add(Line::Flame(Flame {
+            experiment: self.experiment.name().to_owned(),
+            group: case.group.clone(),
+            case: case.name.clone(),
+            with: with.to_owned(),
+            stacks,
+        }))
     }
 
     fn sample(

@@ -15,6 +15,7 @@ use crate::bench::Bench;
 use crate::environment::Environment;
 use crate::error::LabError;
 use crate::experiment::{Case, Experiment};
+use crate::flame::Stacks;
 use crate::method::Method;
 use crate::noise::Noise;
 
@@ -31,6 +32,8 @@ pub enum Line {
     Experiment(Announced),
     /// One run of one case.
     Sample(Sample),
+    /// Where a case spends its time.
+    Flame(Flame),
     /// Something that whoever reads the figures should know.
     Note(Note),
     /// An experiment is over.
@@ -178,6 +181,21 @@ impl Verdict {
         );
         Verdict { sound: false, what }
     }
+}
+
+/// Where a case spends its time, of rounds that count for nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flame {
+    /// Which experiment.
+    pub experiment: String,
+    /// Which group of it.
+    pub group: String,
+    /// Which case of that.
+    pub case: String,
+    /// What looked.
+    pub with: String,
+    /// How often each stack was seen.
+    pub stacks: Stacks,
 }
 
 /// Something to know.

@@ -4,9 +4,12 @@
 //! a sentence of what was asked, one of what came out, a picture, the table, and what is to be doubted; at the end the
 //! raw record and the command that repeats it. Where we lose stands in the same size as where we win.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::record::{Line, Metric, Run};
+use crate::flame;
+use crate::record::{Flame, Line, Metric, Run};
 use crate::statistics::Interval;
 use crate::summary::{self, Group, Row, Summary};
 
@@ -35,7 +38,7 @@ pub fn html(lines: &[Line]) -> String {
             body {
                 (head(run, &summaries))
                 main {
-                    @for summary in &summaries { (experiment(summary)) }
+                    @for summary in &summaries { (experiment(summary, &flames(lines, &summary.name))) }
                     (tail(lines, run))
                 }
             }
@@ -66,7 +69,27 @@ fn head(run: Option<&Run>, summaries: &[Summary]) -> Markup {
     }
 }
 
-fn experiment(summary: &Summary) -> Markup {
+fn flames<'l>(lines: &'l [Line], experiment: &str) -> Vec<&'l Flame> {
+    let own = lines.iter().filter_map(|line| match line {
+        Line::Flame(flame) if flame.experiment == experiment => Some(flame),
+        _ => None,
+    });
+    own.collect()
+}
+
+/// Where the time of a case goes.
+fn burnt(flame: &Flame) -> Markup {
+    let Some(svg) = flame::draw(&flame.stacks) else { return html! {} };
+    html! {
+        details class="flame" {
+            summary { "Where the time goes: " (flame.group) ", " (flame.case) }
+            p class="axis-title" { "Sampled with " (flame.with) "; wide is long, below calls above." }
+            img alt="a flame graph" src={ "data:image/svg+xml;base64," (BASE64.encode(svg)) };
+        }
+    }
+}
+
+fn experiment(summary: &Summary, flames: &[&Flame]) -> Markup {
     html! {
         section id=(summary.name) {
             h2 { (summary.name) }
@@ -75,6 +98,7 @@ fn experiment(summary: &Summary) -> Markup {
                 @for sweep in said::sweeps(summary) { (swept(&sweep, metric)) }
                 @for group in &summary.groups { (compared(group, summary, metric)) }
             }
+            @for flame in flames { (burnt(flame)) }
             (doubts(summary))
         }
     }

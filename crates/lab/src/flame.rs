@@ -1,0 +1,112 @@
+//! Where a case spends its time: samples of this process's stacks, taken only while a [`Stopwatch`](crate::cpu::Stopwatch) runs, so that
+//! what is measured and what is shown are the same.
+//!
+//! With perf the kernel's side shows, which is where most of the time of moving bytes goes (all of it for root; others need
+//! `kernel.perf_event_paranoid` at 1 or below). Without perf we sample ourselves, and see our own side alone.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use inferno::flamegraph::{self, Options};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+
+use crate::error::LabError;
+
+mod own;
+mod perf;
+
+use self::own::Own;
+use self::perf::Perf;
+
+/// Stacks, each as names from the outermost to the innermost, joined by `;`, with how often it was seen.
+pub type Stacks = BTreeMap<String, u64>;
+
+/// So many samples a second; no round number, so that nothing that happens at one keeps step with it.
+const FREQUENCY: u32 = 997;
+
+/// Who looks at the stacks; one at a time.
+static SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
+/// Whether there is one: all that a stopwatch asks when there is none.
+static SAMPLING: AtomicBool = AtomicBool::new(false);
+
+enum Sampler {
+    Perf(Perf, TempDir),
+    Own(Own),
+}
+
+/// Begins to look, with perf where that is possible; returns what it looks with.
+///
+/// # Errors
+/// Neither perf nor a timer can be had.
+pub fn start() -> Result<&'static str, LabError> {
+    let dir = tempfile::tempdir().map_err(LabError::step("cannot make a directory"))?;
+    let sampler = match Perf::start(dir.path()) {
+        Some(perf) => Sampler::Perf(perf, dir),
+        None => Sampler::Own(Own::default()),
+    };
+    let name = match &sampler {
+        Sampler::Perf(..) => "perf",
+        Sampler::Own(_) => "own samples, without the kernel's side: perf is not to be had",
+    };
+    *SAMPLER.lock() = Some(sampler);
+    SAMPLING.store(true, Ordering::Release);
+    Ok(name)
+}
+
+/// Ends, and returns what was seen.
+///
+/// # Errors
+/// perf's samples cannot be read.
+pub fn finish() -> Result<Stacks, LabError> {
+    SAMPLING.store(false, Ordering::Release);
+    match SAMPLER.lock().take() {
+        Some(Sampler::Perf(perf, _dir)) => perf.finish(),
+        Some(Sampler::Own(own)) => Ok(own.finish()),
+        None => Ok(Stacks::new()),
+    }
+}
+
+/// A stopwatch starts.
+pub(crate) fn open() {
+    in_sampler(|sampler| match sampler {
+        Sampler::Perf(perf, _) => perf.enable(),
+        Sampler::Own(own) => own.enable(),
+    });
+}
+
+/// A stopwatch is read.
+pub(crate) fn close() {
+    in_sampler(|sampler| match sampler {
+        Sampler::Perf(perf, _) => perf.disable(),
+        Sampler::Own(own) => own.disable(),
+    });
+}
+
+fn in_sampler(act: impl FnOnce(&mut Sampler)) {
+    if SAMPLING.load(Ordering::Acquire)
+        && let Some(sampler) = SAMPLER.lock().as_mut()
+    {
+        act(sampler);
+    }
+}
+
+/// The picture of stacks, as an SVG document for an `img`: its style and its empty script are its own, and not those of
+/// a page. Nothing if there are none.
+pub fn draw(stacks: &Stacks) -> Option<String> {
+    let lines: Vec<String> = stacks.iter().map(|(stack, count)| format!("{stack} {count}")).collect();
+    let mut options = Options::default();
+    options.no_javascript = true;
+    options.title.clear();
+    options.font_size = 11;
+    options.image_width = Some(WIDTH);
+    let mut svg = Vec::new();
+    flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg).ok()?;
+    String::from_utf8(svg).ok()
+}
+
+/// Of a picture: that of the report's column, so that its letters have their size.
+const WIDTH: usize = 872;
+
+#[cfg(test)]
+mod tests;
