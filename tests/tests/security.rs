@@ -168,6 +168,29 @@ fn the_command_line_sets_users_and_entries_and_comes_in() {
 }
 
 #[test]
+fn a_cluster_can_begin_with_a_user() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: nothing of this is asked of Kafka");
+        return;
+    }
+    let mut node = Node::new().option("sasl.enabled.mechanisms", "SCRAM-SHA-512");
+    let client = node.listen("CLIENT", "SASL_PLAINTEXT").to_string();
+    let mut format = Tool::levada();
+    format.args(["storage", "format", "-o", &format!("log.dirs={}", node.data().display())]);
+    format.args(["--add-scram", "SCRAM-SHA-512=[name=root,password=root-pass]"]).run();
+    node.start();
+    for (password, code) in [("root-pass", Some(0)), ("wrong", Some(1))] {
+        let properties = properties(&node, "SCRAM-SHA-512", "root", password);
+        let mut tool = Tool::levada();
+        tool.args(["user", "list", "--brokers", &client, "--command-config", &properties]);
+        let (found, said) = tool.outcome();
+        assert_eq!(found, code, "{}", said.stderr);
+        assert!(code != Some(0) || said.stdout.contains("root"), "{}", said.stdout);
+    }
+    node.stop();
+}
+
+#[test]
 fn tokens_let_in_whom_they_name_for_as_long_as_they_say() {
     if Kind::under_test() == Kind::Kafka {
         println!("left out: Kafka wants its key server allowed by a property of its virtual machine");

@@ -12,6 +12,7 @@ use levada_log::disk::{self, Disk, Entry, Kind, ReadLock, RealDisk};
 use crate::broker::controller_endpoint;
 use crate::broker::data_dir::{LOCK_FILE, lock, partition_of};
 use crate::config::BrokerConfig;
+use crate::metadata::records::UserScramCredentialRecord;
 use crate::metadata::store::{Store, StoreError, StoreOptions};
 use crate::partition::Key;
 
@@ -53,14 +54,14 @@ pub enum StorageError {
 }
 
 /// Gives the configured directory its identity and the first records of a cluster, as `kafka-storage format --standalone` does.
-/// Without `cluster_id` the cluster gets a random one. Blocks.
+/// Without `cluster_id` the cluster gets a random one; `users` are its first. Blocks.
 ///
 /// # Errors
 /// [`StoreError::Formatted`] if it has one already; a directory that is in use or cannot be written.
 pub fn format(
     config: &BrokerConfig,
     cluster_id: Option<&str>,
-    now_ms: i64,
+    (users, now_ms): (Vec<UserScramCredentialRecord>, i64),
 ) -> Result<MetaProperties, StorageError> {
     let dir = directory(config)?;
     RealDisk.create_dir(dir).map_err(|source| StorageError::Unreadable { path: dir.to_owned(), source })?;
@@ -72,6 +73,7 @@ pub fn format(
         cluster_id: cluster_id.map(str::to_owned),
         controller: controller_endpoint(),
         min_insync_replicas: config.topic_defaults.min_insync_replicas,
+        users,
     };
     Ok(Store::format(&options, now_ms)?)
 }

@@ -3,6 +3,7 @@
 mod check;
 mod format;
 mod info;
+mod scram;
 
 use std::{io::Write, path::PathBuf};
 

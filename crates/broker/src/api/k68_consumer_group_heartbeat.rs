@@ -4,7 +4,10 @@
 //! and leaves. The broker assigns (`uniform`, `range`); regular expressions are matched by the broker too.
 //! From version 1 on members bring their own id.
 //!
-//! Not done: racks are remembered and shown, but do not influence the assignment, as in Kafka.
+//! Asks for Read on the group and for Describe on each topic that is named.
+//!
+//! Not done: a regular expression is matched against all topics, where Kafka leaves out those that the member may not
+//! describe; it then learns their ids, but no names. Racks are remembered and shown, but do not influence the assignment, as in Kafka.
 
 use levada_wire::Uuid;
 use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};

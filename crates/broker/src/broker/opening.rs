@@ -375,6 +375,7 @@ fn store_options(config: &BrokerConfig, disk: Arc<dyn Disk>, dir: PathBuf) -> St
         cluster_id: None,
         controller: controller_endpoint(),
         min_insync_replicas: config.topic_defaults.min_insync_replicas,
+        users: Vec::new(),
     }
 }
 

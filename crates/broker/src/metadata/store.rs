@@ -29,7 +29,7 @@ use self::snapshot::{control_batch, metadata_batch};
 use super::controller::Decision;
 use super::image::{ApplyError, Image, Position, Replay};
 use super::records::control::{ControlRecord, LeaderChange, VoterEndpoint};
-use super::records::{AbortTransactionRecord, Record, RecordError};
+use super::records::{AbortTransactionRecord, Record, RecordError, UserScramCredentialRecord};
 
 pub use self::inspect::{Contents, inspect};
 pub use self::journal::TornTail;
@@ -53,6 +53,8 @@ pub struct StoreOptions {
     pub controller: VoterEndpoint,
     /// `min.insync.replicas`, recorded when a cluster begins, as Kafka does.
     pub min_insync_replicas: i32,
+    /// The cluster's first users; only [`Store::format`] records them.
+    pub users: Vec<UserScramCredentialRecord>,
 }
 
 /// Everything the metadata log says, and the right to change it. One per process and directory.

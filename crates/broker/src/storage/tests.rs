@@ -27,6 +27,7 @@ fn with_records(dir: &Path, records: Vec<Record>) {
         cluster_id: None,
         controller: controller_endpoint(),
         min_insync_replicas: config.topic_defaults.min_insync_replicas,
+        users: Vec::new(),
     };
     let (mut store, _) = Store::open(&options, 0).unwrap();
     store.update(0, |_, _| Decision { records, outcome: () }).unwrap();
@@ -51,12 +52,31 @@ fn whats(report: &Report) -> Vec<String> {
 }
 
 #[test]
+fn a_cluster_begins_with_the_users_that_it_was_formatted_with() {
+    let dir = tempdir().unwrap();
+    let user = UserScramCredentialRecord { name: "alice".to_owned(), mechanism: 2, ..Default::default() };
+    format(&config(dir.path()), None, (vec![user], 0)).unwrap();
+    with_records(dir.path(), topic("t", Vec::new()));
+    let options = StoreOptions {
+        disk: Arc::new(RealDisk),
+        dir: dir.path().to_owned(),
+        node_id: 1,
+        cluster_id: None,
+        controller: controller_endpoint(),
+        min_insync_replicas: 1,
+        users: Vec::new(),
+    };
+    let (store, _) = Store::open(&options, 0).unwrap();
+    assert!(store.image().credentials().find("alice", 2).is_some());
+}
+
+#[test]
 fn a_directory_is_formatted_once() {
     let dir = tempdir().unwrap();
     let config = config(dir.path());
-    let identity = format(&config, Some("a-cluster"), 0).unwrap();
+    let identity = format(&config, Some("a-cluster"), (Vec::new(), 0)).unwrap();
     assert_eq!((&*identity.cluster_id, identity.node_id), ("a-cluster", 1));
-    let again = format(&config, None, 0);
+    let again = format(&config, None, (Vec::new(), 0));
     assert!(matches!(again, Err(StorageError::Store(StoreError::Formatted { .. }))), "{again:?}");
     let report = check(dir.path(), &|_, _| {}).unwrap();
     assert_eq!(report.gravity(), None, "{report:?}");
@@ -68,7 +88,7 @@ fn logs_without_an_identity_are_nobodys_to_format() {
     let dir = tempdir().unwrap();
     fs::create_dir(dir.path().join("clicks-0")).unwrap();
     fs::write(dir.path().join("clicks-0/00000000000000000000.log"), [0; 61]).unwrap();
-    let refused = format(&config(dir.path()), None, 0);
+    let refused = format(&config(dir.path()), None, (Vec::new(), 0));
     assert!(matches!(refused, Err(StorageError::Store(StoreError::Unidentified { .. }))), "{refused:?}");
     assert!(matches!(check(dir.path(), &|_, _| {}), Err(StorageError::Unformatted { .. })));
 }
@@ -76,7 +96,7 @@ fn logs_without_an_identity_are_nobodys_to_format() {
 #[test]
 fn a_directory_in_use_is_not_checked() {
     let dir = tempdir().unwrap();
-    format(&config(dir.path()), None, 0).unwrap();
+    format(&config(dir.path()), None, (Vec::new(), 0)).unwrap();
     let held = lock(dir.path()).unwrap();
     let refused = check(dir.path(), &|_, _| {});
     assert!(matches!(refused, Err(StorageError::Open(OpenError::InUse { .. }))), "{refused:?}");

@@ -6,10 +6,11 @@ use std::{
 };
 
 use levada_broker::{
-    metadata::store::StoreError,
+    metadata::{records::UserScramCredentialRecord, store::StoreError},
     storage::{self, StorageError},
 };
 
+use super::scram;
 use crate::{config::SourceArgs, failure::Failure};
 
 /// Give a data directory its identity and the first records of a cluster
@@ -19,6 +20,7 @@ use crate::{config::SourceArgs, failure::Failure};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada storage format -o log.dirs=/var/lib/levada
+  levada storage format --add-scram 'SCRAM-SHA-512=[name=admin,password=…]'
   levada storage format --config server.properties --cluster-id MkU3OEVBNTcwNTJENDM2Qk --ignore-formatted")]
 pub(super) struct Format {
     /// The cluster's id; a random one if left out
@@ -30,6 +32,9 @@ pub(super) struct Format {
     /// A directory that is formatted already is left as it is, and no error
     #[arg(short = 'g', long)]
     ignore_formatted: bool,
+    /// A first user, as SCRAM-SHA-512=[name=USER,password=PASSWORD]; repeatable
+    #[arg(short = 'S', long, value_name = "CREDENTIAL", value_parser = scram::credential)]
+    add_scram: Vec<UserScramCredentialRecord>,
     #[command(flatten)]
     sources: SourceArgs,
 }
@@ -49,7 +54,8 @@ impl Format {
         let config = sources.load()?;
         let dir = storage::directory(&config)?.display().to_string();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        match storage::format(&config, id, i64::try_from(now.as_millis()).unwrap_or(i64::MAX)) {
+        let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        match storage::format(&config, id, (self.add_scram, now_ms)) {
             Ok(identity) => {
                 let (cluster, node) = (identity.cluster_id, identity.node_id);
                 writeln!(

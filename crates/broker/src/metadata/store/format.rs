@@ -30,7 +30,9 @@ pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperti
     };
     let metadata_dir = dir.join(METADATA_DIR);
     disk.create_dir(&metadata_dir).map_err(|source| StoreError::io("create", &metadata_dir, source))?;
-    let bootstrap = Snapshot { records: first_levels(), ..Snapshot::default() };
+    let users = options.users.iter().cloned().map(Record::from);
+    let records = first_levels().into_iter().chain(users).collect();
+    let bootstrap = Snapshot { records, ..Snapshot::default() };
     let bootstrap_path = dir.join(BOOTSTRAP);
     bootstrap.write(disk, &bootstrap_path, (0, now_ms), Access::Writable)?;
     let first = Snapshot {

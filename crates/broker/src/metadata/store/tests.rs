@@ -44,6 +44,7 @@ fn options(dir: &Path) -> StoreOptions {
         cluster_id: None,
         controller: VoterEndpoint { name: "CONTROLLER".to_owned(), host: "localhost".to_owned(), port: 9093 },
         min_insync_replicas: 1,
+        users: Vec::new(),
     }
 }
 
