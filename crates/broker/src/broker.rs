@@ -1,5 +1,6 @@
 //! The broker as all its threads share it: configuration, metadata, partitions, groups, counters.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,6 +20,7 @@ use crate::groups::Groups;
 use crate::lane::Work;
 use crate::metadata::records::control::VoterEndpoint;
 use crate::partition::{Partition, Partitions};
+use crate::server::memory::RequestMemory;
 use crate::server::tls::Tls;
 use crate::txns::Txns;
 use crate::web::{CleanerStats, Source, Stats};
@@ -63,6 +65,7 @@ pub(crate) struct Broker {
     metadata: Metadata,
     producer_ids: ProducerIds,
     partitions: Partitions,
+    request_memory: Arc<RequestMemory>,
     unopened: Mutex<Unopened>,
     groups: Groups,
     txns: Txns,
@@ -118,6 +121,11 @@ impl Broker {
 
     pub(crate) fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// The memory of requests on their way.
+    pub(crate) fn request_memory(&self) -> &Arc<RequestMemory> {
+        &self.request_memory
     }
 
     pub(crate) fn partitions(&self) -> &Partitions {
@@ -200,6 +208,19 @@ impl Source for Broker {
 
     fn partitions(&self) -> u64 {
         self.partitions.count() as u64
+    }
+
+    fn request_bytes_held(&self) -> u64 {
+        self.request_memory.held_bytes()
+    }
+
+    fn durability(&self) -> BTreeMap<(String, String), u64> {
+        let mut counts = BTreeMap::new();
+        for partition in self.partitions.all().iter() {
+            let label = (partition.topic().to_owned(), partition.config().durability());
+            *counts.entry(label).or_default() += 1;
+        }
+        counts
     }
 
     fn cleaner(&self) -> CleanerStats {

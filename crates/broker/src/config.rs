@@ -37,7 +37,7 @@ pub use security::{Secret, SecurityConfig};
 pub use sources::{Note, Settings, Sources, env_name};
 pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicKey, broker_key, topic_key};
 pub use thresholds::{threshold_files, thresholds};
-pub use topic::{CleanupPolicy, CompressionType, TimestampType, TopicConfig};
+pub use topic::{CleanupPolicy, CompressionType, TimestampType, TopicConfig, durability_label};
 
 #[cfg(test)]
 mod tests;

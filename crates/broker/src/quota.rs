@@ -4,6 +4,7 @@
 //! second, the last of them unfinished.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::metadata::image::{QuotaEntity, Quotas};
@@ -41,6 +42,9 @@ impl Used {
     }
 }
 
+/// Addresses whose connections are remembered before those that opened none lately are forgotten.
+const ADDRESSES_MAX: usize = 1024;
+
 /// Who uses something.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client<'a> {
@@ -59,6 +63,7 @@ type Part<'a> = Option<Option<&'a str>>;
 pub(crate) struct Accounts {
     limits: Quotas,
     meters: HashMap<Account, Meter>,
+    connections: HashMap<IpAddr, Meter>,
 }
 
 impl Accounts {
@@ -97,6 +102,31 @@ impl Accounts {
         }
     }
 
+    /// Books a connection from an address (`connection_creation_rate`); how long it has to wait before it is closed. One that has to wait
+    /// does not count.
+    pub(crate) fn book_connection(&mut self, address: IpAddr, now_ms: i64) -> Duration {
+        let entity = |name: Option<String>| QuotaEntity::from([("ip".to_owned(), name)]);
+        let own = self.limits.limits(&entity(Some(address.to_string())));
+        let limits = own.or_else(|| self.limits.limits(&entity(None)));
+        let Some(limit) = limits.and_then(|limits| limits.get("connection_creation_rate")).copied() else {
+            return Duration::ZERO;
+        };
+        if self.connections.len() >= ADDRESSES_MAX {
+            self.connections.retain(|_, meter| meter.add(0.0, now_ms) > 0.0);
+        }
+        let meter = self.connections.entry(address).or_default();
+        let rate = meter.add(1.0, now_ms);
+        if rate <= limit {
+            return Duration::ZERO;
+        }
+        meter.add(-1.0, now_ms);
+        let window_ms = (SAMPLES as i64 - 1) * SAMPLE_MS;
+        // A limit of 0 is none that a wait would ever satisfy.
+        let wait_ms =
+            ((rate - limit) / limit.max(f64::MIN_POSITIVE) * window_ms as f64).min(SAMPLE_MS as f64);
+        Duration::from_millis(wait_ms.round() as u64)
+    }
+
     /// The most special limit that names the client, in Kafka's order.
     fn find(&self, used: Used, client: Client<'_>) -> Option<(Account, f64)> {
         let (user, client_id) = (Some(Some(client.user)), Some(Some(client.client_id)));
@@ -124,7 +154,7 @@ impl Accounts {
 
 /// What was used in the last seconds.
 #[derive(Debug, Default)]
-struct Meter {
+pub(crate) struct Meter {
     /// Begin and amount of each sample, oldest first.
     samples: VecDeque<(i64, f64)>,
 }

@@ -10,6 +10,7 @@ pub use crate::{cleaner::CleanerStats, lane::Work};
 pub use stats::{Connection, Stats};
 
 use std::{
+    collections::BTreeMap,
     io,
     net::{SocketAddr, TcpListener, ToSocketAddrs},
     sync::Arc,
@@ -40,6 +41,12 @@ pub trait Source: Send + Sync + 'static {
 
     /// Partitions on this broker.
     fn partitions(&self) -> u64;
+
+    /// Memory of requests that are coming in or being answered, where it is limited.
+    fn request_bytes_held(&self) -> u64;
+
+    /// Partitions by topic and the durability label of its acknowledgements.
+    fn durability(&self) -> BTreeMap<(String, String), u64>;
 
     /// What compaction has done.
     fn cleaner(&self) -> CleanerStats;

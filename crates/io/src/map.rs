@@ -5,9 +5,9 @@
 //! what orders them is the caller's: write the entry, then publish the count with a releasing store, and read the
 //! count with an acquiring load before reading entries below it.
 //!
-//! The file must not be cut below what is still being read: touching a page that lies wholly behind the end
-//! of the file raises `SIGBUS`. [`FileMap::create`] allocates the blocks first, so that a full disk is an error
-//! there and not a signal later.
+//! Touching a page that lies wholly behind the end of a file that was cut, or that its disk does not give, raises `SIGBUS`. That
+//! is no end of the process: zeroes take the page's place, and [`FileMap::is_lost`] says so from then on. Ask it after reading and before
+//! believing. [`FileMap::create`] allocates the blocks first, so that a full disk is an error there and not a loss later.
 
 use std::fs::File;
 use std::io;
@@ -66,6 +66,12 @@ impl FileMap {
     /// Whether nothing can be reached; never so for a map that exists, since the kernel refuses empty ones.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Whether anything read so far may be zeroes instead of what is in the file, or anything written may have gone nowhere, because
+    /// the file was cut or its disk failed. Once so, always so: map the file anew.
+    pub fn is_lost(&self) -> bool {
+        self.words.is_lost()
     }
 
     /// The big-endian `u32` at `pos`.

@@ -10,6 +10,7 @@ pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod mincore;
 pub(crate) mod sched;
+mod sigbus;
 pub(crate) mod sigpipe;
 pub(crate) mod tls_record;
 pub(crate) mod uring;

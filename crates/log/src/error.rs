@@ -29,6 +29,12 @@ pub enum LogError {
         /// What is wrong with it.
         detail: String,
     },
+    /// A mapped file was cut, or its disk failed, while it was in use.
+    #[error("{} was cut short while in use, or its disk failed: restart the broker, which builds it again", path.display())]
+    Lost {
+        /// The file.
+        path: PathBuf,
+    },
     /// An earlier failure left the partition in doubt: nothing more is written until it is opened again.
     #[error("partition {} is offline after a failure of its storage", dir.display())]
     Offline {

@@ -44,12 +44,21 @@ pub(crate) struct Entries {
 }
 
 /// The entries published when it was taken: what one lookup works on.
-pub(crate) struct View {
+pub(crate) struct View<'a> {
     map: Guard<Option<Arc<FileMap>>>,
+    path: &'a Path,
     pub(crate) count: usize,
 }
 
-impl View {
+impl View<'_> {
+    /// What was read through the view, unless the mapping was lost: then it may have been zeroes.
+    pub(crate) fn vouch<T>(&self, value: T) -> Result<T, LogError> {
+        match self.map().is_some_and(FileMap::is_lost) {
+            true => Err(LogError::Lost { path: self.path.to_owned() }),
+            false => Ok(value),
+        }
+    }
+
     pub(crate) fn map(&self) -> Option<&FileMap> {
         self.map.as_deref()
     }
@@ -88,12 +97,12 @@ impl Entries {
     }
 
     /// The published entries, mapping the file first if nobody has.
-    pub(crate) fn view(&self, disk: &dyn Disk) -> Result<View, LogError> {
+    pub(crate) fn view(&self, disk: &dyn Disk) -> Result<View<'_>, LogError> {
         let mut count = self.count.load(Ordering::Acquire);
         if count == UNKNOWN {
             count = self.load(disk)?;
         }
-        Ok(View { map: self.map.load(), count })
+        Ok(View { map: self.map.load(), path: &self.path, count })
     }
 
     fn load(&self, disk: &dyn Disk) -> Result<usize, LogError> {
@@ -115,6 +124,9 @@ impl Entries {
         if slots > 0 {
             let map = FileMap::open(&file, slots * self.width).at("map", &self.path)?;
             count = self.count_used(&map, slots);
+            if map.is_lost() {
+                return Err(LogError::Lost { path: self.path.clone() });
+            }
             self.map.store(Some(Arc::new(map)));
         }
         self.count.store(count, Ordering::Release);
@@ -149,6 +161,9 @@ impl Entries {
         let map = self.map.load();
         let map = map.as_deref().ok_or_else(|| LogError::corrupt(&self.path, "index is not mapped"))?;
         map.write_bytes(position, entry);
+        if map.is_lost() {
+            return Err(LogError::Lost { path: self.path.clone() });
+        }
         self.count.store(count + 1, Ordering::Release);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The side of a partition that everyone may read: an immutable list of segments and a few atomics. Nothing here takes a lock
 //! on the way of a fetch, and nothing here writes to the log.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering};
@@ -10,10 +11,10 @@ use bytes::Bytes;
 use levada_io::Extent;
 use parking_lot::Mutex;
 
-use crate::ReadError;
 use crate::disk::{At, Cached, Disk};
 use crate::epochs::Epochs;
 use crate::segment::{Head, Segment};
+use crate::{LogError, ReadError};
 
 mod flush;
 mod timestamps;
@@ -215,7 +216,11 @@ impl Partition {
         Ok(Slice { cached: true, ..slice })
     }
 
-    fn look_up(
+    fn look_up(&self, disk: &dyn Disk, range: (i64, i64), limits: (u32, bool)) -> Result<Slice, ReadError> {
+        self.find_range(disk, range, limits).map_err(|error| self.explain(error, range.0))
+    }
+
+    fn find_range(
         &self,
         disk: &dyn Disk,
         (offset, upto): (i64, i64),
@@ -235,10 +240,7 @@ impl Partition {
         for (at, segment) in segments.iter().enumerate().skip(first) {
             let sealed = at + 1 < segments.len();
             let size = if sealed { segment.size() } else { active_size };
-            let found = match segment.find(disk, offset, size, self.interval()) {
-                Err(error) => return Err(self.explain(error, offset)),
-                Ok(found) => found,
-            };
+            let found = segment.find(disk, offset, size, self.interval())?;
             let Some(head) = found else { continue };
             // The segment's own end, taken after its size: that of the log may have been moved by a truncation since.
             let whole_below = segments.get(at + 1).map_or(active_end, |next| next.base());
@@ -316,6 +318,10 @@ impl Partition {
     fn explain(&self, error: ReadError, offset: i64) -> ReadError {
         let (log_start, log_end) = (self.log_start(), self.log_end());
         match error {
+            ReadError::Storage(ref lost @ LogError::Lost { .. }) => {
+                self.lose(lost);
+                error
+            }
             ReadError::Storage(_) if offset < log_start || offset >= log_end => {
                 ReadError::OutOfRange { offset, log_start, log_end }
             }
@@ -364,6 +370,38 @@ impl Partition {
     pub(crate) fn publish_epochs(&self, epochs: Epochs) {
         self.marks.latest_epoch.store(epochs.latest(), Ordering::Release);
         self.epochs.store(Arc::new(epochs));
+    }
+
+    /// Takes the partition out of use because something of it is gone that nothing but an opening brings back.
+    pub(crate) fn lose(&self, error: &LogError) {
+        if !self.offline.swap(true, Ordering::AcqRel) {
+            tracing::error!(%error, "the partition is offline");
+        }
+    }
+
+    /// Sees whether the log's files are still where they were: what is written to files without a name is lost with the process. Blocks.
+    ///
+    /// # Errors
+    /// [`LogError::Lost`] if they are not; the partition is offline then.
+    pub fn look_after(&self) -> Result<(), LogError> {
+        let segments = self.segments.load_full();
+        let Some(active) = segments.last() else { return Ok(()) };
+        match self.disk.len(active.path()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            _ => return Ok(()),
+        }
+        // It may have been rolled, replaced or deleted in good order since.
+        let same = self.segments.load().last().is_some_and(|now| Arc::ptr_eq(now, active));
+        if !same || !self.is_gone(active.path()) {
+            return Ok(());
+        }
+        let lost = LogError::Lost { path: active.path().to_owned() };
+        self.lose(&lost);
+        Err(lost)
+    }
+
+    fn is_gone(&self, path: &Path) -> bool {
+        self.disk.len(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
     pub(crate) fn go_offline(&self) {

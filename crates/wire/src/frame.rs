@@ -90,8 +90,8 @@ impl FrameBuffer {
         Ok(Some(frame))
     }
 
-    /// The length of the frame in progress, if it is one that [`next_frame`](Self::next_frame) accepts.
-    fn claimed(&self) -> Option<u32> {
+    /// The length of the frame in progress, if it is one that [`next_frame`](Self::next_frame) accepts: a claim until the bytes are there.
+    pub fn claimed(&self) -> Option<u32> {
         let claimed = u32::from_be_bytes(*self.bytes.first_chunk::<4>()?);
         (claimed <= self.limit_bytes).then_some(claimed)
     }

@@ -5,7 +5,7 @@
 //! `request_percentage` gets its answer first and is muted then (KIP-219). Without authentication every user is
 //! `ANONYMOUS`. Asks for AlterConfigs on the cluster.
 //!
-//! Not done: `controller_mutation_rate` and `connection_creation_rate` are kept and told, not enforced; the mute
+//! Not done: `controller_mutation_rate` is kept and told, not enforced; the mute
 //! for `request_percentage` is not announced in the answer.
 
 use std::collections::BTreeMap;

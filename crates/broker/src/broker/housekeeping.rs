@@ -60,8 +60,13 @@ impl Broker {
     }
 
     fn keep_partition(&self, partition: &Partition) {
-        let rolled = partition.lane().with_writer(|writer| writer.roll_if_due(now_ms()));
-        let kept = rolled.unwrap_or(Ok(false)).and_then(|_| partition.log().flush_sealed());
+        if partition.is_deleted() {
+            return;
+        }
+        let kept = partition.log().look_after().and_then(|()| {
+            let rolled = partition.lane().with_writer(|writer| writer.roll_if_due(now_ms()));
+            rolled.unwrap_or(Ok(false)).and_then(|_| partition.log().flush_sealed())
+        });
         match kept {
             // Its files went while this looked at them.
             Err(_) if partition.is_deleted() => {}

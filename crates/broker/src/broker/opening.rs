@@ -137,6 +137,7 @@ impl Broker {
             metadata: Metadata::new(store),
             producer_ids: ProducerIds::default(),
             partitions: Partitions::default(),
+            request_memory: Arc::default(),
             groups: Groups::new(
                 &group_config(&config),
                 config.offsets.topic_partitions.unsigned_abs() as usize,

@@ -1,6 +1,6 @@
 //! Client quotas of the running broker: changing them, and booking what clients use.
 
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -37,6 +37,14 @@ impl Broker {
     /// Whether anybody's use has to be measured.
     pub(crate) fn has_quotas(&self) -> bool {
         self.quota_book.limited.load(Ordering::Acquire)
+    }
+
+    /// Books a new connection; how long it has to wait to be closed, if its address opens too many.
+    pub(crate) fn book_connection(&self, address: IpAddr) -> Duration {
+        if !self.has_quotas() {
+            return Duration::ZERO;
+        }
+        self.quota_book.accounts.lock().book_connection(address.to_canonical(), now_ms())
     }
 
     /// Books what a client has used; how long its connection is to be muted.

@@ -1,5 +1,7 @@
 //! The broker's typed configuration.
 
+use std::collections::BTreeMap;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,6 +46,12 @@ pub struct BrokerConfig {
     pub max_connections: u32,
     /// `max.connections.per.ip`.
     pub max_connections_per_ip: u32,
+    /// `max.connections.per.ip.overrides`.
+    pub max_connections_of: BTreeMap<IpAddr, u32>,
+    /// `max.connection.creation.rate`.
+    pub connection_creation_rate_max: u32,
+    /// `queued.max.request.bytes`; `None` for no limit.
+    pub queued_max_request_bytes: Option<u64>,
     /// `socket.request.max.bytes`.
     pub socket_request_max_bytes: u32,
     /// `fetch.max.bytes`.
@@ -211,6 +219,9 @@ impl BrokerConfig {
                 .map(Duration::from_millis),
             max_connections: read.size("max.connections"),
             max_connections_per_ip: read.size("max.connections.per.ip"),
+            max_connections_of: read.connection_overrides()?,
+            connection_creation_rate_max: read.size("max.connection.creation.rate"),
+            queued_max_request_bytes: u64::try_from(read.long("queued.max.request.bytes")).ok(),
             socket_request_max_bytes: read.size("socket.request.max.bytes"),
             fetch_max_bytes: read.size("fetch.max.bytes"),
             fetch_session_slots: read.size("max.incremental.fetch.session.cache.slots"),
@@ -375,6 +386,22 @@ impl Reader<'_> {
     }
 
     /// Bounds that contradict each other, or a value outside its bounds.
+    /// `address:number` or `name:number`, joined by commas; an address of IPv6 has colons of its own.
+    fn connection_overrides(&self) -> Result<BTreeMap<IpAddr, u32>, ConfigErrors> {
+        let key = "max.connections.per.ip.overrides";
+        let invalid = || ConfigErrors(vec![self.invalid(key, "address:number, joined by commas".to_owned())]);
+        let mut overrides = BTreeMap::new();
+        for word in words(self.text(key)) {
+            let (host, number) = word.rsplit_once(':').ok_or_else(invalid)?;
+            let number = number.trim().parse().map_err(|_| invalid())?;
+            let host = host.trim().trim_start_matches('[').trim_end_matches(']');
+            let mut found = (host, 0).to_socket_addrs().map_err(|_| invalid())?;
+            let address = found.next().ok_or_else(invalid)?.ip().to_canonical();
+            overrides.insert(address, number);
+        }
+        Ok(overrides)
+    }
+
     fn session_limits(&self) -> Vec<ConfigError> {
         let ordered = |least: &str, most: &str| match self.long(least) <= self.long(most) {
             true => None,

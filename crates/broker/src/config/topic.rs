@@ -103,7 +103,23 @@ pub enum TimestampType {
     LogAppendTime,
 }
 
+/// What an acknowledgement of every in-sync replica says about the device: nothing (`page-cache`), that the records are on it
+/// (`fdatasync`), or that at most so many are not.
+pub fn durability_label(every_ack: bool, flush_messages: i64) -> String {
+    match flush_messages {
+        _ if every_ack => "fdatasync".to_owned(),
+        ..=1 => "fdatasync".to_owned(),
+        i64::MAX => "page-cache".to_owned(),
+        records => format!("fdatasync-every-{records}-records"),
+    }
+}
+
 impl TopicConfig {
+    /// The topic's durability label.
+    pub fn durability(&self) -> String {
+        durability_label(self.acks_durable, self.flush_messages)
+    }
+
     /// The configuration of a topic with these settings of its own.
     pub fn resolve(broker: &BrokerConfig, own: &BTreeMap<String, String>) -> Result<Self, ConfigError> {
         let mut checked = BTreeMap::new();

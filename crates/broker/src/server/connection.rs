@@ -19,6 +19,7 @@ use crate::api::{self, Context, Refusal, Reply};
 use crate::quota::Used;
 use crate::server::entry::Entry;
 use crate::server::gate::{Gate, Passage, TurnedAway};
+use crate::server::memory::Held;
 use crate::server::places::Place;
 use crate::server::shard::{Accepted, Shard};
 use crate::server::tls::channel::{Channel, Received, Sending};
@@ -28,6 +29,11 @@ const TURN_BYTES: u64 = 1 << 20;
 
 /// How much is read ahead of what a slow disk is waited for.
 const AHEAD_BYTES: u64 = 1 << 20;
+
+/// A request in progress has to grow by so much in so long, or as long as a connection may be idle if that is shorter: half a request
+/// holds memory, and one byte now and then is no progress.
+const PROGRESS_BYTES: usize = 64 * 1024;
+const PROGRESS_TIME: Duration = Duration::from_secs(60);
 
 /// Whether pages that come from the disk stay in the page cache after they were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +55,8 @@ enum Ended {
     Lost(#[from] std::io::Error),
     #[error(transparent)]
     TurnedAway(#[from] TurnedAway),
+    #[error("a request came in too slowly")]
+    Slow,
     #[error("nothing was sent or taken for longer than connections.max.idle.ms")]
     Idle,
 }
@@ -80,6 +88,7 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
         max_idle: shard.broker.config().connections_max_idle,
         _place: accepted.place,
         received: FrameBuffer::new(0),
+        held: None,
         trail: Trail::default(),
         channel: accepted.channel,
         stream,
@@ -110,6 +119,8 @@ struct Connection {
     gate: Gate,
     local: SocketAddr,
     received: FrameBuffer,
+    /// The memory of the request that is coming in or being answered.
+    held: Option<Held>,
     trail: Trail,
     channel: Channel,
     max_idle: Option<Duration>,
@@ -127,16 +138,24 @@ impl Connection {
             };
             let Some(frame) = frame else { return Ok(()) };
             self.take(frame).await?;
+            self.held = None;
         }
     }
 
     /// The next whole frame; `None` when the client has closed the connection between frames.
     async fn next_frame(&mut self) -> Result<Option<BytesMut>, Ended> {
+        let mut progress = None;
         loop {
             if let Some(frame) = self.received.next_frame()? {
                 return Ok(Some(frame));
             }
-            self.unless_idle(self.stream.readable()).await?;
+            match self.received.claimed() {
+                None if self.received.pending() == 0 => self.unless_idle(self.stream.readable()).await?,
+                claimed => {
+                    self.hold(claimed).await;
+                    self.unless_slow(&mut progress).await?;
+                }
+            }
             match self.channel.receive(&self.stream, self.received.spare()) {
                 Ok(Received::End) if self.received.pending() == 0 => return Ok(None),
                 Ok(Received::End) => {
@@ -147,6 +166,27 @@ impl Connection {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Takes the memory that a request will need; until there is some, nothing more is read.
+    async fn hold(&mut self, claimed: Option<u32>) {
+        if let (None, Some(bytes)) = (&self.held, claimed) {
+            let limit_bytes = self.shard.broker.config().queued_max_request_bytes;
+            self.held = self.shard.broker.request_memory().take(bytes.into(), limit_bytes).await;
+        }
+    }
+
+    /// Waits for more of a request; `progress` is since when it has had how many bytes.
+    async fn unless_slow(&self, progress: &mut Option<(Instant, usize)>) -> Result<(), Ended> {
+        let pending = self.received.pending();
+        let (since, bytes) = *progress.get_or_insert_with(|| (Instant::now(), pending));
+        let since = if pending - bytes >= PROGRESS_BYTES { Instant::now() } else { since };
+        if since > progress.map_or(since, |known| known.0) {
+            *progress = Some((since, pending));
+        }
+        let limit = self.max_idle.unwrap_or(PROGRESS_TIME).min(PROGRESS_TIME);
+        let ready = tokio::time::timeout_at((since + limit).into(), self.stream.readable());
+        Ok(ready.await.map_err(|_| Ended::Slow)??)
     }
 
     /// Waits for the socket, no longer than a connection may be idle.

@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::sync::mpsc;
 
@@ -11,7 +12,7 @@ use crate::broker::Broker;
 use crate::config::{HostPort, Listener};
 use crate::server::StartError;
 use crate::server::entry::Entry;
-use crate::server::places::{Full, Place, Places};
+use crate::server::places::{Full, Pace, Place, Places};
 use crate::server::shard::Accepted;
 use crate::server::shutdown::Stop;
 use crate::server::tls::channel::Channel;
@@ -59,6 +60,7 @@ pub(crate) struct Doorman {
     /// Where connections of TLS listeners go first.
     handshakes: Option<mpsc::Sender<Accepted>>,
     places: Arc<Places>,
+    pace: Arc<Mutex<Pace>>,
     stop: Stop,
 }
 
@@ -68,7 +70,7 @@ impl Doorman {
         (shards, handshakes): (Vec<mpsc::Sender<Accepted>>, Option<mpsc::Sender<Accepted>>),
         stop: Stop,
     ) -> Self {
-        Self { broker, shards, handshakes, places: Arc::default(), stop }
+        Self { broker, shards, handshakes, places: Arc::default(), pace: Arc::default(), stop }
     }
 
     /// Accepts until the stop signal.
@@ -86,6 +88,14 @@ impl Doorman {
                         () = self.stop.signalled() => return,
                     };
                     let Some(place) = place else { continue };
+                    let wait = self.broker.book_connection(peer.ip());
+                    if !wait.is_zero() {
+                        tracing::info!(%peer, "connection closed: connection_creation_rate is reached");
+                        // Closed at once, it would be back at once.
+                        tokio::task::spawn_local(turn_away((stream, place), wait, self.stop.clone()));
+                        continue;
+                    }
+                    self.pace().await;
                     let next = match &self.handshakes {
                         Some(handshakes) if listener.protocol.has_tls() => handshakes,
                         _ => turn.next().expect("a broker has at least one shard"),
@@ -99,6 +109,21 @@ impl Doorman {
                     tracing::warn!(%error, "accept failed; if descriptors are used up, raise `ulimit -n`");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
+            }
+        }
+    }
+
+    /// Keeps to `max.connection.creation.rate`: what comes faster waits in the backlog.
+    async fn pace(&self) {
+        let limit = self.broker.config().connection_creation_rate_max;
+        if limit == i32::MAX.unsigned_abs() {
+            return;
+        }
+        let wait = self.pace.lock().take(limit, Instant::now());
+        if !wait.is_zero() {
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.stop.signalled() => {}
             }
         }
     }
@@ -117,6 +142,15 @@ impl Doorman {
             }
         }
     }
+}
+
+/// Closes a connection after a while.
+async fn turn_away(connection: (std::net::TcpStream, Place), wait: Duration, stop: Stop) {
+    tokio::select! {
+        () = tokio::time::sleep(wait) => {}
+        () = stop.signalled() => {}
+    }
+    drop(connection);
 }
 
 /// Small answers leave at once; large ones are batched by MSG_MORE where they are written.

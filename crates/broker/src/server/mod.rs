@@ -21,6 +21,7 @@ mod connection;
 pub(crate) mod entry;
 mod gate;
 mod listener;
+pub(crate) mod memory;
 mod places;
 pub(crate) mod shard;
 pub(crate) mod shutdown;

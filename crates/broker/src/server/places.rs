@@ -1,9 +1,10 @@
 //! How many connections there may be: in all (`max.connections`) and from one address
-//! (`max.connections.per.ip`).
+//! (`max.connections.per.ip`, `max.connections.per.ip.overrides`).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -24,6 +25,22 @@ pub(crate) struct Places {
 struct Taken {
     total: u32,
     by_address: HashMap<IpAddr, u32>,
+}
+
+/// Spreads connections over time: up to a second's worth at once, then one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// When the connections accepted so far have had their time.
+    until: Option<Instant>,
+}
+
+impl Pace {
+    /// Takes the time of one connection at so many a second; how long the next has to wait.
+    pub(crate) fn take(&mut self, per_second: u32, now: Instant) -> Duration {
+        let until = self.until.unwrap_or(now).max(now) + Duration::from_secs(1) / per_second.max(1);
+        self.until = Some(until);
+        (until - now).saturating_sub(Duration::from_secs(1))
+    }
 }
 
 /// Why there is no place.
@@ -52,7 +69,8 @@ impl Places {
         let address = address.to_canonical();
         let mut taken = self.taken.lock();
         let from_there = taken.by_address.get(&address).copied().unwrap_or(0);
-        if from_there >= limits.max_connections_per_ip {
+        let most = limits.max_connections_of.get(&address).copied().unwrap_or(limits.max_connections_per_ip);
+        if from_there >= most {
             return Err(Full::Address);
         }
         if taken.total >= limits.max_connections {

@@ -43,6 +43,7 @@ impl Collector for Scrape {
         families.build()?;
         families.transfers(&self.source.transfers())?;
         families.clients(self.source.as_ref())?;
+        families.durability(self.source.as_ref())?;
         families.cleaner(self.source.cleaner())?;
         families.process(&Process::read(), self.source.stats().started())
     }
@@ -109,11 +110,24 @@ impl Families<'_> {
         self.counter("levada_produced_bytes", "Record bytes appended", stats.produced_bytes())?;
         self.counter("levada_fetched_bytes", "Record bytes answered to fetches", stats.fetched_bytes())?;
         self.gauge("levada_partitions", "Partitions on this broker", source.partitions())?;
+        let (name, help) = ("levada_request_bytes_held", "Memory of requests that come in or are answered");
+        self.gauge(name, help, source.request_bytes_held())?;
         let (name, help) = ("levada_lane_longest_turn_seconds", "Longest time a partition's writer was held");
         let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (work, label) in Work::ALL {
             let turn = source.longest_lane_turn(work).as_secs_f64();
             family.encode_family(&[("work", label)])?.encode_gauge(&turn)?;
+        }
+        Ok(())
+    }
+
+    fn durability(&mut self, source: &dyn Source) -> fmt::Result {
+        let name = "levada_acks_durability_partitions";
+        let help = "Partitions by topic and what an acknowledgement says: page-cache, or that the records are on the device";
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for ((topic, label), partitions) in source.durability() {
+            let labels = [("topic", &*topic), ("durability", &*label)];
+            family.encode_family(&labels)?.encode_gauge(&partitions)?;
         }
         Ok(())
     }

@@ -33,6 +33,14 @@ impl Source for Fake {
         CleanerStats { runs: 3, read_bytes: 500, written_bytes: 90, dirtiest_percent: 41, uncleanable: 1 }
     }
 
+    fn request_bytes_held(&self) -> u64 {
+        8
+    }
+
+    fn durability(&self) -> std::collections::BTreeMap<(String, String), u64> {
+        [(("clicks".to_owned(), "fdatasync".to_owned()), 3)].into()
+    }
+
     fn longest_lane_turn(&self, _: Work) -> Duration {
         Duration::from_micros(1_500)
     }
@@ -109,6 +117,8 @@ fn metrics_show_what_was_counted() {
         "levada_produced_bytes_total 100",
         "levada_fetched_bytes_total 40",
         "levada_partitions 7",
+        "levada_request_bytes_held 8",
+        "levada_acks_durability_partitions{topic=\"clicks\",durability=\"fdatasync\"} 3",
         "levada_lane_longest_turn_seconds{work=\"append\"} 0.0015",
         "levada_cleaner_runs_total 3",
         "levada_cleaner_read_bytes_total 500",

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, io::Write};
 
+use levada_broker::config::durability_label;
 use levada_wire::{
     Uuid,
     messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic},
@@ -37,6 +38,7 @@ struct Description {
     topic: MetadataResponseTopic,
     starts: BTreeMap<i32, i64>,
     ends: BTreeMap<i32, i64>,
+    durability: String,
     settings: Vec<Setting>,
 }
 
@@ -66,8 +68,9 @@ impl Describe {
         let starts = cluster.offsets(&known, &at(EARLIEST))?;
         let ends = cluster.offsets(&known, &at(LATEST))?;
         let mut settings = settings::describe(cluster, &Resource::topic(&name), &[])?;
+        let durability = durability(&settings);
         settings.retain(|setting| self.all || !setting.is_default());
-        Ok(Description { topic, starts, ends, settings })
+        Ok(Description { topic, starts, ends, durability, settings })
     }
 }
 
@@ -76,7 +79,8 @@ impl Description {
         writeln!(out, "Topic       {}", name(&self.topic))?;
         writeln!(out, "Id          {}", id_text(&self.topic.topic_id))?;
         writeln!(out, "Internal    {}", if self.topic.is_internal { "yes" } else { "no" })?;
-        writeln!(out, "Partitions  {}\n", self.topic.partitions.len())?;
+        writeln!(out, "Partitions  {}", self.topic.partitions.len())?;
+        writeln!(out, "Durability  {}\n", self.durability)?;
         let header = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "END"];
         output::table(out, &header, self.topic.partitions.iter().map(|one| self.row(one)).collect())?;
         if self.settings.is_empty() {
@@ -116,10 +120,19 @@ impl Description {
             "name": name(&self.topic),
             "id": id_text(&self.topic.topic_id),
             "internal": self.topic.is_internal,
+            "durability": self.durability,
             "partitions": self.topic.partitions.iter().map(partition).collect::<Vec<_>>(),
             "settings": self.settings,
         })
     }
+}
+
+/// What an acknowledgement says about the device.
+fn durability(settings: &[Setting]) -> String {
+    let value = |key: &str| settings.iter().find(|one| one.key == key).and_then(|one| one.value.as_deref());
+    let every_ack = value("levada.ack.durability") == Some("fdatasync");
+    let flush_messages = value("flush.messages").and_then(|value| value.parse().ok()).unwrap_or(i64::MAX);
+    durability_label(every_ack, flush_messages)
 }
 
 /// A topic's name; the metadata of a topic that is asked for by name or listed has one.

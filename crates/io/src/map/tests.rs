@@ -134,3 +134,37 @@ proptest! {
         prop_assert_eq!(content(&file, len), model);
     }
 }
+
+#[test]
+fn a_file_cut_under_its_mapping_is_a_loss_that_is_told() {
+    let (file, map) = mapped(40_000);
+    let (_other_file, other) = mapped(40_000);
+    map.write_u32_be(20_000, 7);
+    other.write_u32_be(20_000, 8);
+    file.set_len(10_000).unwrap();
+    assert_eq!(map.read_u32_be(4), 0);
+    assert!(!map.is_lost(), "that page is there");
+    assert_eq!(map.read_u32_be(20_000), 0);
+    assert!(map.is_lost());
+    map.write_u32_be(36_000, 9);
+    assert_eq!(map.read_u32_be(36_000), 9);
+    assert_eq!(file.metadata().unwrap().len(), 10_000);
+    assert_eq!((other.read_u32_be(20_000), other.is_lost()), (8, false));
+    let again = FileMap::open(&file, 10_000).unwrap();
+    assert_eq!((again.read_u32_be(4), again.is_lost()), (0, false));
+}
+
+#[test]
+fn losses_on_many_threads_are_each_told() {
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let (file, map) = mapped(8192);
+                    file.set_len(0).unwrap();
+                    assert_eq!((map.read_u32_be(8188), map.is_lost()), (0, true));
+                }
+            });
+        }
+    });
+}

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 
+use super::sigbus::Watched;
+
 /// Owns one `MAP_SHARED` mapping until dropped.
 ///
 /// All accesses have one size (four aligned bytes), because atomics of different sizes on the same memory may not race.
@@ -14,6 +16,7 @@ use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 pub(crate) struct Mapping {
     base: NonNull<AtomicU32>,
     bytes: usize,
+    watched: Watched,
 }
 
 // SAFETY: the memory belongs to the process, not to a thread; `Mapping` owns it alone and unmapping may happen on any thread.
@@ -31,7 +34,7 @@ impl Mapping {
         // changes; the result is checked by rustix.
         let start = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, prot, flags, file, 0) }?;
         let base = NonNull::new(start.cast::<AtomicU32>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mapping = Mapping { base, bytes };
+        let mapping = Mapping { base, bytes, watched: Watched::new(start as usize, bytes) };
         // SAFETY: base and length are those of the mapping just made; this advice changes no memory.
         let advised = unsafe { rustix::mm::madvise(start, bytes, Advice::Random) };
         debug_assert!(advised.is_ok(), "advice on our own range cannot fail");
@@ -40,12 +43,19 @@ impl Mapping {
 
     /// The bytes of word `index`, in the order they have in the file.
     pub(crate) fn load(&self, index: usize) -> [u8; 4] {
-        self.words()[index].load(Ordering::Relaxed).to_ne_bytes()
+        let word = &self.words()[index];
+        self.watched.touch(|| word.load(Ordering::Relaxed)).to_ne_bytes()
     }
 
     /// Replaces the bytes of word `index`.
     pub(crate) fn store(&self, index: usize, bytes: [u8; 4]) {
-        self.words()[index].store(u32::from_ne_bytes(bytes), Ordering::Relaxed);
+        let word = &self.words()[index];
+        self.watched.touch(|| word.store(u32::from_ne_bytes(bytes), Ordering::Relaxed));
+    }
+
+    /// Whether a page could not be brought in, and zeroes have taken its place.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.watched.is_lost()
     }
 
     /// Writes changed pages to the device and waits.

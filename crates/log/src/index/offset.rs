@@ -50,14 +50,14 @@ impl OffsetIndex {
         let view = self.entries.view(disk)?;
         let after = partition_point(&view, |map, slot| delta_at(map, slot) <= delta);
         let delta = after.checked_sub(1).zip(view.map()).map(|(slot, map)| delta_at(map, slot));
-        Ok(Hint { position: position_before(&view, after), delta, next: position_of(&view, after) })
+        view.vouch(Hint { position: position_before(&view, after), delta, next: position_of(&view, after) })
     }
 
     /// The last entry's position that is not greater than `limit`: the start of a batch, or 0.
     pub(crate) fn boundary(&self, disk: &dyn Disk, limit: u64) -> Result<u64, LogError> {
         let view = self.entries.view(disk)?;
         let after = partition_point(&view, |map, slot| position_at(map, slot) <= limit);
-        Ok(position_before(&view, after))
+        view.vouch(position_before(&view, after))
     }
 
     /// All entries below a position, as (delta, position).
@@ -65,7 +65,7 @@ impl OffsetIndex {
         let view = self.entries.view(disk)?;
         let Some(map) = view.map() else { return Ok(Vec::new()) };
         let all = (0..view.count).map(|slot| (delta_at(map, slot), position_at(map, slot) as u32));
-        Ok(all.take_while(|entry| u64::from(entry.1) < position).collect())
+        view.vouch(all.take_while(|entry| u64::from(entry.1) < position).collect())
     }
 
     /// Makes these its entries. An index on disk that holds the first of them and nothing else is kept, another replaced.
@@ -89,7 +89,9 @@ impl OffsetIndex {
     pub(crate) fn last(&self, disk: &dyn Disk) -> Result<Option<(u32, u32)>, LogError> {
         let view = self.entries.view(disk)?;
         let slot = view.count.checked_sub(1);
-        Ok(slot.zip(view.map()).map(|(slot, map)| (delta_at(map, slot), position_at(map, slot) as u32)))
+        view.vouch(
+            slot.zip(view.map()).map(|(slot, map)| (delta_at(map, slot), position_at(map, slot) as u32)),
+        )
     }
 
     pub(crate) fn count(&self, disk: &dyn Disk) -> Result<usize, LogError> {
@@ -121,17 +123,17 @@ fn position_at(map: &FileMap, slot: usize) -> u64 {
     u64::from(map.read_u32_be(slot * WIDTH + 4))
 }
 
-fn position_of(view: &View, slot: usize) -> Option<u64> {
+fn position_of(view: &View<'_>, slot: usize) -> Option<u64> {
     let map = view.map().filter(|_| slot < view.count)?;
     Some(position_at(map, slot))
 }
 
-fn position_before(view: &View, slot: usize) -> u64 {
+fn position_before(view: &View<'_>, slot: usize) -> u64 {
     slot.checked_sub(1).and_then(|slot| position_of(view, slot)).unwrap_or(0)
 }
 
 /// The first slot for which `before` does not hold.
-pub(super) fn partition_point(view: &View, before: impl Fn(&FileMap, usize) -> bool) -> usize {
+pub(super) fn partition_point(view: &View<'_>, before: impl Fn(&FileMap, usize) -> bool) -> usize {
     let Some(map) = view.map() else { return 0 };
     let (mut low, mut high) = (0, view.count);
     while low < high {

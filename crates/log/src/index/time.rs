@@ -47,12 +47,12 @@ impl TimeIndex {
     pub(crate) fn lookup(&self, disk: &dyn Disk, timestamp: i64) -> Result<Option<TimeEntry>, LogError> {
         let view = self.entries.view(disk)?;
         let after = partition_point(&view, |map, slot| map.read_i64_be(slot * WIDTH) <= timestamp);
-        Ok(entry_before(&view, after))
+        view.vouch(entry_before(&view, after))
     }
 
     pub(crate) fn last(&self, disk: &dyn Disk) -> Result<Option<TimeEntry>, LogError> {
         let view = self.entries.view(disk)?;
-        Ok(entry_before(&view, view.count))
+        view.vouch(entry_before(&view, view.count))
     }
 
     /// All entries below an offset.
@@ -60,7 +60,7 @@ impl TimeIndex {
         let view = self.entries.view(disk)?;
         let Some(map) = view.map() else { return Ok(Vec::new()) };
         let all = (0..view.count).map(|slot| entry_at(map, slot));
-        Ok(all.take_while(|entry| entry.delta < delta).collect())
+        view.vouch(all.take_while(|entry| entry.delta < delta).collect())
     }
 
     /// Makes these its entries; as [`super::OffsetIndex::with_entries`].
@@ -110,7 +110,7 @@ fn entry_at(map: &FileMap, slot: usize) -> TimeEntry {
     TimeEntry { timestamp: map.read_i64_be(slot * WIDTH), delta: map.read_u32_be(slot * WIDTH + 8) }
 }
 
-fn entry_before(view: &View, slot: usize) -> Option<TimeEntry> {
+fn entry_before(view: &View<'_>, slot: usize) -> Option<TimeEntry> {
     let map = view.map()?;
     slot.checked_sub(1).filter(|slot| *slot < view.count).map(|slot| entry_at(map, slot))
 }

@@ -226,3 +226,37 @@ fn a_disk_that_fails_is_no_damage() {
     assert!(matches!(Writer::open(options, 0), Err(LogError::Io { .. })));
     assert_eq!(open(dir.path(), |_| {}).0.partition().log_end(), 24);
 }
+
+#[test]
+fn an_index_cut_short_underneath_takes_the_partition_out_of_use_and_an_opening_mends_it() {
+    let dir = log();
+    let (writer, _) = open(dir.path(), |options| options.clean = true);
+    let index = dir.path().join("00000000000000000008.index");
+    assert!(writer.partition().read(13, 1000, 24, true).is_ok());
+    fs::File::options().write(true).open(&index).unwrap().set_len(0).unwrap();
+    let read = writer.partition().read(13, 1000, 24, true);
+    assert!(
+        matches!(read, Err(ReadError::Storage(LogError::Lost { ref path })) if *path == index),
+        "{read:?}"
+    );
+    assert!(writer.partition().is_offline());
+    drop(writer);
+    let (mut writer, _) = open(dir.path(), |_| {});
+    assert_eq!(writer.partition().read(13, 1000, 24, true).unwrap().base_offset, 12);
+    write(&mut writer);
+    assert_eq!(writer.partition().log_end(), 26);
+}
+
+#[test]
+fn a_log_whose_files_were_deleted_underneath_is_noticed() {
+    let dir = log();
+    let (mut writer, _) = open(dir.path(), |_| {});
+    writer.partition().look_after().unwrap();
+    fs::remove_dir_all(dir.path()).unwrap();
+    let lost = writer.partition().look_after();
+    assert!(matches!(lost, Err(LogError::Lost { .. })), "{lost:?}");
+    let mut builder = Builder::new();
+    builder.push(7, None, None);
+    let mut group = [Append::client(builder.build().unwrap())];
+    assert!(writer.append(&mut group, 0).pop().unwrap().is_err());
+}

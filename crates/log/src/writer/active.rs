@@ -1,5 +1,6 @@
 //! What the writer knows of the segment it appends to, beyond what readers see.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::batch::{BatchView, NO_TIMESTAMP};
@@ -101,15 +102,30 @@ impl Active {
     }
 
     /// Adds index entries of batches that have been written. A disk too full for them costs later searches some reads, no more.
-    pub(super) fn index(&self, disk: &dyn Disk, config: &LogConfig, entries: &[((u32, u32), TimeEntry)]) {
+    ///
+    /// # Errors
+    /// An index that was lost while in use.
+    pub(super) fn index(
+        &self,
+        disk: &dyn Disk,
+        config: &LogConfig,
+        entries: &[((u32, u32), TimeEntry)],
+    ) -> Result<(), LogError> {
         let capacity = OffsetIndex::capacity(config.segment_index_bytes);
         let time_capacity = TimeIndex::capacity(config.segment_index_bytes);
         for (offset, time) in entries {
             let offsets = self.segment.offsets.append(disk, *offset, capacity);
-            if let Err(error) = offsets.and_then(|()| self.segment.times.append(disk, *time, time_capacity)) {
-                tracing::warn!(%error, "an index entry is left out");
+            match offsets.and_then(|()| self.segment.times.append(disk, *time, time_capacity)) {
+                Ok(()) => {}
+                Err(lost @ LogError::Lost { .. }) => return Err(lost),
+                // Whoever took the index away took the log along, or can: what is written to files without a name is lost with the process.
+                Err(LogError::Io { path, source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                    return Err(LogError::Lost { path });
+                }
+                Err(error) => tracing::warn!(%error, "an index entry is left out"),
             }
         }
+        Ok(())
     }
 
     /// Whether either index has no room for `more` entries and the one that closes the time index.

@@ -223,7 +223,10 @@ impl Writer {
         self.active.size += pending.bytes;
         self.active.progress = pending.progress;
         let segment = &self.active.segment;
-        self.active.index(&*self.disk, &self.config, &pending.entries);
+        if let Err(error) = self.active.index(&*self.disk, &self.config, &pending.entries) {
+            // The batches are in the log all the same.
+            self.partition.lose(&error);
+        }
         segment.publish_max_timestamp(self.active.progress.latest.timestamp);
         // Readers take the size before the log's end: in this order, no byte they see lies beyond it.
         self.partition.publish_log_end(pending.next_offset);
