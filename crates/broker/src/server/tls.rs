@@ -15,6 +15,7 @@ use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use crate::config::{BrokerConfig, Listener, Settings};
 
 pub(crate) mod channel;
+mod elliptic;
 pub(crate) mod handshakes;
 mod kernel;
 mod names;

@@ -4,12 +4,12 @@
 //! A handshake has so much time, and so many may be under way; when there are more, the oldest goes. What is no TLS is closed at
 //! once, without a word: a client that speaks another protocol would take an alert for the length of an answer.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::net::TcpStream;
@@ -28,12 +28,16 @@ use crate::server::shutdown::Stop;
 /// How long a handshake may take, the network included.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How many may be under way.
-const UNDER_WAY_MAX: usize = 8192;
+/// How many may be under way, and which part of the descriptors of the process they may take.
+const UNDER_WAY_MAX: u64 = 8192;
+const DESCRIPTORS_PART: u64 = 4;
 
 /// How long a client that was refused has to take the reason, and how much it may still send meanwhile.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
+
+/// How often at most a failure is told to whoever reads the log; all are counted.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// The thread that brings connections up.
 pub(crate) struct Handshakes {
@@ -64,6 +68,8 @@ struct Room {
     broker: Arc<Broker>,
     shards: Vec<mpsc::Sender<Accepted>>,
     turn: RefCell<usize>,
+    /// When a failure was last told.
+    told: Cell<Option<Instant>>,
     /// Those under way, the oldest first; some of them over already.
     under_way: RefCell<VecDeque<AbortHandle>>,
 }
@@ -81,14 +87,27 @@ pub(crate) fn start(
     let thread = std::thread::Builder::new()
         .name("handshakes".to_owned())
         .spawn(move || {
-            let room = Room { broker, shards, turn: RefCell::default(), under_way: RefCell::default() };
+            let room = Room {
+                broker,
+                shards,
+                turn: RefCell::default(),
+                told: Cell::default(),
+                under_way: RefCell::default(),
+            };
             LocalSet::new().block_on(&runtime, run(Rc::new(room), accepted, stop));
         })
         .map_err(failed)?;
     Ok(Handshakes { inbox, thread })
 }
 
+fn under_way_max() -> usize {
+    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let part = descriptors.unwrap_or(u64::MAX) / DESCRIPTORS_PART;
+    usize::try_from(part.clamp(1, UNDER_WAY_MAX)).expect("at most 8192")
+}
+
 async fn run(room: Rc<Room>, mut accepted: mpsc::Receiver<Accepted>, stop: Stop) {
+    let under_way_max = under_way_max();
     loop {
         let next = tokio::select! {
             next = accepted.recv() => next,
@@ -101,10 +120,10 @@ async fn run(room: Rc<Room>, mut accepted: mpsc::Receiver<Accepted>, stop: Stop)
         while under_way.front().is_some_and(AbortHandle::is_finished) {
             under_way.pop_front();
         }
-        if under_way.len() > UNDER_WAY_MAX {
+        if under_way.len() > under_way_max {
             under_way.retain(|task| !task.is_finished());
         }
-        if under_way.len() > UNDER_WAY_MAX
+        if under_way.len() > under_way_max
             && let Some(oldest) = under_way.pop_front()
         {
             oldest.abort();
@@ -131,7 +150,14 @@ async fn bring_up(room: Rc<Room>, accepted: Accepted) {
         Err(_) => format!("it took longer than {} s", TIME_MAX.as_secs()),
     };
     room.broker.stats().handshake_failed();
-    tracing::info!(%peer, error, "TLS handshake failed");
+    // A client that tries again and again must not fill the log.
+    let now = Instant::now();
+    if room.told.get().is_none_or(|told| now.duration_since(told) >= TELL_EVERY) {
+        room.told.set(Some(now));
+        tracing::info!(%peer, error, "TLS handshake failed");
+    } else {
+        tracing::debug!(%peer, error, "TLS handshake failed");
+    }
 }
 
 async fn handshake(room: &Rc<Room>, mut accepted: Accepted) -> Result<Accepted, Failed> {

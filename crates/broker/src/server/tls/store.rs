@@ -5,7 +5,7 @@ use pkcs8::EncryptedPrivateKeyInfoRef;
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::{TlsError, View};
+use super::{TlsError, View, elliptic};
 
 /// Who the broker is.
 pub(super) struct Identity {
@@ -125,9 +125,20 @@ fn from_pkcs12(view: &View<'_>, store: &KeyStore) -> Result<Identity, TlsError> 
     let (_, chain) =
         store.private_key_chain().ok_or_else(|| view.error(KEY_STORE, "there is no private key in it"))?;
     let certificates = chain.certs().iter().map(|one| CertificateDer::from(one.as_der().to_vec())).collect();
-    let key = PrivateKeyDer::try_from(chain.key().as_der().to_vec())
-        .map_err(|error| view.error(KEY_STORE, format!("its private key is not understood: {error}")))?;
-    Ok(Identity { chain: certificates, key })
+    private_key(view, KEY_STORE, chain.key().as_der().to_vec(), certificates)
+}
+
+/// Key and chain together.
+fn private_key(
+    view: &View<'_>,
+    at: &str,
+    der: Vec<u8>,
+    chain: Vec<CertificateDer<'static>>,
+) -> Result<Identity, TlsError> {
+    let der = chain.first().and_then(|leaf| elliptic::completed(&der, leaf)).unwrap_or(der);
+    let key = PrivateKeyDer::try_from(der)
+        .map_err(|error| view.error(at, format!("its private key is not understood: {error}")))?;
+    Ok(Identity { chain, key })
 }
 
 /// A section of a PEM text.
@@ -169,7 +180,6 @@ fn certificates(parts: Vec<Part>) -> Vec<CertificateDer<'static>> {
 fn from_pem(view: &View<'_>, key: &str, mut parts: Vec<Part>) -> Result<Identity, TlsError> {
     let position = parts.iter().position(|part| part.label.ends_with("PRIVATE KEY"));
     let part = parts.remove(position.ok_or_else(|| view.error(key, "there is no private key in it"))?);
-    let not_understood = |error: &str| view.error(key, format!("its private key is not understood: {error}"));
     let der = match &part.label[..] {
         "ENCRYPTED PRIVATE KEY" => decrypt(view, &part.der)?,
         _ => part.der,
@@ -178,8 +188,7 @@ fn from_pem(view: &View<'_>, key: &str, mut parts: Vec<Part>) -> Result<Identity
     if chain.is_empty() {
         return Err(view.error(key, "there is no certificate in it"));
     }
-    let private = PrivateKeyDer::try_from(der).map_err(not_understood)?;
-    Ok(Identity { chain, key: private })
+    private_key(view, key, der, chain)
 }
 
 fn decrypt(view: &View<'_>, der: &[u8]) -> Result<Vec<u8>, TlsError> {
