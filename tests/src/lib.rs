@@ -8,6 +8,7 @@ pub mod corpus;
 pub mod journal;
 pub mod ledger;
 pub mod node;
+pub mod pki;
 pub mod place;
 pub mod process;
 pub mod raw;
