@@ -56,6 +56,7 @@ mod experiment;
 mod interrupt;
 mod method;
 mod payload;
+mod seal;
 
 pub use bench::{Bench, Scale};
 pub use error::LabError;

@@ -42,7 +42,8 @@ enum Request {
     /// Bind a port.
     Listen { address: IpAddr, cpu: Option<usize> },
     /// Accept a connection and take so many bytes from it, part by part.
-    Receive { take: Take, parts: Vec<u64> },
+    /// Sealed: what comes are records of TLS, and parts count what is in them.
+    Receive { take: Take, sealed: bool, parts: Vec<u64> },
     /// Set a route up to send on.
     Route { route: Route, sender: Option<usize>, receiver: Option<usize> },
     /// Send on it.
@@ -169,7 +170,19 @@ impl Peer {
     /// # Errors
     /// The process or the connection failed.
     pub fn connect(&mut self, take: Take, parts: &[u64]) -> Result<TcpStream, LabError> {
-        self.tell(&Request::Receive { take, parts: parts.to_vec() })?;
+        self.open((take, false), parts)
+    }
+
+    /// The same for records of TLS; parts count the bytes in them.
+    ///
+    /// # Errors
+    /// As for [`connect`](Peer::connect).
+    pub(crate) fn connect_sealed(&mut self, take: Take, parts: &[u64]) -> Result<TcpStream, LabError> {
+        self.open((take, true), parts)
+    }
+
+    fn open(&mut self, (take, sealed): (Take, bool), parts: &[u64]) -> Result<TcpStream, LabError> {
+        self.tell(&Request::Receive { take, sealed, parts: parts.to_vec() })?;
         let connect = || {
             let socket = TcpStream::connect(self.address)?;
             // Recorded as the environment's if it is not allowed.
@@ -272,9 +285,9 @@ impl Servant {
                 self.listener = Some(listener);
                 Answer::Listening { port }
             }
-            Request::Receive { take, parts } => {
+            Request::Receive { take, sealed, parts } => {
                 let each = |part| say(&mut self.answers, &Answer::Part(part));
-                let last = receive::all(self.listener.as_ref(), take, &parts, each);
+                let last = receive::all(self.listener.as_ref(), (take, sealed), &parts, each);
                 Answer::Part(last.map_err(failed("cannot receive"))?)
             }
             Request::Route { route, sender, receiver } => {

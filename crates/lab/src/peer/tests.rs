@@ -48,7 +48,7 @@ fn a_connection_that_ends_early_is_seen() {
 #[test]
 fn nonsense_is_an_error_and_the_next_request_is_served() {
     let mut peer = Peer::start(&bench()).unwrap();
-    peer.tell(&Request::Receive { take: Take::Copy, parts: Vec::new() }).unwrap();
+    peer.tell(&Request::Receive { take: Take::Copy, sealed: false, parts: Vec::new() }).unwrap();
     let error = peer.part().unwrap_err().to_string();
     assert!(error.contains("nothing at all"), "{error}");
     let socket = peer.connect(Take::Copy, &[1]).unwrap();

@@ -6,13 +6,15 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use levada_io::path::ktls::{self, Direction};
 use levada_io::probe::Support;
-use levada_io::{Caps, Counters, Engine, Extent, Path, Piece, Thresholds, Transfer, Turn};
+use levada_io::{Caps, Counters, Engine, Extent, Path, Piece, SealedTransfer, Thresholds, Transfer, Turn};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::bytes;
 use crate::error::LabError;
 use crate::memory::{FileSender, How, Wait};
+use crate::seal::{self, Sealer};
 
 /// A way from file to socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +31,10 @@ pub(super) enum Kind {
     Engine(Path),
     /// Reading into buffers, and sending those by reference.
     Memory(How),
+    /// Reading into a buffer, encrypting it here, and sending that.
+    UserTls,
+    /// `splice` into a socket that encrypts.
+    KernelTls,
 }
 
 const BUFFERS: [usize; 4] = [4 << 10, 8 << 10, 64 << 10, 1 << 20];
@@ -52,6 +58,8 @@ impl Way {
         ways.extend(REFERENCED.map(|(_, how)| Way { kind: Kind::Memory(how), step_bytes: REFERENCED_BYTES }));
         ways.push(of(Path::Sendfile)(64 << 10));
         ways.extend(PIPES.into_iter().map(of(Path::Splice)));
+        ways.push(Way { kind: Kind::UserTls, step_bytes: 128 << 10 });
+        ways.push(Way { kind: Kind::KernelTls, step_bytes: 1 << 20 });
         ways
     }
 
@@ -62,6 +70,8 @@ impl Way {
             Kind::Engine(Path::MmapWrite) => format!("mmap+write {size}"),
             Kind::Engine(Path::Splice) => format!("splice, pipe {size}"),
             Kind::Engine(path) => path.label().to_owned(),
+            Kind::UserTls => format!("TLS here, {size}"),
+            Kind::KernelTls => format!("TLS in the kernel, splice {size}"),
             Kind::Memory(how) => {
                 let named = REFERENCED.iter().find(|(_, other)| *other == how);
                 format!("{} {size}", named.map_or("read+send", |(name, _)| name))
@@ -75,12 +85,20 @@ impl Way {
             Kind::Engine(path) => path,
             Kind::Memory(How::MsgZerocopy) => Path::MsgZerocopy,
             Kind::Memory(_) => Path::UringSendZc,
+            Kind::UserTls => Path::UserTls,
+            Kind::KernelTls => Path::Splice,
         }
+    }
+
+    /// Whether what arrives are records of TLS.
+    pub(super) fn is_sealed(self) -> bool {
+        matches!(self.kind, Kind::UserTls | Kind::KernelTls)
     }
 
     /// Why this machine does not have it, and what would help.
     pub(super) fn missing(self, caps: &Caps) -> Option<String> {
         let needed = match self.path() {
+            _ if self.kind == Kind::KernelTls => &caps.kernel_tls,
             Path::Sendfile => &caps.sendfile,
             Path::Splice => &caps.splice,
             Path::MsgZerocopy => &caps.msg_zerocopy,
@@ -96,7 +114,7 @@ impl Way {
     /// Gets ready to send over a connection.
     pub(super) fn ready(self, caps: &Caps, file: &Arc<File>, socket: TcpStream) -> io::Result<Sender> {
         Ok(match self.kind {
-            Kind::Engine(path) => {
+            Kind::Engine(_) | Kind::UserTls | Kind::KernelTls => {
                 let counters = Arc::new(Counters::default());
                 let thresholds = Thresholds {
                     copy_bytes: self.step_bytes,
@@ -105,8 +123,13 @@ impl Way {
                     ..Thresholds::default()
                 };
                 let mut engine = Engine::with_thresholds(caps, Arc::clone(&counters), thresholds);
-                engine.force(Some(path));
-                Sender::Engine(Box::new(engine), counters, Arc::clone(file), socket)
+                engine.force(Some(self.path()));
+                if self.kind == Kind::KernelTls {
+                    ktls::enable(socket.as_fd())?;
+                    ktls::install(socket.as_fd(), Direction::Send, &seal::kernel_keys())?;
+                }
+                let sealer = (self.kind == Kind::UserTls).then(Sealer::new).transpose()?;
+                Sender::Engine(Box::new(engine), counters, Source { file: Arc::clone(file), socket, sealer })
             }
             Kind::Memory(how) => {
                 socket.set_nonblocking(false)?;
@@ -119,8 +142,43 @@ impl Way {
 
 /// A way that is ready.
 pub(super) enum Sender {
-    Engine(Box<Engine>, Arc<Counters>, Arc<File>, TcpStream),
+    Engine(Box<Engine>, Arc<Counters>, Source),
     Memory(Box<FileSender>),
+}
+
+/// What an engine sends, where to, and what encrypts it.
+pub(super) struct Source {
+    file: Arc<File>,
+    socket: TcpStream,
+    sealer: Option<Sealer>,
+}
+
+impl Source {
+    fn send(&mut self, engine: &mut Engine, len: u64) -> Result<(), LabError> {
+        let piece = Piece::Extent(Extent { file: Arc::clone(&self.file), offset: 0, len });
+        let failed = |error| LabError::Step {
+            what: "cannot send the file".to_owned(),
+            cause: io::Error::other(error),
+        };
+        let wait = |socket: &TcpStream| {
+            poll(&mut [PollFd::new(socket, PollFlags::OUT)], None)
+                .map(|_| ())
+                .map_err(LabError::step("cannot wait for the socket"))
+        };
+        let socket = self.socket.as_fd();
+        if let Some(sealer) = &mut self.sealer {
+            let mut transfer = SealedTransfer::new([piece]);
+            while transfer.step(engine, (socket, &mut *sealer), u64::MAX).map_err(failed)? != Turn::Done {
+                wait(&self.socket)?;
+            }
+            return Ok(());
+        }
+        let mut transfer = Transfer::new([piece]);
+        while transfer.step(engine, socket, u64::MAX).map_err(failed)? != Turn::Done {
+            wait(&self.socket)?;
+        }
+        Ok(())
+    }
 }
 
 /// What a sender has done so far.
@@ -138,19 +196,7 @@ impl Sender {
     /// Sends the start of the file, and waits whenever the socket is full.
     pub(super) fn send(&mut self, len: u64) -> Result<(), LabError> {
         match self {
-            Sender::Engine(engine, _, file, socket) => {
-                let extent = Extent { file: Arc::clone(file), offset: 0, len };
-                let mut transfer = Transfer::new([Piece::Extent(extent)]);
-                let failed = |error| LabError::Step {
-                    what: "cannot send the file".to_owned(),
-                    cause: io::Error::other(error),
-                };
-                while transfer.step(engine, socket.as_fd(), u64::MAX).map_err(failed)? != Turn::Done {
-                    poll(&mut [PollFd::new(&*socket, PollFlags::OUT)], None)
-                        .map_err(LabError::step("cannot wait for the socket"))?;
-                }
-                Ok(())
-            }
+            Sender::Engine(engine, _, source) => source.send(engine, len),
             Sender::Memory(sender) => sender.send(len).map_err(LabError::step("cannot send the file")),
         }
     }
