@@ -85,7 +85,7 @@ impl<'a> Sends<'a> {
 
     /// Over some routes, with messages of some sizes.
     pub(crate) fn over(bench: &'a Bench, routes: &[Route], sizes: Vec<usize>) -> Sends<'a> {
-        let budget = bench.scale().choose(256 << 10, 8 << 20, 16 << 20, 64 << 20);
+        let budget = bench.scale().choose(256 << 10, 4 << 20, 16 << 20, 64 << 20);
         Sends { workers: Workers::new(bench), routes: routes.to_vec(), sizes, budget }
     }
 
@@ -180,7 +180,7 @@ impl<'a> Mixed<'a> {
         const ALL: [usize; 8] = [1, 4, 16, 64, 256, 512, 1024, 2048];
         let scale = bench.scale();
         let pieces = scale.choose(&QUICK[1..2], &QUICK, &ALL, &ALL).to_vec();
-        Mixed { workers: Workers::new(bench), pieces, factor: scale.choose(1, 2, 8, 16) }
+        Mixed { workers: Workers::new(bench), pieces, factor: scale.choose(1, 1, 8, 16) }
     }
 }
 
