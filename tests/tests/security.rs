@@ -207,7 +207,7 @@ fn tokens_let_in_whom_they_name_for_as_long_as_they_say() {
         .option("sasl.oauthbearer.clock.skew.seconds", "5");
     let client = node.listen("CLIENT", "SASL_PLAINTEXT").to_string();
     node.start();
-    let mut come_in = |seconds: &str| {
+    let come_in = |seconds: &str| {
         let said = Tool::python("oauth.py").args([&client, &folder, seconds]).run().stdout;
         said.trim().to_string()
     };

@@ -6,8 +6,8 @@ use super::*;
 fn every_capability_is_listed_once() {
     let caps = Caps::probe();
     let names: std::collections::BTreeSet<&str> = caps.iter().map(|(name, _)| name).collect();
-    assert_eq!(names.len(), 12);
-    assert_eq!(caps.iter().count(), 12);
+    assert_eq!(names.len(), 13);
+    assert_eq!(caps.iter().count(), 13);
 }
 
 #[test]
