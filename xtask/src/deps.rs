@@ -31,6 +31,42 @@ const SUITE_TOOLS: [Tool; 2] = [
     Tool { probe: &["unshare", "--version"], package: "util-linux" },
 ];
 
+const VM_TOOLS: [Tool; 2] = [
+    Tool { probe: &["qemu-system-x86_64", "--version"], package: "qemu-system-x86" },
+    Tool { probe: &["dpkg-deb", "--version"], package: "dpkg" },
+];
+
+/// Whether [`install_vm`] can succeed here: the tools are there, or can be installed.
+pub(crate) fn can_install_vm() -> bool {
+    let there = VM_TOOLS.iter().all(|tool| works(tool.probe));
+    works(&["apt-get", "--version"]) && (there || rustix::process::geteuid().is_root())
+}
+
+/// What the virtual machine is made of, unpacked: a kernel with its modules, and busybox. Only qemu is installed.
+pub(crate) fn install_vm() -> Result<PathBuf, String> {
+    packages(&VM_TOOLS)?;
+    let cache = cache()?;
+    fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
+    let target = cache.join("vm");
+    stamped(&[], &target, |_, target| debian_kernel(target))?;
+    Ok(target)
+}
+
+/// Unpacks Debian's kernel for virtual machines, without installing it.
+fn debian_kernel(target: &Path) -> Result<(), String> {
+    say(&format!("a kernel for the virtual machine into {}", target.display()));
+    let fresh = target.with_extension("new");
+    remove(&fresh)?;
+    fs::create_dir(&fresh).map_err(|error| format!("{}: {error}", fresh.display()))?;
+    let script = "set -e; \
+        kernel=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \\(linux-image-[0-9].*\\)/\\1/p' | head -1); \
+        apt-get download -qq \"$kernel\" busybox-static; \
+        for package in *.deb; do dpkg-deb -x \"$package\" .; done; rm ./*.deb";
+    run(Command::new("sh").args(["-c", script]).current_dir(&fresh))?;
+    remove(target)?;
+    fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
+}
+
 /// Installs whatever is missing. Returns at once when everything is there.
 pub(crate) fn install(root: &Path) -> Result<(), String> {
     let cache = cache()?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{deps, tidy};
+use crate::{deps, tidy, vm};
 
 /// Every check there is. Goes on after a failure, so that one run shows all of them.
 pub(crate) fn everything(root: &Path) -> Result<(), String> {
@@ -20,6 +20,12 @@ pub(crate) fn everything(root: &Path) -> Result<(), String> {
     tally.step("house rules", || tidy::run(root));
     tally.tests("unit tests", root, &unit);
     tally.step("documentation", || run(command(root, &doc).env("RUSTDOCFLAGS", "-D warnings")));
+    match deps::can_install_vm() {
+        true => drop(tally.step("virtual machine", || vm::run(root))),
+        false => {
+            eprintln!("\n==> virtual machine: left out, because qemu is not there and cannot be installed")
+        }
+    }
     let built = tally.step("release build", || cargo(root, &["build", "--release", "--package", "levada"]));
     if ready && built {
         tally.tests("black box", root, &BLACK_BOX);

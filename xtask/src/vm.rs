@@ -1,0 +1,191 @@
+//! `cargo xtask vm`: boots Debian's kernel under emulation and runs there what this machine cannot show: TLS in the kernel, and
+//! the fallbacks of the transfer engine on an older kernel.
+//!
+//! The kernel and its shell come from Debian's archive and are unpacked into the tests' cache, nothing is installed but qemu. The tests are the
+//! ordinary ones, with the libraries they are linked to, in an initial ramdisk. They see `LEVADA_VM`.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::deps;
+
+/// What is run in the machine: a package's unit tests whose names contain one of the words.
+struct Suite {
+    package: &'static str,
+    filters: &'static [&'static str],
+}
+
+const SUITES: [Suite; 2] = [
+    // What needs no disk and little time: the paths, and what they fall back to.
+    Suite { package: "levada-io", filters: &["ktls", "probe", "sealed", "transfer::", "residency"] },
+    Suite { package: "levada-broker", filters: &["server::tls"] },
+];
+
+/// The kernel's modules that are loaded before the tests. TLS asks for its ciphers by name, and is given them this way.
+const MODULES: &str = "gcm aesni-intel chacha-x86_64 poly1305-x86_64 chacha20poly1305 tls";
+
+/// Folders of modules that those are in, or what they need.
+const MODULE_FOLDERS: [&str; 4] = ["crypto", "arch/x86/crypto", "lib", "net/tls"];
+
+/// Emulated, everything takes some twenty times as long.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Prepares and boots the machine; fails if one test in it does, or if it does not come to its end.
+pub(crate) fn run(root: &Path) -> Result<(), String> {
+    let debian = deps::install_vm()?;
+    let image = tempdir()?;
+    let outcome = fill(root, &debian, &image).and_then(|disk| boot(&debian, &disk));
+    fs::remove_dir_all(&image).map_err(|error| format!("{}: {error}", image.display()))?;
+    outcome
+}
+
+fn tempdir() -> Result<PathBuf, String> {
+    let path = std::env::temp_dir().join(format!("levada-vm-{}", std::process::id()));
+    fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(path)
+}
+
+/// Makes the ramdisk; its path.
+fn fill(root: &Path, debian: &Path, image: &Path) -> Result<PathBuf, String> {
+    let inside = image.join("root");
+    for folder in ["bin", "sbin", "proc", "sys", "dev", "tmp"] {
+        make(&inside.join(folder))?;
+    }
+    copy(&debian.join("bin/busybox"), &inside.join("bin/busybox"))?;
+    modules(debian, &inside)?;
+    let mut lines = String::new();
+    for Suite { package, filters } in &SUITES {
+        let binary = test_binary(root, package)?;
+        copy(&binary, &inside.join(package))?;
+        for library in libraries(&binary)? {
+            copy(&library, &inside.join(library.strip_prefix("/").unwrap_or(&library)))?;
+        }
+        lines += &format!("/{package} --test-threads=2 {}; echo \"{MARK} $?\"\n", filters.join(" "));
+    }
+    let init = inside.join("init");
+    fs::write(&init, INIT.replace("MODULES", MODULES).replace("TESTS", &lines))
+        .and_then(|()| fs::set_permissions(&init, fs::Permissions::from_mode(0o755)))
+        .map_err(|error| format!("{}: {error}", init.display()))?;
+    let disk = image.join("disk");
+    let pack = format!("find . | ./bin/busybox cpio -o -H newc > {}", disk.display());
+    quiet(Command::new("sh").args(["-c", &pack]).current_dir(&inside))?;
+    Ok(disk)
+}
+
+/// Precedes the exit code of each suite on the console.
+const MARK: &str = "levada-vm exit code";
+
+const INIT: &str = r#"#!/bin/busybox sh
+/bin/busybox --install -s /bin
+ln -s /bin/busybox /sbin/modprobe
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
+for module in MODULES; do modprobe $module || echo "no module $module"; done
+ip link set lo up
+export LEVADA_VM=1 LEVADA_TEST_ROUNDS=24 PATH=/bin TMPDIR=/tmp
+cd /tmp
+TESTS
+poweroff -f
+"#;
+
+fn modules(debian: &Path, inside: &Path) -> Result<(), String> {
+    let all = debian.join("lib/modules");
+    let version = only_entry(&all)?;
+    let (from, to) = (all.join(&version), inside.join("lib/modules").join(&version));
+    for folder in MODULE_FOLDERS {
+        let target = to.join("kernel").join(folder);
+        make(target.parent().unwrap_or(&target))?;
+        quiet(Command::new("cp").arg("-r").arg(from.join("kernel").join(folder)).arg(&target))?;
+    }
+    for list in ["modules.builtin", "modules.builtin.modinfo", "modules.order"] {
+        copy(&from.join(list), &to.join(list))?;
+    }
+    quiet(Command::new(inside.join("bin/busybox")).args(["depmod", "-b"]).arg(inside).arg(&version))
+}
+
+fn only_entry(folder: &Path) -> Result<String, String> {
+    let failed = |error| format!("{}: {error}", folder.display());
+    let entry = fs::read_dir(folder).map_err(failed)?.next();
+    let entry = entry.ok_or_else(|| format!("{}: empty", folder.display()))?.map_err(failed)?;
+    Ok(entry.file_name().to_string_lossy().into_owned())
+}
+
+/// Builds a package's unit tests; where they lie.
+fn test_binary(root: &Path, package: &str) -> Result<PathBuf, String> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--locked", "--package", package, "--lib", "--no-run", "--message-format=short"]);
+    let output =
+        cargo.current_dir(root).env("CARGO_TERM_COLOR", "never").env_remove("CARGO_TERM_QUIET").output();
+    let output = output.map_err(|error| format!("cargo: {error}"))?;
+    let talk = String::from_utf8_lossy(&output.stderr);
+    let path = talk.lines().rev().find_map(|line| {
+        let (_, path) = line.trim().strip_prefix("Executable ")?.rsplit_once('(')?;
+        Some(root.join(path.trim_end_matches(')')))
+    });
+    path.filter(|_| output.status.success()).ok_or_else(|| format!("the tests of {package}:\n{talk}"))
+}
+
+/// The libraries that a binary is linked to, the loader included.
+fn libraries(binary: &Path) -> Result<Vec<PathBuf>, String> {
+    let output = Command::new("ldd").arg(binary).output().map_err(|error| format!("ldd: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())
+}
+
+/// Runs the machine and passes on what it prints.
+fn boot(debian: &Path, disk: &Path) -> Result<(), String> {
+    let kernel = fs::read_dir(debian.join("boot")).map_err(|error| format!("the kernel: {error}"))?;
+    let kernel = kernel.flatten().map(|entry| entry.path());
+    let kernel = kernel.into_iter().find(|path| path.to_string_lossy().contains("vmlinuz"));
+    let mut qemu = Command::new("qemu-system-x86_64");
+    // Emulated throughout: a machine that is itself virtual may offer KVM and hang in it.
+    qemu.args(["-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1024", "-nographic", "-no-reboot"]);
+    qemu.args(["-net", "none", "-append", "console=ttyS0 quiet panic=-1", "-initrd"]).arg(disk);
+    qemu.arg("-kernel").arg(kernel.ok_or("the kernel's package has no kernel")?);
+    let child = qemu.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = child.map_err(|error| format!("qemu-system-x86_64: {error}"))?;
+    let output = child.stdout.take().expect("stdout was asked for");
+    let started = Instant::now();
+    let reader = std::thread::spawn(move || {
+        let mut codes = Vec::new();
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).trim_end().to_string();
+            println!("{line}");
+            codes.extend(line.strip_prefix(MARK).map(|code| code.trim().to_string()));
+        }
+        codes
+    });
+    while child.try_wait().map_err(|error| format!("qemu: {error}"))?.is_none() {
+        if started.elapsed() > LIMIT {
+            // It may end by itself in this moment.
+            let _ = child.kill();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let codes = reader.join().map_err(|_| "reading the console failed")?;
+    match codes.len() == SUITES.len() && codes.iter().all(|code| code == "0") {
+        true => Ok(()),
+        false => Err(format!("tests in the machine failed: exit codes {codes:?} of {} suites", SUITES.len())),
+    }
+}
+
+fn make(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    to.parent().map_or(Ok(()), make)?;
+    fs::copy(from, to).map(drop).map_err(|error| format!("{} to {}: {error}", from.display(), to.display()))
+}
+
+fn quiet(command: &mut Command) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{name}: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
