@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use levada_lab::copy::Copies;
+use levada_lab::read::Reads;
 use levada_lab::record::Recorder;
 use levada_lab::search::Searches;
 use levada_lab::send::{Mixed, Sends};
@@ -61,6 +62,11 @@ enum Command {
   levada lab copy
   levada lab copy --full                        a gigabyte, as in the article on sendfile")]
     Copy(RunArgs),
+    /// Compare ways to read a large file
+    #[command(after_help = "Examples:
+  levada lab read --dir /var/lib/levada         on the disk that will hold the data
+  levada lab read --only cold --full")]
+    Read(RunArgs),
     /// Compare ways to find the batch of an offset
     #[command(after_help = "Examples:
   levada lab search
@@ -123,10 +129,11 @@ pub(crate) struct RunArgs {
 type Maker = for<'a> fn(&'a Bench) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
 /// All experiments that need nothing but this machine, in the order of `levada lab all`.
-const EXPERIMENTS: [Maker; 5] = [TRANSFER[0], COPY[0], SEARCH[0], SEND[0], SEND[1]];
+const EXPERIMENTS: [Maker; 6] = [TRANSFER[0], COPY[0], READ[0], SEARCH[0], SEND[0], SEND[1]];
 
 const TRANSFER: [Maker; 1] = [|bench| Ok(Box::new(Transfers::new(bench)?))];
 const COPY: [Maker; 1] = [|bench| Ok(Box::new(Copies::new(bench)?))];
+const READ: [Maker; 1] = [|bench| Ok(Box::new(Reads::new(bench)?))];
 const SEARCH: [Maker; 1] = [|bench| Ok(Box::new(Searches::new(bench)?))];
 const SEND: [Maker; 2] = [|bench| Ok(Box::new(Sends::new(bench))), |bench| Ok(Box::new(Mixed::new(bench)))];
 
@@ -138,6 +145,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Broker(args) => broker::run(&args, out),
         Command::Transfer(args) => measure(&args, &TRANSFER, out),
         Command::Copy(args) => measure(&args, &COPY, out),
+        Command::Read(args) => measure(&args, &READ, out),
         Command::Search(args) => measure(&args, &SEARCH, out),
         Command::Send(args) => measure(&args, &SEND, out),
         Command::Calibrate(args) => calibrate::run(&args, out),

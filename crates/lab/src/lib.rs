@@ -42,6 +42,7 @@ pub mod flame;
 pub mod memory;
 pub mod noise;
 pub mod peer;
+pub mod read;
 pub mod record;
 pub mod report;
 pub mod search;

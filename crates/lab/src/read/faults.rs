@@ -1,0 +1,66 @@
+//! Page faults, switches and user time of this process, from `/proc/self`.
+
+use std::fs;
+use std::time::Duration;
+
+/// Counts since the start of the process, or between two looks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Faults {
+    /// Small and large ones.
+    pub(super) faults: u64,
+    /// Voluntary ones, of the calling thread: it waited.
+    pub(super) switches: u64,
+    /// In ticks of 10 ms.
+    pub(super) user: Duration,
+}
+
+impl Faults {
+    pub(super) fn now() -> Faults {
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+        Faults::parse(&stat, &status)
+    }
+
+    fn parse(stat: &str, status: &str) -> Faults {
+        // Behind the name in brackets: minflt is field 10 of the line, majflt 12, utime 14.
+        let fields: Vec<u64> = stat
+            .rsplit(") ")
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(|field| field.parse().unwrap_or(0))
+            .collect();
+        let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
+        let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        let per_second = rustix::param::clock_ticks_per_second().max(1);
+        Faults {
+            faults: field(10) + field(12),
+            switches: switches.and_then(|count| count.trim().parse().ok()).unwrap_or(0),
+            user: Duration::from_secs_f64(field(14) as f64 / per_second as f64),
+        }
+    }
+
+    /// What came since.
+    pub(super) fn since(self) -> Faults {
+        let now = Faults::now();
+        Faults {
+            faults: now.faults.saturating_sub(self.faults),
+            switches: now.switches.saturating_sub(self.switches),
+            user: now.user.saturating_sub(self.user),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_told_apart() {
+        let stat = "7 (a) b) S 1 2 3 4 5 6 100 7 20 8 30 40 0 0";
+        let faults =
+            Faults::parse(stat, "Name:\ta\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t9\n");
+        assert_eq!((faults.faults, faults.switches), (120, 12));
+        assert!(faults.user > Duration::ZERO);
+    }
+}
