@@ -37,9 +37,9 @@ fn loopback_is_not_even_tried() {
 #[test]
 fn it_does_not_grow_without_end() {
     let mut routes = Routes::default();
-    for number in 0..1_000_u32 {
+    for number in 0..300_u32 {
         routes.report(IpAddr::V4(Ipv4Addr::from_bits(number)), true, at(u64::from(number)));
     }
     assert_eq!(routes.copying.len(), ROUTES);
-    assert!(!routes.may_refer(IpAddr::V4(Ipv4Addr::from_bits(999)), at(1_000)));
+    assert!(!routes.may_refer(IpAddr::V4(Ipv4Addr::from_bits(299)), at(300)));
 }
