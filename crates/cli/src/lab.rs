@@ -26,7 +26,7 @@ mod table;
 #[command(after_help = "Examples:
   levada lab transfer --quick                   a first look at the paths from file to socket
   levada lab transfer --only cold               some of the cases
-  levada lab broker --quick                     what a broker costs, beside Kafka if you have its jars
+  levada lab broker --quick                     what a broker costs, beside Kafka's
   levada lab all --full --record full.jsonl     everything, thoroughly")]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -136,7 +136,10 @@ mod tests {
         write(&file, &text).unwrap();
         assert_eq!(fs::read_dir(dir.path().join("new")).unwrap().count(), 1);
         assert_eq!(Thresholds::load(&file).unwrap(), thresholds);
-        assert!(text.contains("# small_extent_bytes: not measured") && text.contains("# loud"), "{text}");
+        assert!(
+            text.contains("# small_extent_bytes: no extents were measured") && text.contains("# loud"),
+            "{text}"
+        );
 
         let mut out = Vec::new();
         let report = Report { file: Some(&file), thresholds: &findings, doubts: &[] };

@@ -26,7 +26,7 @@ use crate::{
 #[command(after_help = "Examples:
   levada storage check /var/lib/levada
   levada storage check --quiet /var/lib/levada && echo sound
-  levada storage check --output json /var/lib/kafka | jq '.partitions[] | select(.verdict == \"damaged\")'")]
+  levada storage check --output json /var/lib/kafka | jq '.partitions[].verdict'")]
 pub(super) struct Check {
     #[command(flatten)]
     place: Place,

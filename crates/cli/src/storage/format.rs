@@ -21,7 +21,7 @@ use crate::{config::SourceArgs, failure::Failure};
 #[command(after_help = "Examples:
   levada storage format -o log.dirs=/var/lib/levada
   levada storage format --add-scram 'SCRAM-SHA-512=[name=admin,password=…]'
-  levada storage format --config server.properties --cluster-id MkU3OEVBNTcwNTJENDM2Qk --ignore-formatted")]
+  levada storage format --cluster-id MkU3OEVBNTcwNTJENDM2Qk --ignore-formatted")]
 pub(super) struct Format {
     /// The cluster's id; a random one if left out
     #[arg(short = 't', long, value_name = "ID")]
