@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use levada_io::probe::Support;
@@ -120,22 +120,29 @@ impl<'a> Reads<'a> {
     fn time(&self, way: Way, file: &Arc<File>, setting: Setting) -> Result<Metrics, LabError> {
         let shares = self.shares(setting);
         self.prepare(setting)?;
-        let (faults, watch) = (Faults::now(), Stopwatch::start());
-        let timed = |share: Share| way.read(file, &share, &mut |_: Block<'_>| {});
-        let times = if let [share] = &shares[..] {
-            timed(share.clone()).map(|times| vec![times])
-        } else {
-            std::thread::scope(|scope| {
-                let readers: Vec<_> = shares.into_iter().map(|share| scope.spawn(|| timed(share))).collect();
-                let joined = readers.into_iter().map(|reader| {
-                    reader.join().unwrap_or_else(|_| Err(io::Error::other("a reader panicked")))
-                });
-                joined.collect::<io::Result<Vec<_>>>()
-            })
+        let failed = || LabError::step::<io::Error>(format!("cannot read by {}", way.name()));
+        let start = Barrier::new(shares.len() + 1);
+        let reader = |share: &Share| {
+            // Whoever is not ready lets the others go all the same.
+            let ready = way.ready(file, BLOCK_BYTES);
+            start.wait();
+            let before = faults::switches();
+            let times = ready?.read(share, &mut |_: Block<'_>| {})?;
+            Ok((times, faults::switches().saturating_sub(before)))
         };
-        let times = times.map_err(LabError::step(format!("cannot read by {}", way.name())))?;
-        let (elapsed, faults) = (watch.elapsed(), faults.since());
-        let mut times: Vec<Duration> = times.into_iter().flatten().collect();
+        let (times, elapsed, faults) = std::thread::scope(|scope| {
+            let readers: Vec<_> = shares.iter().map(|share| scope.spawn(|| reader(share))).collect();
+            start.wait();
+            let (faults, watch) = (Faults::now(), Stopwatch::start());
+            let joined = readers
+                .into_iter()
+                .map(|reader| reader.join().unwrap_or_else(|_| Err(io::Error::other("a reader panicked"))));
+            let times = joined.collect::<io::Result<Vec<_>>>();
+            (times, watch.elapsed(), faults.since())
+        });
+        let times: Vec<(Vec<Duration>, u64)> = times.map_err(failed())?;
+        let switches: u64 = times.iter().map(|(_, switches)| switches).sum();
+        let mut times: Vec<Duration> = times.into_iter().flat_map(|(times, _)| times).collect();
         times.sort_unstable();
         let us = |time: Duration| time.as_secs_f64() * 1e6;
         let mean = times.iter().sum::<Duration>() / u32::try_from(times.len().max(1)).unwrap_or(u32::MAX);
@@ -147,7 +154,7 @@ impl<'a> Reads<'a> {
             ("mean_us", us(mean)),
             ("p99_us", times.get(times.len().saturating_sub(1) * 99 / 100).map_or(0.0, |time| us(*time))),
             ("faults_per_gb", faults.faults as f64 / gb),
-            ("switches_per_gb", faults.switches as f64 / gb),
+            ("switches_per_gb", switches as f64 / gb),
         ];
         Ok(metrics.map(|(name, value)| (name.to_owned(), value)).into())
     }
@@ -164,7 +171,8 @@ impl<'a> Reads<'a> {
             }
         };
         // A mapping shows its bytes only if it is asked to.
-        let read = way.checked().read(file, &in_order, &mut keep);
+        let read = way.checked().ready(file, BLOCK_BYTES);
+        let read = read.and_then(|mut reader| reader.read(&in_order, &mut keep));
         read.map_err(LabError::step(format!("cannot read by {}", way.name())))?;
         let mut digest = payload::digest();
         blocks.iter().flatten().for_each(|bytes| digest.update(bytes));

@@ -8,8 +8,6 @@ use std::time::Duration;
 pub(super) struct Faults {
     /// Small and large ones.
     pub(super) faults: u64,
-    /// Voluntary ones, of the calling thread: it waited.
-    pub(super) switches: u64,
     /// In ticks of 10 ms.
     pub(super) user: Duration,
 }
@@ -17,11 +15,10 @@ pub(super) struct Faults {
 impl Faults {
     pub(super) fn now() -> Faults {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-        Faults::parse(&stat, &status)
+        Faults::parse(&stat)
     }
 
-    fn parse(stat: &str, status: &str) -> Faults {
+    fn parse(stat: &str) -> Faults {
         // Behind the name in brackets: minflt is field 10 of the line, majflt 12, utime 14.
         let fields: Vec<u64> = stat
             .rsplit(") ")
@@ -31,11 +28,9 @@ impl Faults {
             .map(|field| field.parse().unwrap_or(0))
             .collect();
         let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
-        let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         let per_second = rustix::param::clock_ticks_per_second().max(1);
         Faults {
             faults: field(10) + field(12),
-            switches: switches.and_then(|count| count.trim().parse().ok()).unwrap_or(0),
             user: Duration::from_secs_f64(field(14) as f64 / per_second as f64),
         }
     }
@@ -43,12 +38,18 @@ impl Faults {
     /// What came since.
     pub(super) fn since(self) -> Faults {
         let now = Faults::now();
-        Faults {
-            faults: now.faults.saturating_sub(self.faults),
-            switches: now.switches.saturating_sub(self.switches),
-            user: now.user.saturating_sub(self.user),
-        }
+        Faults { faults: now.faults.saturating_sub(self.faults), user: now.user.saturating_sub(self.user) }
     }
+}
+
+/// How often the calling thread has waited (voluntary switches).
+pub(super) fn switches() -> u64 {
+    waited(&fs::read_to_string("/proc/thread-self/status").unwrap_or_default())
+}
+
+fn waited(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -58,9 +59,9 @@ mod tests {
     #[test]
     fn fields_are_told_apart() {
         let stat = "7 (a) b) S 1 2 3 4 5 6 100 7 20 8 30 40 0 0";
-        let faults =
-            Faults::parse(stat, "Name:\ta\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t9\n");
-        assert_eq!((faults.faults, faults.switches), (120, 12));
+        let faults = Faults::parse(stat);
+        assert_eq!(faults.faults, 120);
+        assert_eq!(waited("Name:\ta\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t9\n"), 12);
         assert!(faults.user > Duration::ZERO);
     }
 }

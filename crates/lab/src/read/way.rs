@@ -96,7 +96,7 @@ impl Way {
         match self {
             Way::Pread => "pread".to_owned(),
             Way::Preadv(count) => format!("preadv, {count} pooled buffers"),
-            Way::Mapping { .. } => "mmap".to_owned(),
+            Way::Mapping { .. } => "mmap, no read-ahead".to_owned(),
             Way::Ring(depth) => {
                 let registered = if depth.registered { ", registered" } else { "" };
                 let polled = if depth.polled { ", SQPOLL" } else { "" };
@@ -130,20 +130,75 @@ impl Way {
         matches!(self, Way::Ring(Depth { cache: Cache::Around, .. }))
     }
 
+    /// Gets ready to read blocks of so many bytes: buffers, mappings and rings are made before the clock starts.
+    pub(super) fn ready(self, file: &Arc<File>, block_bytes: usize) -> io::Result<Reader> {
+        let means = match self {
+            Way::Pread | Way::Preadv(_) => Means::Buffer(touched(block_bytes)),
+            Way::Mapping { .. } => {
+                let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+                Means::Map(FileMap::open(file, len)?)
+            }
+            Way::Ring(depth) => Means::Ring(Box::new(RingMeans::new(file, block_bytes, depth)?)),
+        };
+        Ok(Reader { way: self, file: Arc::clone(file), means })
+    }
+}
+
+/// A way that is ready.
+pub(super) struct Reader {
+    way: Way,
+    file: Arc<File>,
+    means: Means,
+}
+
+enum Means {
+    Buffer(Vec<u8>),
+    Map(FileMap),
+    Ring(Box<RingMeans>),
+}
+
+struct RingMeans {
+    ring: Ring,
+    pool: BufferPool,
+    target: Target,
+    caching: Caching,
+}
+
+impl Reader {
     /// Reads a share; how long each block took.
-    pub(super) fn read(
-        self,
-        file: &Arc<File>,
-        share: &Share,
-        take: &mut Taker<'_>,
-    ) -> io::Result<Vec<Duration>> {
-        match self {
-            Way::Pread => pread(file, share, take),
-            Way::Preadv(count) => preadv(file, share, count, take),
-            Way::Mapping { copied } => mapping(file, share, copied, take),
-            Way::Ring(depth) => ring(file, share, depth, take),
+    pub(super) fn read(&mut self, share: &Share, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
+        match (self.way, &mut self.means) {
+            (Way::Preadv(count), Means::Buffer(buffer)) => preadv(&self.file, share, (count, buffer), take),
+            (_, Means::Buffer(buffer)) => pread(&self.file, share, buffer, take),
+            (way, Means::Map(map)) => mapping(map, share, way == Way::Mapping { copied: true }, take),
+            (_, Means::Ring(means)) => ring(means, share, take),
         }
     }
+}
+
+impl RingMeans {
+    fn new(file: &Arc<File>, block_bytes: usize, depth: Depth) -> io::Result<RingMeans> {
+        let mode = if depth.polled { Mode::Polled { idle_ms: 10 } } else { Mode::Deferred };
+        let mut ring = Ring::new(&RingOptions { mode, ..RingOptions::default() })?;
+        let pool = BufferPool::new(block_bytes, depth.reads)?;
+        // Their pages come with the first write.
+        let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        all.iter_mut().for_each(|buffer| buffer.space().fill(1));
+        drop(all);
+        let mut target = Target::from(Arc::clone(file));
+        if depth.registered {
+            ring.register_buffers(&pool)?;
+            ring.register_files(1)?;
+            target = Target::from(&ring.attach(&**file)?);
+        }
+        let caching = if depth.cache == Cache::Drop { Caching::Drop } else { Caching::Keep };
+        Ok(RingMeans { ring, pool, target, caching })
+    }
+}
+
+/// A buffer whose pages are there.
+fn touched(bytes: usize) -> Vec<u8> {
+    vec![1; bytes]
 }
 
 /// Looks at a word of each page.
@@ -154,44 +209,45 @@ fn touch(bytes: &[u8]) {
     });
 }
 
-fn pread(file: &File, share: &Share, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
-    let mut buffer = vec![0; share.block_bytes];
+fn pread(file: &File, share: &Share, buffer: &mut [u8], take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
     let one = |number: &u64| {
         let ((), time) = clocked(|| {
-            file.read_exact_at(&mut buffer, share.offset(*number))?;
-            touch(&buffer);
+            file.read_exact_at(buffer, share.offset(*number))?;
+            touch(buffer);
             Ok(())
         })?;
-        take(Block { number: *number, bytes: &buffer });
+        take(Block { number: *number, bytes: buffer });
         Ok(time)
     };
     share.blocks.iter().map(one).collect()
 }
 
-fn preadv(file: &File, share: &Share, count: usize, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
-    let mut buffer = vec![0; share.block_bytes];
+fn preadv(
+    file: &File,
+    share: &Share,
+    (count, buffer): (usize, &mut [u8]),
+    take: &mut Taker<'_>,
+) -> io::Result<Vec<Duration>> {
     let piece = share.block_bytes.div_ceil(count);
     let one = |number: &u64| {
         let (got, time) = clocked(|| {
             let mut slices: Vec<IoSliceMut<'_>> = buffer.chunks_mut(piece).map(IoSliceMut::new).collect();
             let flags = ReadWriteFlags::empty();
             let got = rustix::io::preadv2(file, &mut slices, share.offset(*number), flags)?;
-            touch(&buffer);
+            touch(buffer);
             Ok(got)
         })?;
         if got != share.block_bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        take(Block { number: *number, bytes: &buffer });
+        take(Block { number: *number, bytes: buffer });
         Ok(time)
     };
     share.blocks.iter().map(one).collect()
 }
 
-fn mapping(file: &File, share: &Share, copied: bool, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
+fn mapping(map: &FileMap, share: &Share, copied: bool, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
     const PAGE_BYTES: usize = 4096;
-    let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-    let map = FileMap::open(file, len)?;
     let mut buffer = vec![0; if copied { share.block_bytes } else { 0 }];
     let one = |number: &u64| {
         let at = usize::try_from(share.offset(*number)).map_err(io::Error::other)?;
@@ -210,24 +266,15 @@ fn mapping(file: &File, share: &Share, copied: bool, take: &mut Taker<'_>) -> io
     share.blocks.iter().map(one).collect()
 }
 
-fn ring(file: &Arc<File>, share: &Share, depth: Depth, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
-    let mode = if depth.polled { Mode::Polled { idle_ms: 10 } } else { Mode::Deferred };
-    let mut ring = Ring::new(&RingOptions { mode, ..RingOptions::default() })?;
-    let pool = BufferPool::new(share.block_bytes, depth.reads)?;
-    let mut target = Target::from(Arc::clone(file));
-    if depth.registered {
-        ring.register_buffers(&pool)?;
-        ring.register_files(1)?;
-        target = Target::from(&ring.attach(&**file)?);
-    }
-    let caching = if depth.cache == Cache::Drop { Caching::Drop } else { Caching::Keep };
+fn ring(means: &mut RingMeans, share: &Share, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
+    let RingMeans { ring, pool, target, caching } = means;
     let mut waiting = share.blocks.iter();
     let (mut under_way, mut times) = (HashMap::new(), Vec::with_capacity(share.blocks.len()));
     loop {
         while let Some(buffer) = pool.take() {
             let Some(number) = waiting.next() else { break };
             let read = Operation::read(target.clone(), share.offset(*number), share.block_bytes, buffer);
-            let key = ring.push(read.caching(caching)).map_err(|full| io::Error::other(full.to_string()))?;
+            let key = ring.push(read.caching(*caching)).map_err(|full| io::Error::other(full.to_string()))?;
             under_way.insert(key, (*number, Instant::now()));
         }
         if under_way.is_empty() {
