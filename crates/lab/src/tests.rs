@@ -13,6 +13,8 @@ pub(crate) fn tiny(bench: &Bench, experiment: &mut dyn Experiment) {
     let [summary] = summaries.as_slice() else { panic!("one experiment: {summaries:?}") };
     let rows: Vec<_> = summary.groups.iter().flat_map(|group| &group.rows).collect();
     let skipped = summary.notes.iter().filter(|note| note.contains("left out")).count();
+    let astray = summary.notes.iter().find(|note| note.contains("bytes left by"));
+    assert_eq!(astray, None, "bytes took another way than the case is named after");
     assert_eq!(rows.len() + skipped, experiment.cases().len(), "{:?}", summary.notes);
     assert!(!rows.is_empty(), "{:?}", summary.notes);
     for row in rows {
