@@ -121,6 +121,9 @@ fn crossing(points: &[(usize, Interval)], default: usize) -> Crossing {
 impl Crossing {
     fn why(self, what: &str, unknown: &str) -> String {
         match self {
+            Crossing::At { at, gain, .. } if gain <= 1.0 => {
+                format!("below {at} bytes copying was surely better, and nothing is sure from there on")
+            }
             Crossing::At { at, gain, .. } => {
                 format!("from {at} bytes on {what} are better ({gain:.2}× there)")
             }
