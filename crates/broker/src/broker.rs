@@ -38,6 +38,8 @@ mod quotas;
 mod retention;
 mod rules;
 mod signing_keys;
+#[cfg(test)]
+mod tests;
 mod topics;
 mod transactions;
 

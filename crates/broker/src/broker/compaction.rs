@@ -16,7 +16,7 @@ use crate::partition::Key;
 use crate::partition::Partition;
 
 /// A log that is to be compacted.
-struct Chosen {
+pub(super) struct Chosen {
     partition: Arc<Partition>,
     dirt: Dirt,
 }
@@ -55,7 +55,7 @@ impl Broker {
     }
 
     /// The log with the largest share of bytes that compaction has not seen, of those whose time has come. It is the caller's then.
-    fn choose(&self) -> Option<Chosen> {
+    pub(super) fn choose(&self) -> Option<Chosen> {
         let now_ms = now_ms();
         let (mut dirtiest, mut chosen): (f64, Option<Chosen>) = (0.0, None);
         for partition in self.partitions.all() {
@@ -83,7 +83,7 @@ impl Broker {
     }
 
     /// Compacts a log; whether there is no reason to wait before the next. Blocks.
-    fn compact(&self, chosen: &Chosen) -> bool {
+    pub(super) fn compact(&self, chosen: &Chosen) -> bool {
         let partition = &chosen.partition;
         let key = key(partition);
         match self.compact_log(chosen) {

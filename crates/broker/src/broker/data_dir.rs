@@ -169,6 +169,15 @@ impl DataDir {
         PartitionMetadata { topic_id: from_wire_id(topic_id) }.store(&*self.disk, &dir)
     }
 
+    /// Waits until the names of all partitions' directories are on the device.
+    pub(super) fn sync_names(&self) -> Result<(), LogError> {
+        self.disk.sync_dir(&self.path).map_err(|source| LogError::Io {
+            operation: "sync",
+            path: self.path.clone(),
+            source: Arc::new(source),
+        })
+    }
+
     /// Takes the name from a deleted partition's directory and returns the new one, for removal: what a
     /// crash leaves of it is removed at the next start.
     pub(super) fn doom_partition(&self, topic: &str, index: i32) -> io::Result<PathBuf> {

@@ -257,7 +257,17 @@ impl Broker {
                 None
             }
         });
-        self.serve(opened.collect());
+        let opened: Vec<Partition> = opened.collect();
+        // Were the names of new directories lost, records that are on the device would be lost with them.
+        match self.data_dir.sync_names() {
+            Ok(()) => self.serve(opened),
+            Err(error) => {
+                for key in opened.iter().map(|one| (one.topic().to_owned(), one.index())) {
+                    self.unopened.lock().note(&key, left(&key));
+                }
+                failure.get_or_insert(error);
+            }
+        }
         failure.map_or(Ok(()), Err)
     }
 

@@ -248,7 +248,6 @@ impl Store {
         now_ms: i64,
     ) -> Result<(), StoreError> {
         let node_id = self.identity.node_id;
-        files::write_quorum_state(&*self.disk, &self.path, (node_id, self.epoch), quorum.kraft_version)?;
         let start = self.journal.end_offset();
         let mut records = vec![ControlRecord::LeaderChange(LeaderChange {
             leader_id: node_id,
@@ -261,7 +260,8 @@ impl Store {
         }
         self.push_control(&records, now_ms)?;
         epochs.push((self.epoch, start));
-        files::write_epochs(&*self.disk, &self.path, &epochs)
+        let leader = (node_id, self.epoch);
+        files::write_leadership(&*self.disk, &self.path, leader, quorum.kraft_version, &epochs)
     }
 }
 

@@ -12,8 +12,11 @@ const VERSION: &str = "0";
 pub(crate) struct Lines<'a>(std::str::Lines<'a>);
 
 impl<'a> Lines<'a> {
-    /// Checks version and count.
+    /// Checks version, count and that the last line has its end: without it, its last number may have lost digits.
     pub(crate) fn parse(text: &'a str) -> Result<Lines<'a>, String> {
+        if !text.ends_with('\n') {
+            return Err("the last line has no end".to_owned());
+        }
         let mut lines = text.lines();
         let version = lines.next().unwrap_or_default().trim();
         if version != VERSION {

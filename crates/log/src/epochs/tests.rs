@@ -59,9 +59,17 @@ fn the_file_comes_back_and_damage_is_named() {
     let path = dir.path().join(FILE_NAME);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "0\n2\n0 0\n7 1099511627776\n");
     assert_eq!(Epochs::load(&RealDisk, dir.path()).unwrap(), known);
-    for text in
-        ["", "1\n0\n", "0\n", "0\n2\n0 0\n", "0\n1\n0\n", "0\n1\n0 0 0\n", "0\n2\n3 0\n2 5\n", "0\n1\nx y\n"]
-    {
+    for text in [
+        "",
+        "1\n0\n",
+        "0\n",
+        "0\n2\n0 0\n2 1",
+        "0\n2\n0 0\n",
+        "0\n1\n0\n",
+        "0\n1\n0 0 0\n",
+        "0\n2\n3 0\n2 5\n",
+        "0\n1\nx y\n",
+    ] {
         std::fs::write(&path, text).unwrap();
         assert!(matches!(Epochs::load(&RealDisk, dir.path()), Err(LogError::Corrupt { .. })), "{text:?}");
     }

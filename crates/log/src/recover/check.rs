@@ -40,6 +40,11 @@ impl Recovery<'_> {
             if overlap || walked.position < old.size() {
                 self.cut(at, &walked, old.size() - walked.position)?;
             }
+            if let Some(next) = self.segments.get(at).filter(|next| next.base() > end) {
+                // Compaction leaves gaps as well, but hardly behind the recovery point.
+                let (path, missing) = (next.path().display(), next.base() - end);
+                tracing::warn!(%path, from = end, missing, "offsets before this segment are missing: not synced when the machine stopped, or compacted");
+            }
         }
         for sealed in &self.segments[first.min(self.segments.len() - 1)..self.segments.len() - 1] {
             sealed.offsets.entries().trim_leftover(disk)?;

@@ -27,37 +27,48 @@ pub(super) fn read_quorum_epoch(disk: &dyn Disk, dir: &Path) -> Result<i32, Stor
     i32::try_from(epoch).ok().filter(|epoch| *epoch >= 0).ok_or_else(|| damaged("leaderEpoch out of range"))
 }
 
-/// Says that `node_id` leads in `epoch`. With voters in the log (`kraft_version` 1) the file does not repeat them.
-pub(super) fn write_quorum_state(
+/// Says that `node_id` leads in `epoch`, and where each epoch begins; whole after any crash. With voters in the log
+/// (`kraft_version` 1) the files do not repeat them.
+pub(super) fn write_leadership(
     disk: &dyn Disk,
     dir: &Path,
     (node_id, epoch): (i32, i32),
     kraft_version: i16,
+    epochs: &[(i32, i64)],
 ) -> Result<(), StoreError> {
-    // Written by hand rather than from a map: Kafka's order of the fields.
-    let text = if kraft_version >= 1 {
-        let nobody = uuid::text(Uuid::ZERO);
-        format!(
-            "{{\"leaderId\":{node_id},\"leaderEpoch\":{epoch},\"votedId\":-1,\"votedDirectoryId\":\"{nobody}\",\
-             \"data_version\":1}}"
-        )
-    } else {
-        let voters = json!([{ "voterId": node_id }]);
-        format!(
-            "{{\"clusterId\":\"\",\"leaderId\":{node_id},\"leaderEpoch\":{epoch},\"votedId\":-1,\
-             \"appliedOffset\":0,\"currentVoters\":{voters},\"data_version\":0}}"
-        )
-    };
-    write_file(disk, &dir.join(QUORUM_STATE), text.as_bytes(), Access::Writable)
-}
-
-/// Writes where each epoch begins.
-pub(super) fn write_epochs(disk: &dyn Disk, dir: &Path, epochs: &[(i32, i64)]) -> Result<(), StoreError> {
+    let state = (dir.join(QUORUM_STATE), quorum_state(node_id, epoch, kraft_version));
     let mut text = format!("0\n{}\n", epochs.len());
     for (epoch, start_offset) in epochs {
         text.push_str(&format!("{epoch} {start_offset}\n"));
     }
-    write_file(disk, &dir.join("leader-epoch-checkpoint"), text.as_bytes(), Access::Writable)
+    let files = [state, (dir.join("leader-epoch-checkpoint"), text)];
+    let temporaries = files.each_ref().map(|(path, _)| temporary(path));
+    for ((path, text), temporary) in files.iter().zip(&temporaries) {
+        let written = disk.write_file(temporary, text.as_bytes());
+        written.map_err(|source| StoreError::io("replace", path, source))?;
+    }
+    // Renamed before its bytes are safe, a file may be empty after a crash, or half.
+    sync_together(disk, &temporaries.each_ref().map(|path| Synced::File(path)))?;
+    for ((path, _), temporary) in files.iter().zip(&temporaries) {
+        disk.rename(temporary, path).map_err(|source| StoreError::io("replace", path, source))?;
+    }
+    Ok(())
+}
+
+fn quorum_state(node_id: i32, epoch: i32, kraft_version: i16) -> String {
+    // Written by hand rather than from a map: Kafka's order of the fields.
+    if kraft_version >= 1 {
+        let nobody = uuid::text(Uuid::ZERO);
+        return format!(
+            "{{\"leaderId\":{node_id},\"leaderEpoch\":{epoch},\"votedId\":-1,\"votedDirectoryId\":\"{nobody}\",\
+             \"data_version\":1}}"
+        );
+    }
+    let voters = json!([{ "voterId": node_id }]);
+    format!(
+        "{{\"clusterId\":\"\",\"leaderId\":{node_id},\"leaderEpoch\":{epoch},\"votedId\":-1,\
+         \"appliedOffset\":0,\"currentVoters\":{voters},\"data_version\":0}}"
+    )
 }
 
 /// Writes the metadata log's topic id.
@@ -82,9 +93,7 @@ pub(super) fn write_file(
     contents: &[u8],
     access: Access,
 ) -> Result<(), StoreError> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".tmp");
-    let temporary = PathBuf::from(temporary);
+    let temporary = temporary(path);
     let write = || -> io::Result<()> {
         // A leftover of a crash may be read-only.
         match disk.remove(&temporary) {
@@ -98,6 +107,12 @@ pub(super) fn write_file(
         disk.rename(&temporary, path)
     };
     write().map_err(|source| StoreError::io("replace", path, source))
+}
+
+fn temporary(path: &Path) -> PathBuf {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    temporary.into()
 }
 
 /// A file or a directory that is to last.

@@ -193,22 +193,22 @@ impl Scan<'_> {
             self.disk.read_file(self.path).map_err(|source| StoreError::io("read", self.path, source))?;
         let mut rest = &bytes[..];
         while !rest.is_empty() {
-            let batch = match check_stored(rest) {
-                Ok(batch) if batch.base_offset() == self.end_offset => batch,
-                Ok(batch) => {
-                    let detail =
-                        format!("a batch begins at offset {}, not {}", batch.base_offset(), self.end_offset);
-                    return Err(self.damaged(&detail));
-                }
-                Err(_) if may_be_torn && !batch_follows(rest, self.end_offset) => {
-                    return Ok(Some(TornTail {
-                        path: self.path.to_owned(),
-                        position: self.position,
-                        len_bytes: rest.len() as u64,
-                    }));
-                }
-                Err(error) => return Err(self.damaged(&error.to_string())),
-            };
+            let found = check_stored(rest);
+            // The checksum does not cover the base offset, which a torn write may have left zero.
+            let is_whole = found.as_ref().is_ok_and(|batch| batch.base_offset() >= self.end_offset);
+            if !is_whole && may_be_torn && !batch_follows(rest, self.end_offset) {
+                return Ok(Some(TornTail {
+                    path: self.path.to_owned(),
+                    position: self.position,
+                    len_bytes: rest.len() as u64,
+                }));
+            }
+            let batch = found.map_err(|error| self.damaged(&error.to_string()))?;
+            if batch.base_offset() != self.end_offset {
+                let detail =
+                    format!("a batch begins at offset {}, not {}", batch.base_offset(), self.end_offset);
+                return Err(self.damaged(&detail));
+            }
             visit(&batch)?;
             self.end_offset = batch.last_offset() + 1;
             self.position += batch.bytes().len() as u64;

@@ -220,7 +220,7 @@ fn a_torn_tail_is_cut_wherever_it_was_torn() {
         check(log[..end].to_vec());
     }
     // The file's length was written, some of its pages were not.
-    for range in [whole..log.len(), whole..whole + 61, log.len() - 10..log.len()] {
+    for range in [whole..log.len(), whole..whole + 8, whole..whole + 61, log.len() - 10..log.len()] {
         let mut bytes = log.clone();
         bytes[range].fill(0);
         check(bytes);

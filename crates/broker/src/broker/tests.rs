@@ -1,0 +1,3 @@
+//! A broker without connections.
+
+mod crash;

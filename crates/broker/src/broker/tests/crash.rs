@@ -1,0 +1,192 @@
+//! Crashes at every moment: a broker's life is recorded change by change, and opened again as if it had ended after each of them, in
+//! the middle of a write, with the page cache lost, torn or kept. What it acknowledged must be there, as its durability promises, and
+//! what it serves must be what was written.
+//!
+//! `LEVADA_CRASH_SEED=7` repeats what a failed run has printed; `LEVADA_CRASH_MINUTES=60` goes on with random seeds for so long.
+
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use levada_log::disk::{Disk, RealDisk};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tempfile::TempDir;
+
+use check::Ended;
+use life::{Incarnation, Life};
+use recorder::{Op, Recorder};
+use wreck::{Crash, Tree, World};
+
+mod check;
+mod facts;
+mod life;
+mod recorder;
+mod wreck;
+
+/// Things that a life does.
+const STEPS: usize = 60;
+/// Crashes of one life.
+const CRASHES: usize = 500;
+
+/// A directory in memory where there is one: nothing of it is to last.
+fn directory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap()
+}
+
+/// Lives one life and ends it at many moments; returns how many of them there were.
+fn crashes_of(seed: u64, crashes: usize) -> usize {
+    let durable = seed % 2 == 1;
+    let home = directory();
+    let life = Life::of(home.path(), seed, durable, STEPS);
+    let ops = life.recorder.ops();
+    let mut random = StdRng::seed_from_u64(seed);
+    let (mut world, mut done) = (World::new(), 0);
+    for (moment, op) in ops.iter().enumerate() {
+        // Spread evenly: every so many changes one crash, or several of one moment.
+        while done * ops.len() < (moment + 1) * crashes && done < crashes {
+            let crash = [Crash::Killed, Crash::Dropped, Crash::Torn, Crash::Torn][random.random_range(0..4)];
+            let keeps = durable || crash == Crash::Killed;
+            let tree = world.crash(crash, Some(op), &mut random);
+            let is_whole = crash == Crash::Killed;
+            let ended = Ended { facts: &life.facts, moment, keeps, is_whole };
+            let case = || format!("seed {seed}, moment {moment} of {} ({op:?}), {crash:?}", ops.len());
+            survive(&tree, ended, (durable, crash), &mut random)
+                .unwrap_or_else(|what| panic!("{}: {what}", case()));
+            done += 1;
+        }
+        world.apply(op);
+    }
+    done
+}
+
+/// Opens what a crash left and checks it; sometimes that crashes as well, sometimes life goes on.
+fn survive(
+    tree: &Tree,
+    ended: Ended<'_>,
+    (durable, crash): (bool, Crash),
+    random: &mut StdRng,
+) -> Result<(), String> {
+    let home = directory();
+    wreck::lay_out(tree, home.path());
+    let survived = survive_in(home.path(), ended, (durable, crash), random);
+    survived.map_err(|what| {
+        // For a closer look: what was found, not what became of it.
+        let kept = directory();
+        wreck::lay_out(tree, kept.path());
+        format!("{what}; see {}", kept.keep().display())
+    })
+}
+
+fn survive_in(
+    home: &Path,
+    ended: Ended<'_>,
+    (durable, crash): (bool, Crash),
+    random: &mut StdRng,
+) -> Result<(), String> {
+    let again = random.random_bool(0.2);
+    let recorder = again.then(|| Arc::new(Recorder::new(home)));
+    let disk: Arc<dyn Disk> = match &recorder {
+        Some(recorder) => recorder.clone(),
+        None => Arc::new(RealDisk),
+    };
+    let before = recorder.as_ref().map_or(0, |recorder| recorder.count());
+    let now = open(disk, home, durable)?;
+    check::check(&now, ended)?;
+    if let Some(recorder) = recorder {
+        drop(now);
+        return crash_again(&recorder.ops(), before, ended, (durable, crash), random);
+    }
+    if random.random_bool(0.15) {
+        check::go_on(&now, ended)?;
+        let ends = check::ends(&now.broker);
+        now.close();
+        let now = open(Arc::new(RealDisk), home, durable)?;
+        let found = check::ends(&now.broker);
+        if found != ends {
+            return Err(format!("after a clean stop {found:?}, not {ends:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The opening that followed a crash crashes itself.
+fn crash_again(
+    ops: &[Op],
+    before: usize,
+    ended: Ended<'_>,
+    (durable, crash): (bool, Crash),
+    random: &mut StdRng,
+) -> Result<(), String> {
+    let at = random.random_range(before..=ops.len());
+    let mut world = World::new();
+    ops[..at].iter().for_each(|op| world.apply(op));
+    let tree = world.crash(crash, ops.get(at), random);
+    let home = directory();
+    wreck::lay_out(&tree, home.path());
+    let now =
+        open(Arc::new(RealDisk), home.path(), durable).map_err(|what| format!("again at {at}: {what}"))?;
+    check::check(&now, ended).map_err(|what| format!("again at {at} ({:?}): {what}", ops.get(at)))
+}
+
+fn open(disk: Arc<dyn Disk>, dir: &Path, durable: bool) -> Result<Incarnation, String> {
+    let opened = std::panic::catch_unwind(AssertUnwindSafe(|| Incarnation::open(disk, dir, durable)));
+    opened.unwrap_or_else(|_| Err("the opening panicked".to_owned()))
+}
+
+/// Several lives; even seeds acknowledge what is in the page cache, odd ones what is on the device.
+fn lives(seeds: impl Iterator<Item = u64>) {
+    if setting("LEVADA_CRASH_SEED").or(setting("LEVADA_CRASH_MINUTES")).is_some() {
+        return;
+    }
+    for seed in seeds {
+        assert_eq!(crashes_of(seed, CRASHES), CRASHES, "seed {seed}");
+    }
+}
+
+// Together ten thousand; apart so that they run beside each other.
+
+#[test]
+fn what_is_in_the_page_cache_outlives_the_process() {
+    lives((0..20).step_by(4));
+}
+
+#[test]
+fn what_is_on_the_device_outlives_the_machine() {
+    lives((1..20).step_by(4));
+}
+
+#[test]
+fn more_of_what_is_in_the_page_cache_outlives_the_process() {
+    lives((2..20).step_by(4));
+}
+
+#[test]
+fn more_of_what_is_on_the_device_outlives_the_machine() {
+    lives((3..20).step_by(4));
+}
+
+#[test]
+fn seeds_by_hand() {
+    if let Some(seed) = setting("LEVADA_CRASH_SEED") {
+        println!("{} crashes", crashes_of(seed, CRASHES));
+    }
+    if let Some(minutes) = setting("LEVADA_CRASH_MINUTES") {
+        go_on_for(Duration::from_secs(60 * minutes));
+    }
+}
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap())
+}
+
+fn go_on_for(time: Duration) {
+    let (start, mut done, mut lives) = (Instant::now(), 0, 0);
+    while start.elapsed() < time {
+        done += crashes_of(rand::random::<u32>().into(), CRASHES);
+        lives += 1;
+        println!("{lives} lives, {done} crashes, {} s", start.elapsed().as_secs());
+    }
+}

@@ -1,0 +1,362 @@
+//! Holds a broker that was opened on a wreck against what its life had done by then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use levada_log::batch::{self, BatchView, EndMarker, Marker};
+
+use super::facts::{Facts, TopicFact};
+use super::life::{Incarnation, settle};
+use crate::broker::Broker;
+use crate::group::request::FetchRequest;
+use crate::metadata::image::ConfigResource;
+use crate::partition::{OFFSETS_TOPIC, Partition};
+use crate::txn::TxnState;
+use crate::txn::coordinator::ListFilter;
+
+/// A life that ended at a moment.
+#[derive(Clone, Copy)]
+pub(super) struct Ended<'a> {
+    pub(super) facts: &'a Facts,
+    /// How many changes had been made.
+    pub(super) moment: usize,
+    /// Whether everything that was acknowledged must be there: not after a loss of power if acknowledgements did not wait for the device.
+    pub(super) keeps: bool,
+    /// Only the process ended: what was not acknowledged is there as well.
+    pub(super) is_whole: bool,
+}
+
+type Check = Result<(), String>;
+
+macro_rules! ensure {
+    ($held:expr, $($what:tt)+) => {
+        if !$held {
+            return Err(format!($($what)+));
+        }
+    };
+}
+
+/// What one log holds.
+#[derive(Default)]
+struct Found {
+    batches: Vec<Batch>,
+    start: i64,
+    end: i64,
+}
+
+struct Batch {
+    base: i64,
+    last: i64,
+    epoch: i32,
+    producer: (i64, i16),
+    last_sequence: i32,
+    is_transactional: bool,
+    marker: Option<Marker>,
+    records: Vec<(i64, Vec<u8>, Vec<u8>)>,
+}
+
+/// Everything that must hold at once, before anything else is written.
+pub(super) fn check(now: &Incarnation, life: Ended<'_>) -> Check {
+    ensure!(now.broker.unopened.lock().is_empty(), "partitions are offline");
+    for topic in &life.facts.topics {
+        check_topic(&now.broker, topic, life).map_err(|what| format!("topic {}: {what}", topic.name))?;
+    }
+    check_commits(now, life)?;
+    check_transactions(&now.broker, life)
+}
+
+fn check_topic(broker: &Broker, topic: &TopicFact, life: Ended<'_>) -> Check {
+    let moment = life.moment;
+    let image = broker.metadata.image();
+    let must_be =
+        topic.created.must_be(moment) && topic.deleted.is_none_or(|deleted| !deleted.may_be(moment));
+    let may_be = topic.created.may_be(moment) && topic.deleted.is_none_or(|deleted| !deleted.must_be(moment));
+    let Some(found) = image.topic_by_id(topic.id) else {
+        ensure!(!must_be, "it was created and is not there");
+        return Ok(());
+    };
+    ensure!(may_be, "it must not be there");
+    ensure!(**found.name() == *topic.name, "its name is {}", found.name());
+    let count = found.partitions().count() as i32;
+    let least = topic.grown.iter().filter(|(_, grown)| grown.must_be(moment)).map(|(count, _)| *count).max();
+    ensure!(count >= least.unwrap_or(0), "{count} partitions, not {least:?}");
+    let retention =
+        image.configs(&ConfigResource::topic(&*topic.name)).and_then(|own| own.get("retention.ms").cloned());
+    let last = topic.configured.iter().rposition(|(_, span)| span.must_be(moment));
+    let mut possible = topic.configured[last.unwrap_or(0)..].iter().filter(|(_, span)| span.may_be(moment));
+    let as_set = retention.as_ref().is_some_and(|value| possible.any(|(possible, _)| possible == value));
+    ensure!(as_set || last.is_none() && retention.is_none(), "retention.ms is {retention:?}");
+    for index in 0..count {
+        let partition =
+            broker.partition_by_id(topic.id, index).map_err(|error| format!("{index}: {error:?}"))?;
+        check_log(&partition, topic, life).map_err(|what| format!("partition {index}: {what}"))?;
+    }
+    Ok(())
+}
+
+fn read(partition: &Partition) -> Result<Found, String> {
+    let log = partition.log();
+    let mut found = Found { start: log.log_start(), end: log.log_end(), ..Found::default() };
+    let mut offset = found.start;
+    while offset < found.end {
+        let bytes = log.read_batches(offset, 1 << 20).map_err(|error| format!("at {offset}: {error}"))?;
+        let mut rest = &bytes[..];
+        if rest.is_empty() {
+            break;
+        }
+        while !rest.is_empty() {
+            let view = batch::check_stored(rest).map_err(|error| format!("at {offset}: {error}"))?;
+            found.batches.push(Batch::of(&view)?);
+            offset = view.last_offset() + 1;
+            rest = &rest[view.size_bytes()..];
+        }
+    }
+    Ok(found)
+}
+
+impl Batch {
+    fn of(view: &BatchView<'_>) -> Result<Batch, String> {
+        let mut records = Vec::new();
+        for record in batch::records(view.bytes()).map_err(|error| error.to_string())? {
+            let record = record.map_err(|error| error.to_string())?;
+            let offset = view.base_offset() + i64::from(record.offset_delta);
+            let text = |bytes: Option<bytes::Bytes>| bytes.map(|bytes| bytes.to_vec()).unwrap_or_default();
+            records.push((offset, text(record.key), text(record.value)));
+        }
+        let marker =
+            if view.is_control() { EndMarker::parse(view.bytes()).map(|end| end.marker) } else { None };
+        Ok(Batch {
+            base: view.base_offset(),
+            last: view.last_offset(),
+            epoch: view.leader_epoch(),
+            producer: (view.producer_id(), view.producer_epoch()),
+            last_sequence: view.last_sequence(),
+            is_transactional: view.is_transactional(),
+            marker,
+            records,
+        })
+    }
+}
+
+fn check_log(partition: &Partition, topic: &TopicFact, life: Ended<'_>) -> Check {
+    let (log, found, moment) = (partition.log(), read(partition)?, life.moment);
+    let here = || topic.batches.iter().filter(|batch| batch.partition == partition.index());
+    ensure!(log.recovery_point() <= found.end, "the recovery point is {}", log.recovery_point());
+    ensure!(log.high_watermark() == found.end, "the high watermark is {}", log.high_watermark());
+    // Nothing that was not written, nothing in a wrong place.
+    for (offset, key, value) in
+        found.batches.iter().filter(|one| one.marker.is_none()).flat_map(|one| &one.records)
+    {
+        let written = here().any(|batch| {
+            batch.span.may_be(moment)
+                && (batch.base..=batch.last).contains(offset)
+                && (&batch.key, &batch.value) == (key, value)
+        });
+        ensure!(written, "offset {offset} holds something that was not written there");
+    }
+    let starts =
+        topic.starts.iter().filter(|(index, _, span)| *index == partition.index() && span.may_be(moment));
+    let start = starts.map(|(_, offset, _)| *offset).max().unwrap_or(0);
+    ensure!(found.start <= start, "the log starts at {}, not before {start}", found.start);
+    if topic.compacted {
+        check_keys(&found, topic, life)?;
+    } else {
+        let due =
+            here().filter(|batch| life.keeps && batch.span.must_be(moment) && batch.last >= found.start);
+        let bases: BTreeSet<i64> = found.batches.iter().map(|batch| batch.base).collect();
+        let lost = due.map(|batch| batch.base).find(|base| !bases.contains(base));
+        ensure!(lost.is_none(), "offset {lost:?} was acknowledged, the log holds {bases:?}");
+        check_order(&found, life.is_whole)?;
+        check_state(partition, &found)?;
+    }
+    check_epochs(partition, &found)
+}
+
+/// The last value of each key is there, or a later one. What was written in transactions may have been aborted.
+fn check_keys(found: &Found, topic: &TopicFact, life: Ended<'_>) -> Check {
+    let mut last: BTreeMap<&[u8], i64> = BTreeMap::new();
+    for batch in
+        topic.batches.iter().filter(|batch| batch.span.must_be(life.moment) && !batch.is_transactional)
+    {
+        last.insert(&batch.key, batch.last);
+    }
+    let records = || found.batches.iter().filter(|one| one.marker.is_none()).flat_map(|one| &one.records);
+    for (key, offset) in last.into_iter().filter(|_| life.keeps) {
+        let is_there = records().any(|(at, found, _)| found == key && *at >= offset);
+        ensure!(is_there, "key {key:?} of offset {offset} is gone");
+    }
+    Ok(())
+}
+
+/// No offset twice; and no hole unless power was lost: then what nobody was told of may be missing, and its offsets are not given
+/// out again.
+fn check_order(found: &Found, is_whole: bool) -> Check {
+    let first = found.batches.first().map_or(found.start, |batch| batch.base);
+    ensure!(
+        first <= found.start || !is_whole,
+        "the log starts at {}, its first batch at {first}",
+        found.start
+    );
+    let mut due = first;
+    for (base, end) in
+        found.batches.iter().map(|batch| (batch.base, batch.last + 1)).chain([(found.end, found.end)])
+    {
+        ensure!(base == due || base > due && !is_whole, "offset {base} follows {due}");
+        due = end;
+    }
+    Ok(())
+}
+
+/// What the log knows of producers and transactions is what its batches say.
+fn check_state(partition: &Partition, found: &Found) -> Check {
+    if found.batches.first().is_none_or(|batch| batch.base > 0) {
+        return Ok(());
+    }
+    let (mut last, mut open, mut aborted) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+    for batch in &found.batches {
+        match batch.marker {
+            Some(marker) => {
+                let began = open.remove(&batch.producer.0);
+                aborted
+                    .extend(began.filter(|_| marker == Marker::Abort).map(|began| (began, batch.producer.0)));
+            }
+            None => {
+                last.insert(batch.producer.0, (batch.producer.1, batch.last_sequence));
+                if batch.is_transactional {
+                    open.entry(batch.producer.0).or_insert(batch.base);
+                }
+            }
+        }
+    }
+    let log = partition.log();
+    let stable = open.values().min().copied().unwrap_or(found.end).max(found.start);
+    ensure!(log.last_stable() == stable, "the last stable offset is {}, not {stable}", log.last_stable());
+    let told = log.aborted(found.start, stable).map_err(|error| error.to_string())?;
+    let told: BTreeSet<_> = told.iter().map(|one| (one.first_offset, one.producer_id)).collect();
+    let untold = aborted.iter().find(|one| (found.start..stable).contains(&one.0) && !told.contains(one));
+    ensure!(untold.is_none() && told.is_subset(&aborted), "aborted are {aborted:?}, told are {told:?}");
+    let states =
+        partition.lane().with_writer(|writer| writer.producer_states()).ok_or("the lane is closed")?;
+    for (producer, (epoch, sequence)) in last {
+        let state = states.iter().find(|state| state.producer_id == producer);
+        let same = state.is_some_and(|state| state.epoch > epoch || state.last_sequence == sequence);
+        ensure!(same, "producer {producer} wrote {sequence} last, and is {state:?}");
+    }
+    Ok(())
+}
+
+fn check_epochs(partition: &Partition, found: &Found) -> Check {
+    let log = partition.log();
+    let mut epoch = -1;
+    for batch in &found.batches {
+        ensure!(batch.epoch >= epoch, "epoch {} after {epoch} at {}", batch.epoch, batch.base);
+        epoch = batch.epoch;
+        let (same, end) = log.epoch_end_offset(epoch);
+        ensure!(
+            same == epoch && end > batch.last,
+            "epoch {epoch} is said to end at {end} ({same}), before {}",
+            batch.last
+        );
+    }
+    ensure!(log.latest_epoch() >= epoch, "the latest epoch is {}, not {epoch}", log.latest_epoch());
+    Ok(())
+}
+
+fn check_commits(now: &Incarnation, life: Ended<'_>) -> Check {
+    let groups: BTreeSet<&String> = life.facts.commits.iter().map(|(group, ..)| group).collect();
+    for group in groups {
+        let request = FetchRequest {
+            group_id: group.clone(),
+            member_id: None,
+            member_epoch: -1,
+            topics: None,
+            require_stable: false,
+        };
+        let fetched = match now.run(now.broker.groups().ask(request)) {
+            Ok(fetched) => fetched,
+            Err(_) if now.broker.metadata.image().topic(OFFSETS_TOPIC).is_none() => Vec::new(),
+            Err(error) => return Err(format!("group {group}: {error:?}")),
+        };
+        for index in 0..2 {
+            let of = |partition: &i32, name: &String| *partition == index && name == group;
+            let history: Vec<_> =
+                life.facts.commits.iter().filter(|(name, partition, ..)| of(partition, name)).collect();
+            let last =
+                history.iter().rposition(|(.., span)| span.must_be(life.moment)).filter(|_| life.keeps);
+            let mut possible =
+                history[last.unwrap_or(0)..].iter().filter(|(.., span)| span.may_be(life.moment));
+            let offset = fetched.iter().flat_map(|topic| &topic.partitions).find(|one| one.index == index);
+            let offset = offset.map(|one| one.offset).filter(|offset| *offset >= 0);
+            let as_committed =
+                offset.is_some_and(|offset| possible.any(|(_, _, possible, _)| *possible == offset));
+            ensure!(
+                as_committed || offset.is_none() && last.is_none(),
+                "group {group}, partition {index}: offset {offset:?} of {history:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A decision that was told is not taken back.
+fn check_transactions(broker: &Broker, life: Ended<'_>) -> Check {
+    let facts = &life.facts.transactions;
+    let ids: BTreeSet<&String> = facts.iter().map(|(id, ..)| id).collect();
+    for id in ids {
+        let history: Vec<_> =
+            facts.iter().filter(|(one, _, span)| one == id && span.may_be(life.moment)).collect();
+        let Some((_, Some(commit), span)) = history.last() else { continue };
+        if !span.must_be(life.moment) || !life.keeps {
+            continue;
+        }
+        let state = broker.txns.view(id, |one| one.describe(id).map(|described| described.state));
+        let held = match state {
+            Some(Ok(TxnState::PrepareCommit | TxnState::CompleteCommit)) => *commit,
+            Some(Ok(TxnState::PrepareAbort | TxnState::CompleteAbort)) => !*commit,
+            _ => false,
+        };
+        ensure!(held, "transaction {id}: commit is {commit}, and it is {state:?}");
+    }
+    Ok(())
+}
+
+/// Life goes on: what was decided is finished, every log can be appended to, and stops and starts in good order.
+pub(super) fn go_on(now: &Incarnation, life: Ended<'_>) -> Check {
+    now.run_transactions();
+    let broker = &now.broker;
+    let listed =
+        broker.txns.view_all(|one| one.list(&ListFilter { longer_than_ms: -1, ..ListFilter::default() }, 0));
+    let listed: Vec<_> = listed.into_iter().flatten().flat_map(|listing| listing.transactions).collect();
+    for one in &listed {
+        if life.keeps {
+            settle(now, &one.transactional_id);
+        }
+    }
+    let is_open = listed.iter().any(|one| one.state == TxnState::Ongoing);
+    let mut partitions = broker.partitions.all();
+    partitions.sort_by_key(|partition| partition.name());
+    for partition in &partitions {
+        let log = partition.log();
+        let (stable, end) = (log.last_stable(), log.log_end());
+        // Without what its coordinator knew, a transaction hangs until an operator ends it, in Kafka as well.
+        ensure!(
+            !life.keeps || is_open || stable == end,
+            "{}: nothing is open, and {stable} is not {end}",
+            partition.name()
+        );
+        let mut batch = batch::Builder::new();
+        batch.push(0, Some(b"a"), Some(b"later"));
+        let append = levada_log::Append::coordinator(batch.build().map_err(|error| error.to_string())?);
+        if partition.is_internal() {
+            continue;
+        }
+        let appended = now.run(async { partition.append(append, 0).wait().await });
+        let appended = appended.map_err(|error| format!("{}: {error}", partition.name()))?;
+        ensure!(appended.base_offset == end, "{}: appended at {}", partition.name(), appended.base_offset);
+    }
+    Ok(())
+}
+
+/// The logs' ends by name.
+pub(super) fn ends(broker: &Broker) -> BTreeMap<String, i64> {
+    broker.partitions.all().iter().map(|partition| (partition.name(), partition.log().log_end())).collect()
+}

@@ -1,0 +1,303 @@
+//! A disk that writes down every change in the order in which it happened: what is known of a data directory at any moment, and
+//! of what was on the device by then.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use levada_log::disk::{Disk, Entry, Kind, RealDisk};
+use parking_lot::Mutex;
+
+/// One change that cannot be torn, but for a write. Files are numbered in the order of their creation: names change.
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    Create {
+        path: PathBuf,
+        file: usize,
+    },
+    Write {
+        file: usize,
+        position: usize,
+        bytes: Vec<u8>,
+    },
+    Truncate {
+        file: usize,
+        len: usize,
+    },
+    Sync {
+        file: usize,
+    },
+    CreateDir {
+        path: PathBuf,
+    },
+    SyncDir {
+        path: PathBuf,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    /// A file, or a directory that is empty.
+    Remove {
+        path: PathBuf,
+    },
+}
+
+/// See above. Paths are relative to the recorder's directory; nothing waits for a device.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    root: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ops: Vec<Op>,
+    files: usize,
+    /// By inode, which is another file's once its file is gone.
+    numbers: HashMap<u64, usize>,
+    /// Files that may be written to by a mapping, and what was in them when somebody looked.
+    mapped: BTreeMap<usize, (File, Vec<u8>)>,
+}
+
+impl Recorder {
+    /// Records what happens below `root`. What is there already is said first, as if it had just been written and synced.
+    pub(super) fn new(root: &Path) -> Recorder {
+        let recorder = Recorder { root: root.to_owned(), state: Mutex::default() };
+        recorder.take_over(root);
+        recorder
+    }
+
+    fn take_over(&self, dir: &Path) {
+        let mut entries = RealDisk.list(dir).unwrap();
+        entries.sort_by(|one, other| one.path.cmp(&other.path));
+        for Entry { path, kind } in entries {
+            if kind == Kind::Dir {
+                let dir = self.relative(&path);
+                self.state.lock().ops.push(Op::CreateDir { path: dir });
+                self.take_over(&path);
+                continue;
+            }
+            let (mut state, bytes) = (self.state.lock(), RealDisk.read_file(&path).unwrap());
+            let file = state.number(&path, true).unwrap();
+            let path = self.relative(&path);
+            let write = Op::Write { file, position: 0, bytes };
+            state.ops.extend([Op::Create { path, file }, write, Op::Sync { file }]);
+        }
+        let dir = self.relative(dir);
+        self.state.lock().ops.push(Op::SyncDir { path: dir });
+    }
+
+    /// How many changes there were so far.
+    pub(super) fn count(&self) -> usize {
+        let mut state = self.state.lock();
+        state.look_at_mappings();
+        state.ops.len()
+    }
+
+    /// Every change so far.
+    pub(super) fn ops(&self) -> Vec<Op> {
+        self.state.lock().ops.clone()
+    }
+
+    fn relative(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&self.root).expect("a path below the recorder's directory").to_owned()
+    }
+
+    /// Does something, and writes down what it was if it was done.
+    fn change<T>(
+        &self,
+        act: impl FnOnce(&mut State) -> io::Result<T>,
+        ops: impl FnOnce(&T) -> Vec<Op>,
+    ) -> io::Result<T> {
+        let mut state = self.state.lock();
+        state.look_at_mappings();
+        let done = act(&mut state)?;
+        state.ops.extend(ops(&done));
+        Ok(done)
+    }
+}
+
+impl State {
+    /// The number of a file, a new one if it `is_new`.
+    fn number(&mut self, path: &Path, is_new: bool) -> io::Result<usize> {
+        let inode = path.metadata()?.ino();
+        Ok(self.number_of(inode, is_new))
+    }
+
+    fn number_of(&mut self, inode: u64, is_new: bool) -> usize {
+        if is_new {
+            self.files += 1;
+            self.numbers.insert(inode, self.files);
+        }
+        self.numbers[&inode]
+    }
+
+    fn known(&mut self, file: &File) -> io::Result<usize> {
+        Ok(self.number_of(file.metadata()?.ino(), false))
+    }
+
+    /// Writes down what mappings have done to their files since the last look.
+    fn look_at_mappings(&mut self) {
+        for (number, (file, known)) in &mut self.mapped {
+            let mut now = vec![0; file.metadata().unwrap().len() as usize];
+            file.read_exact_at(&mut now, 0).unwrap();
+            if now.len() != known.len() {
+                known.resize(now.len(), 0);
+            }
+            let differs = |at: &usize| now[*at] != known[*at];
+            let Some(first) = (0..now.len()).find(differs) else { continue };
+            let last = (0..now.len()).rfind(differs).expect("there is a first");
+            let bytes = now[first..=last].to_vec();
+            self.ops.push(Op::Write { file: *number, position: first, bytes });
+            *known = now;
+        }
+    }
+}
+
+impl Disk for Recorder {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        let create = |state: &mut State| {
+            let file = RealDisk.create(path)?;
+            Ok((file, state.number(path, true)?))
+        };
+        let created =
+            self.change(create, |(_, file)| vec![Op::Create { path: self.relative(path), file: *file }]);
+        created.map(|(file, _)| file)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        RealDisk.open(path)
+    }
+
+    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let write = |state: &mut State| {
+            let is_new = RealDisk.len(path).is_err();
+            RealDisk.write_file(path, bytes)?;
+            Ok((state.number(path, is_new)?, is_new))
+        };
+        let ops = |&(file, is_new): &(usize, bool)| {
+            let begin = match is_new {
+                true => Op::Create { path: self.relative(path), file },
+                false => Op::Truncate { file, len: 0 },
+            };
+            let write = (!bytes.is_empty()).then(|| Op::Write { file, position: 0, bytes: bytes.to_vec() });
+            [begin].into_iter().chain(write).collect()
+        };
+        self.change(write, ops).map(drop)
+    }
+
+    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        RealDisk.read_file(path)
+    }
+
+    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
+        RealDisk.read_at(file, path, into, position)
+    }
+
+    fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let write = |state: &mut State| {
+            RealDisk.write_at(file, path, parts, at)?;
+            state.known(file)
+        };
+        self.change(write, |file| vec![Op::Write { file: *file, position: at as usize, bytes }]).map(drop)
+    }
+
+    fn copy(&self, from: &File, path: &Path, into: (&File, &Path), len: u64) -> io::Result<()> {
+        let mut bytes = vec![0; len as usize];
+        from.read_exact_at(&mut bytes, 0)?;
+        let copy = |state: &mut State| {
+            RealDisk.copy(from, path, into, len)?;
+            state.known(into.0)
+        };
+        self.change(copy, |file| vec![Op::Write { file: *file, position: 0, bytes }]).map(drop)
+    }
+
+    fn truncate(&self, file: &File, path: &Path, len: u64) -> io::Result<()> {
+        let truncate = |state: &mut State| {
+            RealDisk.truncate(file, path, len)?;
+            let number = state.known(file)?;
+            state.mapped.remove(&number);
+            Ok(number)
+        };
+        self.change(truncate, |file| vec![Op::Truncate { file: *file, len: len as usize }]).map(drop)
+    }
+
+    fn allocate(&self, file: &File, path: &Path, position: u64, len: u64) -> io::Result<()> {
+        let allocate = |state: &mut State| {
+            let before = file.metadata()?.len();
+            RealDisk.allocate(file, path, position, len)?;
+            let (number, after) = (state.known(file)?, file.metadata()?.len());
+            let mut bytes = vec![0; after as usize];
+            file.read_exact_at(&mut bytes, 0)?;
+            state.mapped.insert(number, (file.try_clone()?, bytes));
+            Ok((number, before, after))
+        };
+        let ops = |&(file, before, after): &(usize, u64, u64)| {
+            (after > before).then_some(Op::Truncate { file, len: after as usize }).into_iter().collect()
+        };
+        self.change(allocate, ops).map(drop)
+    }
+
+    fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()> {
+        RealDisk.set_modified(file, path, time)
+    }
+
+    fn sync(&self, file: &File, _: &Path) -> io::Result<()> {
+        self.change(|state| state.known(file), |file| vec![Op::Sync { file: *file }]).map(drop)
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.change(|state| state.number(path, false), |file| vec![Op::Sync { file: *file }]).map(drop)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        // The directory above the data directory is not part of the world.
+        if !dir.starts_with(&self.root) {
+            return Ok(());
+        }
+        self.change(|_| Ok(()), |()| vec![Op::SyncDir { path: self.relative(dir) }])
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from_name, to_name) = (self.relative(from), self.relative(to));
+        self.change(|_| RealDisk.rename(from, to), |()| vec![Op::Rename { from: from_name, to: to_name }])
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.change(|_| RealDisk.remove(path), |()| vec![Op::Remove { path: self.relative(path) }])
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        let missing = |path: &Path| RealDisk.list(path).is_err() && path != self.root;
+        let mut dirs: Vec<PathBuf> =
+            path.ancestors().take_while(|path| missing(path)).map(|path| self.relative(path)).collect();
+        dirs.reverse();
+        let ops = |()| dirs.into_iter().map(|path| Op::CreateDir { path }).collect();
+        self.change(|_| RealDisk.create_dir(path), |&()| ops(()))
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut entries = RealDisk.list(dir)?;
+        entries.sort_by(|one, other| one.path.cmp(&other.path));
+        let paths = entries.into_iter().map(|entry| entry.path).chain([dir.to_owned()]);
+        let ops: Vec<Op> = paths.map(|path| Op::Remove { path: self.relative(&path) }).collect();
+        self.change(|_| RealDisk.remove_dir(dir), |()| ops)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        RealDisk.list(dir)
+    }
+
+    fn len(&self, path: &Path) -> io::Result<u64> {
+        RealDisk.len(path)
+    }
+
+    fn protect(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}
