@@ -35,6 +35,7 @@ mod metadata;
 mod opening;
 mod producer_ids;
 mod quotas;
+mod recovering;
 mod retention;
 mod rules;
 mod signing_keys;
@@ -44,13 +45,14 @@ mod topics;
 mod transactions;
 
 pub(crate) use self::configs::ConfigChanges;
-use self::data_dir::{DataDir, Unopened};
+use self::data_dir::{Absence, DataDir, Unopened};
 use self::discarded::Waiting;
 use self::metadata::Metadata;
 pub use self::opening::OpenError;
 pub(crate) use self::opening::controller_endpoint;
 use self::producer_ids::ProducerIds;
 use self::quotas::QuotaBook;
+pub use self::recovering::{Recovery, RecoveryProgress};
 use self::signing_keys::SigningKeys;
 pub(crate) use self::transactions::Membership;
 
@@ -69,6 +71,7 @@ pub(crate) struct Broker {
     partitions: Partitions,
     request_memory: Arc<RequestMemory>,
     unopened: Mutex<Unopened>,
+    recovery: Arc<Recovery>,
     groups: Groups,
     txns: Txns,
     fetch_sessions: Mutex<Sessions>,
@@ -152,10 +155,12 @@ impl Broker {
     }
 
     fn not_served(&self, topic: &str, index: i32) -> ErrorCode {
-        match self.unopened.lock().contains(topic, index) {
-            true => ErrorCode::KafkaStorageError,
+        match self.unopened.lock().absence(topic, index) {
+            // What Kafka says of a partition that it does not lead yet: clients look for the leader again, and wait.
+            Some(Absence::Recovering) => ErrorCode::NotLeaderOrFollower,
+            Some(Absence::Failed) => ErrorCode::KafkaStorageError,
             // It never was there, or is going with its topic.
-            false => ErrorCode::UnknownTopicOrPartition,
+            None => ErrorCode::UnknownTopicOrPartition,
         }
     }
 
@@ -229,13 +234,17 @@ impl Source for Broker {
         self.cleaner.stats()
     }
 
+    fn recovery(&self) -> RecoveryProgress {
+        self.recovery.progress()
+    }
+
     fn longest_lane_turn(&self, work: Work) -> Duration {
         let partitions = self.partitions.all();
         partitions.iter().map(|partition| partition.lane().longest_turn(work)).max().unwrap_or_default()
     }
 
     fn unhealthy(&self) -> Option<String> {
-        let offline = self.unopened.lock().len() + self.partitions.offline();
+        let offline = self.unopened.lock().failed() + self.partitions.offline();
         (offline > 0).then(|| {
             format!("{offline} partitions are offline after a failure of their storage; see the log")
         })

@@ -45,6 +45,8 @@ struct SeatState {
     coordinator: Coordinator,
     /// Its partition; none until the topic exists.
     partition: Option<Arc<Partition>>,
+    /// Its partition is being recovered.
+    is_expected: bool,
     waiting: HashMap<Ticket, oneshot::Sender<Outcome>>,
     next_ticket: u64,
 }
@@ -123,6 +125,13 @@ impl Groups {
         }
     }
 
+    /// The coordinator of partition `index` is loading from now on, until its partition is recovered.
+    pub(crate) fn expect(&self, index: i32) {
+        if let Some(seat) = usize::try_from(index).ok().and_then(|index| self.seats.get(index)) {
+            seat.state.lock().is_expected = true;
+        }
+    }
+
     /// Replays `partition` into its coordinator and opens it for requests.
     pub(crate) fn load(&self, partition: &Arc<Partition>) {
         let index = usize::try_from(partition.index()).expect("partition indexes are not negative");
@@ -153,7 +162,13 @@ impl Groups {
 
 impl Seat {
     fn new(coordinator: Coordinator, alarm: Arc<Notify>) -> Self {
-        let state = SeatState { coordinator, partition: None, waiting: HashMap::new(), next_ticket: 0 };
+        let state = SeatState {
+            coordinator,
+            partition: None,
+            is_expected: false,
+            waiting: HashMap::new(),
+            next_ticket: 0,
+        };
         Self { state: Mutex::new(state), due: Due::never(alarm) }
     }
 
@@ -161,6 +176,7 @@ impl Seat {
     /// readable, the coordinator stays closed: better no answer than a wrong position.
     fn load(self: &Arc<Self>, partition: &Arc<Partition>) {
         let mut state = self.state.lock();
+        state.is_expected = false;
         let coordinator = &mut state.coordinator;
         match coordination::replay(partition.log(), |batch| replay_batch(coordinator, batch)) {
             Ok(()) => {
@@ -176,7 +192,9 @@ impl Seat {
     /// Steps the coordinator with a new ticket; none if its partition does not exist.
     fn ask(self: &Arc<Self>, event: impl FnOnce(Ticket) -> Event) -> Option<oneshot::Receiver<Outcome>> {
         let mut state = self.state.lock();
-        state.partition.as_ref()?;
+        if state.partition.is_none() && !state.is_expected {
+            return None;
+        }
         let ticket = Ticket(state.next_ticket);
         state.next_ticket += 1;
         let (answer, receiver) = oneshot::channel();

@@ -56,6 +56,8 @@ struct SeatState {
     coordinator: Coordinator,
     /// Its partition; none until the topic exists.
     partition: Option<Arc<Partition>>,
+    /// Its partition is being recovered.
+    is_expected: bool,
     waiting: HashMap<Ticket, oneshot::Sender<Outcome>>,
     next_ticket: u64,
 }
@@ -79,15 +81,21 @@ impl Txns {
     /// Looks at the coordinator of `transactional_id`; none before `__transaction_state` exists.
     pub(crate) fn view<T>(&self, transactional_id: &str, look: impl FnOnce(&Coordinator) -> T) -> Option<T> {
         let state = self.seat_of(transactional_id)?.state.lock();
-        state.partition.as_ref()?;
-        Some(look(&state.coordinator))
+        (state.partition.is_some() || state.is_expected).then(|| look(&state.coordinator))
     }
 
     /// Looks at every coordinator that serves, in turn.
     pub(crate) fn view_all<T>(&self, mut look: impl FnMut(&Coordinator) -> T) -> Vec<T> {
         let states = self.seats.iter().map(|seat| seat.state.lock());
-        let serving = states.filter(|state| state.partition.is_some());
+        let serving = states.filter(|state| state.partition.is_some() || state.is_expected);
         serving.map(|state| look(&state.coordinator)).collect()
+    }
+
+    /// The coordinator of partition `index` is loading from now on, until its partition is recovered.
+    pub(crate) fn expect(&self, index: i32) {
+        if let Some(seat) = usize::try_from(index).ok().and_then(|index| self.seats.get(index)) {
+            seat.state.lock().is_expected = true;
+        }
     }
 
     /// Replays `partition` into its coordinator and opens it for requests.
@@ -144,7 +152,13 @@ impl Pending<()> {
 impl Seat {
     fn new(config: TxnConfig, alarm: Arc<Notify>, jobs: mpsc::UnboundedSender<Job>) -> Self {
         let coordinator = Coordinator::new(config.clone(), 0);
-        let state = SeatState { coordinator, partition: None, waiting: HashMap::new(), next_ticket: 0 };
+        let state = SeatState {
+            coordinator,
+            partition: None,
+            is_expected: false,
+            waiting: HashMap::new(),
+            next_ticket: 0,
+        };
         Self { state: Mutex::new(state), config, due: Due::never(alarm), jobs }
     }
 
@@ -152,6 +166,7 @@ impl Seat {
     /// readable, the coordinator stays closed: better no answer than a forgotten decision.
     fn load(self: &Arc<Self>, partition: &Arc<Partition>) {
         let mut state = self.state.lock();
+        state.is_expected = false;
         state.coordinator = Coordinator::new(self.config.clone(), partition.leader_epoch());
         let coordinator = &mut state.coordinator;
         match coordination::replay(partition.log(), |batch| replay_batch(coordinator, batch)) {
@@ -168,7 +183,9 @@ impl Seat {
     /// Steps the coordinator with a new ticket; none if its partition does not exist.
     fn ask(self: &Arc<Self>, event: impl FnOnce(Ticket) -> Event) -> Option<oneshot::Receiver<Outcome>> {
         let mut state = self.state.lock();
-        state.partition.as_ref()?;
+        if state.partition.is_none() && !state.is_expected {
+            return None;
+        }
         let ticket = Ticket(state.next_ticket);
         state.next_ticket += 1;
         let (answer, receiver) = oneshot::channel();

@@ -6,7 +6,7 @@ mod metrics;
 mod process;
 mod stats;
 
-pub use crate::{cleaner::CleanerStats, lane::Work};
+pub use crate::{broker::RecoveryProgress, cleaner::CleanerStats, lane::Work};
 pub use stats::{Connection, Stats};
 
 use std::{
@@ -50,6 +50,9 @@ pub trait Source: Send + Sync + 'static {
 
     /// What compaction has done.
     fn cleaner(&self) -> CleanerStats;
+
+    /// How far the recovery after an unclean stop has come.
+    fn recovery(&self) -> RecoveryProgress;
 
     /// The longest time that this work had the writer of a partition.
     fn longest_lane_turn(&self, work: Work) -> Duration;

@@ -1,10 +1,12 @@
 //! `levada serve`: runs the broker until it is told to stop.
 
-use std::time::Instant;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
 
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use levada_broker::{
     security::audit::TARGET as AUDIT,
-    server::{Server, Signals},
+    server::{Recovery, RecoveryProgress, Server, Signals},
 };
 use tracing::Metadata;
 use tracing_subscriber::{
@@ -39,8 +41,35 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         eprintln!("http on {address}");
     }
     eprintln!("ready in {} ms", started.elapsed().as_millis());
+    let recovery = server.recovery();
+    if recovery.progress().left > 0 {
+        std::thread::spawn(move || show_recovery(&recovery));
+    }
     server.wait(signals);
     Ok(())
+}
+
+/// Says how far the recovery is until it is over: a bar on a terminal, lines of the log elsewhere.
+fn show_recovery(recovery: &Recovery) {
+    let on_terminal = std::io::stderr().is_terminal();
+    let style = ProgressStyle::with_template("recovering {bar:30} {pos} of {len} partitions, {msg} checked")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = on_terminal.then(|| ProgressBar::new(0).with_style(style));
+    let pause = Duration::from_millis(if on_terminal { 200 } else { 5_000 });
+    while !recovery.wait(pause) {
+        let RecoveryProgress { total, left, checked_bytes } = recovery.progress();
+        match &bar {
+            Some(bar) => {
+                bar.set_length(total as u64);
+                bar.set_position((total - left) as u64);
+                bar.set_message(HumanBytes(checked_bytes).to_string());
+            }
+            None => tracing::info!(total, left, checked_bytes, "recovering"),
+        }
+    }
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
 }
 
 /// The log goes to stderr, from `info` up unless `LEVADA_LOG` says otherwise. The audit log is off unless it is named there; its

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::disk::{Disk, RealDisk};
 use crate::epochs::Epochs;
@@ -44,6 +45,8 @@ pub struct OpenOptions {
     pub clean: bool,
     /// How files are reached.
     pub disk: Arc<dyn Disk>,
+    /// Counts the bytes that are read and checked while they are.
+    pub checked_bytes: Arc<AtomicU64>,
 }
 
 impl OpenOptions {
@@ -57,6 +60,7 @@ impl OpenOptions {
             log_start: 0,
             clean: false,
             disk: Arc::new(RealDisk),
+            checked_bytes: Arc::default(),
         }
     }
 }

@@ -66,43 +66,63 @@ impl LeftBehind {
     }
 }
 
-/// What is known of the partitions that could not be opened. Their checkpoints stay as they were found.
+/// What is known of the partitions that are not served. Their checkpoints stay as they were found.
 #[derive(Clone, Default)]
-pub(super) struct Unopened(BTreeMap<Key, Left>);
+pub(super) struct Unopened(BTreeMap<Key, (Left, Absence)>);
+
+/// Why a partition is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absence {
+    /// Its log is being checked, or will be.
+    Recovering,
+    /// It could not be opened.
+    Failed,
+}
 
 impl Unopened {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
+    /// How many could not be opened.
+    pub(super) fn failed(&self) -> usize {
+        self.0.values().filter(|(_, absence)| *absence == Absence::Failed).count()
     }
 
-    pub(super) fn contains(&self, topic: &str, index: i32) -> bool {
-        !self.is_empty() && self.0.contains_key(&(topic.to_owned(), index))
+    /// Why it is not served, if that is known.
+    pub(super) fn absence(&self, topic: &str, index: i32) -> Option<Absence> {
+        if self.is_empty() {
+            return None;
+        }
+        self.0.get(&(topic.to_owned(), index)).map(|(_, absence)| *absence)
     }
 
     pub(super) fn of(&self, key: &Key) -> Left {
-        self.0.get(key).copied().unwrap_or_default()
+        self.0.get(key).map(|(left, _)| *left).unwrap_or_default()
     }
 
-    /// Whether this is news.
+    /// It could not be opened; whether this is news.
     pub(super) fn note(&mut self, key: &Key, left: Left) -> bool {
-        self.0.insert(key.clone(), left).is_none()
+        let before = self.0.insert(key.clone(), (left, Absence::Failed));
+        before.is_none_or(|(_, absence)| absence != Absence::Failed)
+    }
+
+    /// It will be recovered.
+    pub(super) fn expect(&mut self, key: Key, left: Left) {
+        self.0.insert(key, (left, Absence::Recovering));
     }
 
     pub(super) fn forget(&mut self, key: &Key) {
         self.0.remove(key);
     }
 
-    /// Forgets those that are not `wanted` any more.
+    /// Forgets those that could not be opened and are not `wanted` any more.
     pub(super) fn keep(&mut self, wanted: impl Fn(&Key) -> bool) {
-        self.0.retain(|key, _| wanted(key));
+        self.0.retain(|key, (_, absence)| *absence == Absence::Recovering || wanted(key));
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, Left)> {
-        self.0.iter().map(|(key, left)| (key, *left))
+        self.0.iter().map(|(key, (left, _))| (key, *left))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use levada_io::residency::{Warmer, WarmerLimits};
@@ -78,11 +78,15 @@ pub enum OpenError {
 
 /// A partition that the metadata has and that is to be opened.
 pub(super) struct Missing {
-    identity: Identity,
+    pub(super) identity: Identity,
     config: Arc<TopicConfig>,
 }
 
 impl Missing {
+    pub(super) fn key(&self) -> Key {
+        (self.identity.topic.to_string(), self.identity.index)
+    }
+
     fn is(&self, (topic, index): &Key) -> bool {
         *self.identity.topic == **topic && self.identity.index == *index
     }
@@ -97,6 +101,9 @@ fn thresholds_in_force(config: &BrokerConfig) -> Result<Thresholds, OpenError> {
     }
     Ok(thresholds)
 }
+
+/// A recovery that takes no longer is over before clients can notice.
+const RECOVERY_GRACE: Duration = Duration::from_millis(300);
 
 /// Batches that are expanded off the shards at one time; each may take some hundred megabytes.
 const EXPANSIONS_AT_ONCE: usize = 2;
@@ -150,6 +157,7 @@ impl Broker {
             signing_keys: SigningKeys::default(),
             tls: Tls::load(&config)?,
             unopened: Mutex::default(),
+            recovery: Arc::default(),
             cleaner: Cleaner::new(left.cleaned.clone()),
             storing_checkpoint: Mutex::default(),
             waiting: Waiting::default(),
@@ -160,18 +168,21 @@ impl Broker {
         });
         broker.metadata.node_started(&broker.node(bound))?;
         broker.quota_book.set_limits(broker.metadata.image().quotas());
-        broker.open_all(&left)?;
-        let took_ms = started.elapsed().as_millis();
+        let clean = left.clean;
+        broker.open_all(left)?;
+        broker.recovery.wait(RECOVERY_GRACE);
+        let (took_ms, recovering) = (started.elapsed().as_millis(), broker.recovery.progress().left);
         tracing::info!(
             partitions = broker.partitions.count(),
-            clean = left.clean,
+            recovering,
+            clean,
             took_ms,
             "data directory open"
         );
         Ok(broker)
     }
 
-    fn open_all(&self, left: &LeftBehind) -> Result<(), OpenError> {
+    fn open_all(self: &Arc<Self>, left: LeftBehind) -> Result<(), OpenError> {
         let image = self.metadata.image();
         self.groups.topics_changed(|| image.clone());
         self.apply_group_configs(&image);
@@ -179,6 +190,10 @@ impl Broker {
         let known =
             |topic: &str, index| image.topic(topic).is_some_and(|topic| topic.partition(index).is_some());
         self.data_dir.set_strays_aside(known)?;
+        if !left.clean && !missing.is_empty() {
+            self.begin_recovery(missing, left);
+            return Ok(());
+        }
         // What cannot be opened is offline; the rest serves.
         let _ = self.open_and_serve(missing, |key| left.of(key));
         Ok(())
@@ -196,7 +211,11 @@ impl Broker {
             let config = Arc::new(self.topic_config(topic.name(), own.map(|own| &**own)));
             for (index, partition) in topic.partitions() {
                 let ours = partition.replicas.contains(&self.node_id());
-                if ours && self.partitions.by_id(topic.id(), index).is_none() {
+                let is_absent = || {
+                    self.partitions.by_id(topic.id(), index).is_none()
+                        && !self.is_recovering(topic.name(), index)
+                };
+                if ours && is_absent() {
                     let identity = Identity {
                         topic: topic.name().clone(),
                         topic_id: topic.id(),
@@ -257,31 +276,22 @@ impl Broker {
                 None
             }
         });
-        let opened: Vec<Partition> = opened.collect();
-        // Were the names of new directories lost, records that are on the device would be lost with them.
-        match self.data_dir.sync_names() {
-            Ok(()) => self.serve(opened),
-            Err(error) => {
-                for key in opened.iter().map(|one| (one.topic().to_owned(), one.index())) {
-                    self.unopened.lock().note(&key, left(&key));
-                }
-                failure.get_or_insert(error);
-            }
-        }
-        failure.map_or(Ok(()), Err)
+        let served = self.serve(opened.collect(), left);
+        failure.map_or(served, Err)
     }
 
-    fn open_partition(&self, one: Missing, left: impl Fn(&Key) -> Left) -> Result<Partition, LogError> {
-        let key = (one.identity.topic.to_string(), one.identity.index);
+    pub(super) fn open_partition(
+        &self,
+        one: Missing,
+        left: impl Fn(&Key) -> Left,
+    ) -> Result<Partition, LogError> {
+        let key = one.key();
         let left = left(&key);
         let opened = self.try_open(one, left);
-        match &opened {
-            Ok(_) => self.unopened.lock().forget(&key),
-            Err(error) => {
-                if self.unopened.lock().note(&key, left) {
-                    tracing::error!(topic = key.0, partition = key.1, %error, "offline: the log cannot be opened; this is tried again every few seconds");
-                }
-            }
+        if let Err(error) = &opened
+            && self.unopened.lock().note(&key, left)
+        {
+            tracing::error!(topic = key.0, partition = key.1, %error, "offline: the log cannot be opened; this is tried again every few seconds");
         }
         opened
     }
@@ -296,6 +306,7 @@ impl Broker {
             log_start: left.log_start,
             clean: left.clean,
             disk: self.data_dir.disk().clone(),
+            checked_bytes: self.recovery.checked_bytes(),
             ..OpenOptions::new(self.data_dir.partition(&topic, index))
         };
         self.data_dir.make_way(&topic, index, identity.topic_id)?;
@@ -310,7 +321,7 @@ impl Broker {
     /// Tries to open what could not be opened before.
     pub(super) fn open_unopened(&self) {
         let left = self.unopened.lock().clone();
-        if left.is_empty() {
+        if left.failed() == 0 {
             return;
         }
         let changed = self.metadata.hold(|image| {
@@ -325,12 +336,21 @@ impl Broker {
 
     /// Puts opened partitions into service; those of `__consumer_offsets` and `__transaction_state` get their
     /// coordinators.
-    fn serve(&self, opened: Vec<Partition>) {
+    pub(super) fn serve(&self, opened: Vec<Partition>, left: impl Fn(&Key) -> Left) -> Result<(), LogError> {
+        let keys: Vec<Key> = opened.iter().map(|one| (one.topic().to_owned(), one.index())).collect();
+        // Were the names of new directories lost, records that are on the device would be lost with them.
+        if let Err(error) = self.data_dir.sync_names() {
+            keys.iter().for_each(|key| {
+                self.unopened.lock().note(key, left(key));
+            });
+            return Err(error);
+        }
         let indexes = |topic: &str| -> Vec<i32> {
             opened.iter().filter(|one| one.topic() == topic).map(|one| one.index()).collect()
         };
         let (offsets, states) = (indexes(OFFSETS_TOPIC), indexes(TRANSACTIONS_TOPIC));
         self.partitions.add(opened);
+        keys.iter().for_each(|key| self.unopened.lock().forget(key));
         for index in offsets {
             let partition = self.partitions.by_name(OFFSETS_TOPIC, index);
             self.groups.load(&partition.expect("it was added just now"));
@@ -339,6 +359,7 @@ impl Broker {
             let partition = self.partitions.by_name(TRANSACTIONS_TOPIC, index);
             self.txns.load(&partition.expect("it was added just now"));
         }
+        Ok(())
     }
 
     fn node(&self, bound: &[SocketAddr]) -> Node {

@@ -1,3 +1,4 @@
 //! A broker without connections.
 
 mod crash;
+mod recovering;

@@ -112,7 +112,7 @@ impl Broker {
 
     /// Sees to it that `__consumer_offsets` or `__transaction_state` exists and its coordinators serve.
     pub(crate) async fn ensure_internal_topic(self: &Arc<Self>, topic: &str) -> Result<(), Failure> {
-        if self.partitions.by_name(topic, 0).is_some() {
+        if self.partitions.by_name(topic, 0).is_some() || self.is_recovering(topic, 0) {
             return Ok(());
         }
         self.auto_create(vec![topic.to_owned()]).await;

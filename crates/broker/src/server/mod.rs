@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 pub use self::signals::Signals;
 use crate::broker::Broker;
-pub use crate::broker::OpenError;
+pub use crate::broker::{OpenError, Recovery, RecoveryProgress};
 use crate::config::{BrokerConfig, Listener};
 use crate::server::shard::ShardHandle;
 use crate::server::shutdown::Stop;
@@ -121,6 +121,12 @@ impl Server {
         self.web.as_ref().map(WebServer::address)
     }
 
+    /// The recovery of what an unclean stop has left, which goes on beside serving.
+    #[must_use]
+    pub fn recovery(&self) -> Arc<Recovery> {
+        self.broker.recovery().clone()
+    }
+
     /// Serves until a signal of `signals`, then stops in order. A second one ends the process at once,
     /// with exit code 1; the next start then recovers. Blocks.
     pub fn wait(self, signals: Signals) {
@@ -138,6 +144,7 @@ impl Server {
     /// answer those who wait, logs are closed and marked clean. Blocks until all that is done.
     pub fn stop(self) {
         self.stop.raise();
+        self.broker.recovery().halt();
         self.broker.cleaner().halt();
         self.broker.groups().unload();
         self.broker.txns().unload();

@@ -13,7 +13,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{CleanerStats, Source, Work, process::Process};
+use super::{CleanerStats, RecoveryProgress, Source, Work, process::Process};
 
 /// The media type of the text.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -45,6 +45,7 @@ impl Collector for Scrape {
         families.clients(self.source.as_ref())?;
         families.durability(self.source.as_ref())?;
         families.cleaner(self.source.cleaner())?;
+        families.recovery(self.source.recovery())?;
         families.process(&Process::read(), self.source.stats().started())
     }
 }
@@ -130,6 +131,13 @@ impl Families<'_> {
             family.encode_family(&labels)?.encode_gauge(&partitions)?;
         }
         Ok(())
+    }
+
+    fn recovery(&mut self, progress: RecoveryProgress) -> fmt::Result {
+        let (name, help) = ("levada_recovery_partitions", "Partitions whose logs are still to be checked");
+        self.gauge(name, help, progress.left as u64)?;
+        let (name, help) = ("levada_recovery_checked_bytes", "Bytes of log checked since the start");
+        self.counter(name, help, progress.checked_bytes)
     }
 
     fn cleaner(&mut self, stats: CleanerStats) -> fmt::Result {

@@ -29,6 +29,10 @@ impl Source for Fake {
         7
     }
 
+    fn recovery(&self) -> RecoveryProgress {
+        RecoveryProgress { total: 9, left: 7, checked_bytes: 1234 }
+    }
+
     fn cleaner(&self) -> CleanerStats {
         CleanerStats { runs: 3, read_bytes: 500, written_bytes: 90, dirtiest_percent: 41, uncleanable: 1 }
     }
@@ -120,6 +124,8 @@ fn metrics_show_what_was_counted() {
         "levada_request_bytes_held 8",
         "levada_acks_durability_partitions{topic=\"clicks\",durability=\"fdatasync\"} 3",
         "levada_lane_longest_turn_seconds{work=\"append\"} 0.0015",
+        "levada_recovery_partitions 7",
+        "levada_recovery_checked_bytes_total 1234",
         "levada_cleaner_runs_total 3",
         "levada_cleaner_read_bytes_total 500",
         "levada_cleaner_written_bytes_total 90",

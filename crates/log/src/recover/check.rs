@@ -1,6 +1,7 @@
 //! The check after a crash: batch by batch, with new indexes on the way.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Cut, Recovery};
 use crate::batch::{self, BatchView};
@@ -106,6 +107,7 @@ impl Recovery<'_> {
         let mut scan = segment.scan(disk, 0..segment.size(), SWEEP)?;
         while let Some((head, batch)) = next_intact(&mut scan, segment.base(), walked.end_offset)? {
             each(&batch);
+            self.options.checked_bytes.fetch_add(batch.size_bytes() as u64, Ordering::Relaxed);
             let delta = segment.delta(batch.last_offset());
             let entries = progress.advance(&batch, delta, head.position, config.index_interval_bytes);
             if let Some((offset, time)) = entries.filter(|_| walked.built.offsets.len() < capacity) {

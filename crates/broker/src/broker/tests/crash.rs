@@ -21,8 +21,8 @@ use wreck::{Crash, Tree, World};
 
 mod check;
 mod facts;
-mod life;
-mod recorder;
+pub(super) mod life;
+pub(super) mod recorder;
 mod wreck;
 
 /// Things that a life does.
@@ -31,7 +31,7 @@ const STEPS: usize = 60;
 const CRASHES: usize = 500;
 
 /// A directory in memory where there is one: nothing of it is to last.
-fn directory() -> TempDir {
+pub(super) fn directory() -> TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap()
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use levada_log::Append;
 use levada_log::batch::Builder;
@@ -29,14 +30,27 @@ use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protoco
 use crate::txn::{TopicPartition, TxnError};
 
 /// A broker and what drives it.
-pub(super) struct Incarnation {
-    pub(super) broker: Arc<Broker>,
+pub(in crate::broker::tests) struct Incarnation {
+    pub(in crate::broker::tests) broker: Arc<Broker>,
     local: LocalSet,
     runtime: Runtime,
 }
 
 impl Incarnation {
+    /// Opens a broker and waits until all of it is recovered.
     pub(super) fn open(disk: Arc<dyn Disk>, dir: &Path, durable: bool) -> Result<Incarnation, String> {
+        let now = Incarnation::begin(disk, dir, durable)?;
+        let recovery = now.broker.recovery();
+        assert!(recovery.wait(Duration::from_secs(60)), "{:?}", recovery.progress());
+        Ok(now)
+    }
+
+    /// Opens a broker.
+    pub(in crate::broker::tests) fn begin(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        durable: bool,
+    ) -> Result<Incarnation, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let entered = runtime.enter();
         let broker = Broker::open_on(disk, config(dir, durable), &[]).map_err(|error| error.to_string())?;
@@ -44,7 +58,7 @@ impl Incarnation {
         Ok(Incarnation { broker, local: LocalSet::new(), runtime })
     }
 
-    pub(super) fn run<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(in crate::broker::tests) fn run<T>(&self, work: impl Future<Output = T>) -> T {
         self.local.block_on(&self.runtime, work)
     }
 

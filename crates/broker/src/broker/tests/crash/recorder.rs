@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use levada_log::disk::{Disk, Entry, Kind, RealDisk};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 /// One change that cannot be torn, but for a write. Files are numbered in the order of their creation: names change.
 #[derive(Clone, Debug)]
@@ -48,9 +48,12 @@ pub(super) enum Op {
 
 /// See above. Paths are relative to the recorder's directory; nothing waits for a device.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(in crate::broker::tests) struct Recorder {
     root: PathBuf,
     state: Mutex<State>,
+    /// Whoever lists a directory of this name waits.
+    held: Mutex<Option<&'static str>>,
+    let_go: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -65,8 +68,9 @@ struct State {
 
 impl Recorder {
     /// Records what happens below `root`. What is there already is said first, as if it had just been written and synced.
-    pub(super) fn new(root: &Path) -> Recorder {
-        let recorder = Recorder { root: root.to_owned(), state: Mutex::default() };
+    pub(in crate::broker::tests) fn new(root: &Path) -> Recorder {
+        let (state, held, let_go) = (Mutex::default(), Mutex::default(), Condvar::new());
+        let recorder = Recorder { root: root.to_owned(), state, held, let_go };
         recorder.take_over(root);
         recorder
     }
@@ -89,6 +93,12 @@ impl Recorder {
         }
         let dir = self.relative(dir);
         self.state.lock().ops.push(Op::SyncDir { path: dir });
+    }
+
+    /// Lets everybody wait who lists a directory of this name, or nobody any more.
+    pub(in crate::broker::tests) fn hold(&self, name: Option<&'static str>) {
+        *self.held.lock() = name;
+        self.let_go.notify_all();
     }
 
     /// How many changes there were so far.
@@ -290,6 +300,8 @@ impl Disk for Recorder {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        let is_held = |held: &mut Option<&str>| held.is_some_and(|name| dir.ends_with(name));
+        self.let_go.wait_while(&mut self.held.lock(), |held| is_held(held));
         RealDisk.list(dir)
     }
 

@@ -1,0 +1,128 @@
+//! What clients are told while logs are checked after an unclean stop.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use levada_log::Append;
+use levada_log::batch::Builder;
+use levada_wire::Uuid;
+
+use super::crash::directory;
+use super::crash::life::Incarnation;
+use super::crash::recorder::Recorder;
+use crate::broker::RecoveryProgress;
+use crate::error_code::ErrorCode;
+use crate::group::GroupError;
+use crate::group::request::FetchRequest;
+use crate::metadata::controller::{NewTopic, TopicKey};
+use crate::partition::OFFSETS_TOPIC;
+use crate::web::Source;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn create(now: &Incarnation, name: &str) -> Uuid {
+    let name = name.to_owned();
+    let topic = NewTopic { name, partitions: 1, replication_factor: 1, ..NewTopic::default() };
+    now.run(now.broker.create_topics(vec![topic], false)).pop().unwrap().ok().unwrap().topic_id
+}
+
+fn write(now: &Incarnation, topic: &str) -> i64 {
+    let mut batch = Builder::new();
+    batch.push(0, None, Some(b"one"));
+    let partition = now.broker.partition(topic, 0).unwrap();
+    let appended =
+        now.run(async { partition.append(Append::client(batch.build().unwrap()), 0).wait().await });
+    appended.unwrap().base_offset
+}
+
+/// A broker that died with a record in each of two topics, opened again while the log of one directory cannot be checked.
+fn reopened(dir: &Path, held: &'static str) -> (Arc<Recorder>, Incarnation) {
+    let now = Incarnation::begin(Arc::new(Recorder::new(dir)), dir, false).unwrap();
+    now.run(now.broker.ensure_internal_topic(OFFSETS_TOPIC)).unwrap();
+    for topic in ["slow", "fast"] {
+        create(&now, topic);
+        assert_eq!(write(&now, topic), 0);
+    }
+    drop(now);
+    let disk = Arc::new(Recorder::new(dir));
+    disk.hold(Some(held));
+    let now = Incarnation::begin(disk.clone(), dir, false).unwrap();
+    (disk, now)
+}
+
+fn offsets_of(now: &Incarnation) -> Result<(), GroupError> {
+    let request = FetchRequest {
+        group_id: "group".to_owned(),
+        member_id: None,
+        member_epoch: -1,
+        topics: None,
+        require_stable: false,
+    };
+    now.run(now.broker.groups().ask(request)).map(drop)
+}
+
+#[test]
+fn a_log_that_is_being_checked_keeps_no_other_from_serving() {
+    let home = directory();
+    let (disk, now) = reopened(home.path(), "slow-0");
+    assert_eq!(write(&now, "fast"), 1);
+    assert_eq!(now.broker.partition("slow", 0).err(), Some(ErrorCode::NotLeaderOrFollower));
+    assert_eq!(offsets_of(&now), Ok(()));
+    let RecoveryProgress { total, left, .. } = now.broker.recovery().progress();
+    assert_eq!((total, left), (4, 1));
+    assert_eq!(Source::unhealthy(&*now.broker), None);
+    // Housekeeping leaves it to those who are at it, and its checkpoints as they are.
+    now.run(now.broker.keep_house());
+    disk.hold(None);
+    assert!(now.broker.recovery().wait(LONG));
+    assert_eq!(write(&now, "slow"), 1);
+}
+
+#[test]
+fn a_coordinator_whose_log_is_being_checked_is_loading() {
+    let home = directory();
+    let partition = crate::group::partition_for("group", 2);
+    let (disk, now) =
+        reopened(home.path(), ["__consumer_offsets-0", "__consumer_offsets-1"][partition as usize]);
+    assert_eq!(offsets_of(&now), Err(GroupError::CoordinatorLoadInProgress));
+    assert_eq!(now.run(now.broker.ensure_internal_topic(OFFSETS_TOPIC)).ok(), Some(()));
+    disk.hold(None);
+    assert!(now.broker.recovery().wait(LONG));
+    assert_eq!(offsets_of(&now), Ok(()));
+}
+
+#[test]
+fn a_topic_that_goes_while_it_is_checked_makes_way_for_its_namesake() {
+    let home = directory();
+    let (disk, now) = reopened(home.path(), "slow-0");
+    let key = TopicKey { name: Some("slow".to_owned()), topic_id: Uuid::ZERO };
+    assert!(now.run(now.broker.delete_topics(vec![key])).pop().unwrap().1.is_ok());
+    let id = create(&now, "slow");
+    disk.hold(None);
+    assert!(now.broker.recovery().wait(LONG));
+    assert_eq!(write(&now, "slow"), 0);
+    assert!(now.broker.partition_by_id(id, 0).is_ok());
+    let names = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(
+        !names
+            .map(|name| name.into_string().unwrap())
+            .any(|name| name.contains("delete") || name.contains("stray"))
+    );
+}
+
+#[test]
+fn what_is_not_checked_when_the_broker_stops_is_checked_by_the_next_start() {
+    let home = directory();
+    let (disk, now) = reopened(home.path(), "slow-0");
+    now.broker.recovery().halt();
+    now.broker.close();
+    assert!(!home.path().join(".kafka_cleanshutdown").exists());
+    disk.hold(None);
+    assert!(now.broker.recovery().wait(LONG));
+    assert!(now.broker.partition("slow", 0).is_err());
+    drop(now);
+    let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), false).unwrap();
+    assert!(now.broker.recovery().wait(LONG));
+    assert_eq!(write(&now, "slow"), 1);
+}
