@@ -1,0 +1,70 @@
+//! Any bytes as one of the files of a sound partition: indexes, snapshots of producers, epochs, a segment. The offline check says what it
+//! finds, within its bounds, and never changes a file.
+
+#![no_main]
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use bytes::BytesMut;
+use levada_log::batch::Builder;
+use levada_log::check::{FINDINGS_MAX, Left, partition};
+use levada_log::disk::RealDisk;
+use levada_log::{Append, LogConfig, OpenOptions, Writer};
+use libfuzzer_sys::fuzz_target;
+use tempfile::TempDir;
+
+const FILES: [&str; 6] = [
+    "00000000000000000000.index",
+    "00000000000000000000.timeindex",
+    "00000000000000000000.txnindex",
+    "00000000000000000000.log",
+    "00000000000000000004.snapshot",
+    "leader-epoch-checkpoint",
+];
+
+fuzz_target!(|input: &[u8]| {
+    let [which, clean, rest @ ..] = input else { return };
+    let dir = scratch();
+    let path = dir.join(FILES[usize::from(*which) % FILES.len()]);
+    let before = fs::read(&path).ok();
+    fs::write(&path, rest).expect("a file of our own");
+    let left = Left { clean: clean % 2 == 0, recovery_point: i64::from(clean / 2), ..Left::default() };
+    let mut read = 0;
+    let checked =
+        partition(&RealDisk, dir, &left, &mut |bytes| read += bytes).expect("a directory of our own");
+    assert!(checked.findings.len() <= FINDINGS_MAX && read <= checked.bytes);
+    assert_eq!(fs::read(&path).expect("a file of our own"), rest, "the check changes nothing");
+    match before {
+        Some(before) => fs::write(&path, before),
+        None => fs::remove_file(&path),
+    }
+    .expect("a file of our own");
+});
+
+/// A partition of two segments, made once.
+fn scratch() -> &'static Path {
+    static SCRATCH: OnceLock<TempDir> = OnceLock::new();
+    SCRATCH
+        .get_or_init(|| {
+            let dir = TempDir::new().expect("a temporary directory");
+            let config = LogConfig { index_interval_bytes: 10, ..LogConfig::default() };
+            let options = OpenOptions { leader_epoch: 1, config, ..OpenOptions::new(dir.path()) };
+            let mut writer = Writer::open(options, 0).expect("a new log").0;
+            for at in 0..6 {
+                if at == 4 {
+                    writer.roll(0).expect("a second segment");
+                }
+                let mut builder = Builder::new().producer(5, 0, i32::try_from(at).unwrap_or(0));
+                builder.push(at, None, Some(&[7; 40]));
+                let batch: BytesMut = builder.build().expect("a batch");
+                for outcome in writer.append(&mut [Append::client(batch)], 0) {
+                    outcome.expect("room");
+                }
+            }
+            writer.close().expect("a sound log");
+            dir
+        })
+        .path()
+}
