@@ -365,7 +365,7 @@ fn json_has_the_fields_that_the_documentation_promises() {
     let mut producer = tool.args([&node.bootstrap(), "payments", "ledger"]).spawn();
     assert_eq!(producer.line(LIMIT), "open");
     let topic = format!(
-        "[{{id internal name partitions:[{{end_offset in_sync:[] leader leader_epoch partition replicas:[] \
+        "[{{durability id internal name partitions:[{{end_offset in_sync:[] leader leader_epoch partition replicas:[] \
          start_offset}}] settings:[{SETTING}]}}]"
     );
     for (line, expected) in [
@@ -401,7 +401,8 @@ fn json_has_the_fields_that_the_documentation_promises() {
         shape(&serde_json::from_str(&said).expect("JSON"))
     };
     assert_eq!(json(["config", "show", "--output", "json"]), "[{doc key origin value}]");
-    let doctor = "{capabilities:[{name remedy why works}] directory kernel large_fetches_use}";
+    let doctor = "{capabilities:[{name remedy why works}] directory kernel large_fetches_use \
+                  thresholds:{bytes:{pipe_bytes registered_send_bytes small_extent_bytes zero_copy_send_bytes} file wrong}}";
     assert_eq!(json(["doctor", "--dir=.", "--output", "json"]), doctor);
     leave(reader);
 }
