@@ -1,6 +1,6 @@
 //! `lab calibrate`: the thresholds of this machine, out of measurements in less than a minute.
 //!
-//! Three experiments, run and recorded as all others, and a [decision](decide) that is a function of their summaries: a default stays unless
+//! Three experiments, run and recorded as all others, and a [decision](decide()) that is a function of their summaries: a default stays unless
 //! the measurement is sure against it, so that a noisy machine is left as it is.
 
 use std::fs::File;

@@ -2,7 +2,7 @@
 //!
 //! An [`Experiment`] says what it shows, lists its [`Case`]s and runs one of them once. The [method](Method) does the rest, the same for all:
 //! the cases take turns in random order, round after round; one more round, not timed, checks every byte; whatever was seen goes into a
-//! [record](record), line by line, before anybody computes with it; [`summary`] makes medians with their confidence from a record and
+//! [record], line by line, before anybody computes with it; [`summary`] makes medians with their confidence from a record and
 //! from nothing else.
 //!
 //! ```no_run
