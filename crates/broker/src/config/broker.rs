@@ -24,7 +24,7 @@ pub struct BrokerConfig {
     pub listeners: Vec<Listener>,
     /// `levada.http.listen`; `None` turns the HTTP address off.
     pub http_listen: Option<HostPort>,
-    /// `levada.thresholds.file`; `None`: wherever [`thresholds`](super::thresholds) looks.
+    /// `levada.thresholds.file`; `None`: wherever [`thresholds`](super::thresholds()) looks.
     pub thresholds_file: Option<PathBuf>,
     /// `levada.http.token`; `None` asks for nothing.
     pub http_token: Option<Secret>,
