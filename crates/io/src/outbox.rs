@@ -68,8 +68,7 @@ impl Load {
         }
     }
 
-    /// As bytes, which keep the buffer.
-    pub fn into_bytes(self) -> Bytes {
+    fn into_bytes(self) -> Bytes {
         match self {
             Load::Bytes(bytes) => bytes,
             Load::Buffer(buffer, range) => Bytes::from_owner(Shared(buffer)).slice(range),

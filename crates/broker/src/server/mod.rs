@@ -16,7 +16,6 @@ use crate::server::tls::handshakes::{self, Handshakes};
 use crate::web::{WebError, WebServer};
 
 mod admin;
-mod cold_lane;
 mod connection;
 pub(crate) mod entry;
 mod gate;
