@@ -40,9 +40,6 @@
 //! # }
 //! ```
 //!
-//! Who has read the range by another way, around the page cache for instance ([`inflow`](crate::inflow)), hands its bytes to
-//! [`Transfer::supply`](crate::Transfer::supply) instead; for a reader that reads once that is the cheapest.
-//!
 //! A range is reported cold once. If the pages are gone again, or the file system cannot say, the next step waits for
 //! the disk and counts that, so that a transfer always gets on.
 
