@@ -58,6 +58,7 @@ mod interrupt;
 mod method;
 mod payload;
 mod seal;
+mod times;
 
 pub use bench::{Bench, Scale};
 pub use error::LabError;

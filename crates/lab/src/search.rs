@@ -19,6 +19,7 @@ use crate::cpu::Stopwatch;
 use crate::error::LabError;
 use crate::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
+use crate::times;
 
 /// Records of a batch, and bytes of a record's value: those of the article that this repeats.
 const RECORDS: i64 = 40;
@@ -224,29 +225,20 @@ impl Searches {
         let mut random = StdRng::seed_from_u64(5);
         let questions: Vec<_> = (0..self.lookups).map(|_| self.question(&mut random, wanted)).collect();
         let mut reads = Reads::default();
-        let mut times_us = Vec::with_capacity(self.lookups);
+        let mut took = Vec::with_capacity(self.lookups);
         let watch = Stopwatch::start();
         for (from, offset, _) in questions {
             let start = Instant::now();
             std::hint::black_box(search(&self.file, from, offset, &mut reads)?);
-            times_us.push(start.elapsed().as_secs_f64() * 1e6);
+            took.push(start.elapsed());
         }
         let elapsed = watch.elapsed();
-        times_us.sort_by(f64::total_cmp);
         let lookups = self.lookups as f64;
-        let at = |share: f64| times_us[((lookups - 1.0) * share) as usize];
-        let mean = times_us.iter().sum::<f64>() / lookups;
-        let deviation = (times_us.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / lookups).sqrt();
-        let metrics = [
-            ("cpu_us", elapsed.cpu.as_secs_f64() * 1e6 / lookups),
-            ("p50_us", at(0.5)),
-            ("p99_us", at(0.99)),
-            ("max_us", at(1.0)),
-            ("deviation_us", deviation),
-            ("bytes", reads.bytes as f64 / lookups),
-            ("calls", reads.calls as f64 / lookups),
-        ];
-        Ok(metrics.map(|(name, value)| (name.to_owned(), value)).into())
+        let mut metrics = times::values(took);
+        metrics.insert("cpu_us".to_owned(), elapsed.cpu.as_secs_f64() * 1e6 / lookups);
+        metrics.insert("bytes".to_owned(), reads.bytes as f64 / lookups);
+        metrics.insert("calls".to_owned(), reads.calls as f64 / lookups);
+        Ok(metrics)
     }
 }
 
@@ -263,15 +255,11 @@ impl Experiment for Searches {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        vec![
-            Metric::less("cpu_us", "CPU", "µs/lookup"),
-            Metric::less("p50_us", "median", "µs"),
-            Metric::less("p99_us", "p99", "µs"),
-            Metric::less("max_us", "max", "µs"),
-            Metric::less("deviation_us", "deviation", "µs"),
-            Metric::less("bytes", "bytes read", "/lookup"),
-            Metric::less("calls", "reads", "/lookup"),
-        ]
+        let mut metrics = vec![Metric::less("cpu_us", "CPU", "µs/lookup")];
+        metrics.extend(times::metrics());
+        metrics.push(Metric::less("bytes", "bytes read", "/lookup"));
+        metrics.push(Metric::less("calls", "reads", "/lookup"));
+        metrics
     }
 
     fn cases(&self) -> Vec<Case> {
