@@ -27,6 +27,23 @@ pub struct FileMap {
     len: usize,
 }
 
+/// How a mapping is going to be read, which decides what the kernel brings in before it is touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Here and there: nothing is read ahead.
+    Random,
+    /// As the kernel sees fit.
+    Usual,
+    /// From start to end: much is read ahead, and behind the reader pages may go.
+    Sequential,
+    /// All of it, soon: reading begins at once and nobody waits.
+    Needed,
+    /// All of it is read and entered into the page table before the mapping is there.
+    Populated,
+    /// In huge pages where the file system keeps such (ext4 since Linux 6.16, XFS, tmpfs that is told to); elsewhere as usual.
+    Huge,
+}
+
 impl FileMap {
     /// Maps `len` bytes of `file` after growing it to at least that length with real blocks (`fallocate`).
     ///
@@ -45,17 +62,26 @@ impl FileMap {
 
     /// Maps the first `len` bytes of `file`, which must be at least that long.
     ///
-    /// The mapping stays when `file` is closed.
+    /// The mapping stays when `file` is closed. Nothing is read ahead: on a device with a large read-ahead one touched page of a sparse
+    /// file would bring megabytes of zeroes.
     ///
     /// # Errors
     /// A file shorter than `len` (`UnexpectedEof`), one that is not open for reading and writing, or `len` of 0.
     pub fn open(file: &File, len: usize) -> io::Result<FileMap> {
+        FileMap::open_for(file, len, Access::Random)
+    }
+
+    /// The same for a certain way to read it. [`Access::Populated`] waits until all of it is there.
+    ///
+    /// # Errors
+    /// As for [`open`](FileMap::open), and a kernel without huge pages for [`Access::Huge`].
+    pub fn open_for(file: &File, len: usize, access: Access) -> io::Result<FileMap> {
         let actual = file.metadata()?.len();
         if actual < len as u64 {
             let text = format!("cannot map {len} bytes of a file of {actual}");
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
         }
-        Ok(FileMap { words: Mapping::new(file, len)?, len })
+        Ok(FileMap { words: Mapping::new(file, len, access)?, len })
     }
 
     /// The number of bytes that can be reached.
@@ -103,8 +129,14 @@ impl FileMap {
     /// Copies the bytes from `pos` on into `into`.
     pub fn read_bytes(&self, pos: usize, into: &mut [u8]) {
         self.check(pos, into.len());
-        for (at, byte) in (pos..).zip(into) {
-            *byte = self.words.load(at / 4)[at % 4];
+        let mut at = pos;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let inside = at % 4;
+            let (now, later) = rest.split_at_mut(rest.len().min(4 - inside));
+            now.copy_from_slice(&self.words.load(at / 4)[inside..inside + now.len()]);
+            at += now.len();
+            rest = later;
         }
     }
 

@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use levada_io::map::{Access, FileMap};
 use levada_io::probe::Support;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -20,6 +21,7 @@ use crate::error::LabError;
 use crate::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::payload;
 use crate::record::{Metric, Verdict};
+use crate::times;
 
 mod faults;
 mod way;
@@ -37,6 +39,8 @@ pub struct Reads<'a> {
     file: Arc<File>,
     /// The same file for reads around the page cache, where the file system allows them.
     direct: Result<Arc<File>, String>,
+    /// Why none of its pages in memory is huge, if none is.
+    small: Option<String>,
     blocks: u64,
     /// Of the blocks, in order.
     checksum: u64,
@@ -72,14 +76,24 @@ impl<'a> Reads<'a> {
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
         let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap_or(0);
         let direct = File::options().read(true).custom_flags(flags).open(path);
-        Ok(Reads {
+        let mut reads = Reads {
             bench,
             file: Arc::new(file),
             direct: direct.map(Arc::new).map_err(|error| error.to_string()),
+            small: None,
             blocks: len / BLOCK_BYTES as u64,
             checksum,
             len,
-        })
+        };
+        chill(&reads.file)?;
+        reads.small = match reads.warm_huge() {
+            Ok(true) => None,
+            Ok(false) => Some(
+                "the file system keeps no huge pages of a file; ext4 does from Linux 6.16 on, XFS, and tmpfs mounted with huge=".to_owned(),
+            ),
+            Err(error) => Some(format!("the kernel has no huge pages for files: {error}")),
+        };
+        Ok(reads)
     }
 
     /// What each reader reads, in which order.
@@ -105,21 +119,40 @@ impl<'a> Reads<'a> {
             Support::Absent { why, remedy } if needed => Some(format!("{why}; {remedy}")),
             _ => None,
         });
-        absent.or_else(|| self.file(way).err())
+        let small = if way.is_huge() { self.small.clone() } else { None };
+        absent.or(small).or_else(|| self.file(way).err())
     }
 
-    fn prepare(&self, setting: Setting) -> Result<(), LabError> {
-        if setting.hot {
-            let read = io::copy(&mut (&*self.file), &mut io::sink());
-            let back = io::Seek::rewind(&mut (&*self.file));
-            return read.and(back).map_err(LabError::step("cannot read the file"));
+    /// Leaves in memory what a setting wants there. The file is dropped from it in any case: how large the pages are that the kernel keeps depends
+    /// on who read them first.
+    fn prepare(&self, way: Way, setting: Setting) -> Result<(), LabError> {
+        chill(&self.file)?;
+        if !setting.hot {
+            return Ok(());
         }
-        chill(&self.file)
+        let failed = || LabError::step::<io::Error>("cannot read the file");
+        if way.is_huge() {
+            return self.warm_huge().map(drop).map_err(failed());
+        }
+        let read = io::copy(&mut (&*self.file), &mut io::sink());
+        let back = io::Seek::rewind(&mut (&*self.file));
+        read.and(back).map_err(failed())
+    }
+
+    /// Reads the file into huge pages where there are such; whether there are any.
+    fn warm_huge(&self) -> io::Result<bool> {
+        let map =
+            FileMap::open_for(&self.file, usize::try_from(self.len).unwrap_or(usize::MAX), Access::Huge)?;
+        let pages = (0..map.len()).step_by(4096);
+        pages.for_each(|page| {
+            std::hint::black_box(map.read_u32_be(page));
+        });
+        faults::has_huge_pages()
     }
 
     fn time(&self, way: Way, file: &Arc<File>, setting: Setting) -> Result<Metrics, LabError> {
         let shares = self.shares(setting);
-        self.prepare(setting)?;
+        self.prepare(way, setting)?;
         let failed = || LabError::step::<io::Error>(format!("cannot read by {}", way.name()));
         let start = Barrier::new(shares.len() + 1);
         let reader = |share: &Share| {
@@ -142,21 +175,18 @@ impl<'a> Reads<'a> {
         });
         let times: Vec<(Vec<Duration>, u64)> = times.map_err(failed())?;
         let switches: u64 = times.iter().map(|(_, switches)| switches).sum();
-        let mut times: Vec<Duration> = times.into_iter().flat_map(|(times, _)| times).collect();
-        times.sort_unstable();
-        let us = |time: Duration| time.as_secs_f64() * 1e6;
-        let mean = times.iter().sum::<Duration>() / u32::try_from(times.len().max(1)).unwrap_or(u32::MAX);
         let gb = self.len as f64 / 1e9;
-        let metrics = [
+        let mut metrics = times::values(times.into_iter().flat_map(|(times, _)| times));
+        let of_all = [
             ("gb_per_s", gb / elapsed.wall.as_secs_f64()),
             ("cpu_s_per_gb", elapsed.cpu.as_secs_f64() / gb),
             ("user_share", faults.user.as_secs_f64() / elapsed.wall.as_secs_f64()),
-            ("mean_us", us(mean)),
-            ("p99_us", times.get(times.len().saturating_sub(1) * 99 / 100).map_or(0.0, |time| us(*time))),
             ("faults_per_gb", faults.faults as f64 / gb),
+            ("large_faults_per_gb", faults.large as f64 / gb),
             ("switches_per_gb", switches as f64 / gb),
         ];
-        Ok(metrics.map(|(name, value)| (name.to_owned(), value)).into())
+        metrics.extend(of_all.map(|(name, value)| (name.to_owned(), value)));
+        Ok(metrics)
     }
 
     /// Reads everything in order and makes a checksum of it.
@@ -165,9 +195,10 @@ impl<'a> Reads<'a> {
         let mut blocks = vec![None; usize::try_from(self.blocks).unwrap_or(0)];
         let mut count = 0;
         let mut keep = |block: Block<'_>| {
-            count += block.bytes.len() as u64;
+            let bytes = block.parts.concat();
+            count += bytes.len() as u64;
             if let Some(place) = usize::try_from(block.number).ok().and_then(|at| blocks.get_mut(at)) {
-                *place = Some(block.bytes.to_vec());
+                *place = Some(bytes);
             }
         };
         // A mapping shows its bytes only if it is asked to.
@@ -194,15 +225,15 @@ impl Experiment for Reads<'_> {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        vec![
+        let of_all = [
             Metric::more("gb_per_s", "rate", "GB/s"),
             Metric::less("cpu_s_per_gb", "CPU", "s/GB"),
             Metric::less("user_share", "user CPU", ""),
-            Metric::less("mean_us", "mean", "µs/block"),
-            Metric::less("p99_us", "p99", "µs"),
             Metric::neither("faults_per_gb", "page faults", "/GB"),
+            Metric::neither("large_faults_per_gb", "large faults", "/GB"),
             Metric::neither("switches_per_gb", "switches", "/GB"),
-        ]
+        ];
+        of_all.into_iter().chain(times::metrics()).collect()
     }
 
     fn cases(&self) -> Vec<Case> {

@@ -168,3 +168,24 @@ fn losses_on_many_threads_are_each_told() {
         }
     });
 }
+
+#[test]
+fn however_it_is_read_the_bytes_are_those_of_the_file() {
+    let (file, map) = mapped(3 << 20);
+    map.write_bytes(2_500_001, b"levada");
+    for access in
+        [Access::Random, Access::Usual, Access::Sequential, Access::Needed, Access::Populated, Access::Huge]
+    {
+        let other = match FileMap::open_for(&file, 3 << 20, access) {
+            Ok(map) => map,
+            Err(error) if access == Access::Huge => {
+                eprintln!("skipped: {error}");
+                continue;
+            }
+            Err(error) => panic!("{access:?}: {error}"),
+        };
+        let mut bytes = [0; 6];
+        other.read_bytes(2_500_001, &mut bytes);
+        assert_eq!(&bytes, b"levada", "{access:?}");
+    }
+}

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 
 use super::sigbus::Watched;
+use crate::map::Access;
 
 /// Owns one `MAP_SHARED` mapping until dropped.
 ///
@@ -26,18 +27,23 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps the first `bytes` bytes of `file` for reading and writing; the caller has checked that the file is that long.
-    ///
-    /// Reads nothing ahead: on a device with a large read-ahead one touched page of a sparse file would bring megabytes of zeroes.
-    pub(crate) fn new(file: &File, bytes: usize) -> io::Result<Mapping> {
-        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+    pub(crate) fn new(file: &File, bytes: usize, access: Access) -> io::Result<Mapping> {
+        let populate = if access == Access::Populated { MapFlags::POPULATE } else { MapFlags::empty() };
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | populate);
         // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so no existing memory
         // changes; the result is checked by rustix.
         let start = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, prot, flags, file, 0) }?;
         let base = NonNull::new(start.cast::<AtomicU32>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapping = Mapping { base, bytes, watched: Watched::new(start as usize, bytes) };
-        // SAFETY: base and length are those of the mapping just made; this advice changes no memory.
-        let advised = unsafe { rustix::mm::madvise(start, bytes, Advice::Random) };
-        debug_assert!(advised.is_ok(), "advice on our own range cannot fail");
+        let advice = match access {
+            Access::Random => Advice::Random,
+            Access::Usual | Access::Populated => Advice::Normal,
+            Access::Sequential => Advice::Sequential,
+            Access::Needed => Advice::WillNeed,
+            Access::Huge => Advice::LinuxHugepage,
+        };
+        // SAFETY: base and length are those of the mapping just made; none of these advices changes memory.
+        unsafe { rustix::mm::madvise(start, bytes, advice) }?;
         Ok(mapping)
     }
 

@@ -1,6 +1,7 @@
 //! Page faults, switches and user time of this process, from `/proc/self`.
 
 use std::fs;
+use std::io;
 use std::time::Duration;
 
 /// Counts since the start of the process, or between two looks.
@@ -8,6 +9,8 @@ use std::time::Duration;
 pub(super) struct Faults {
     /// Small and large ones.
     pub(super) faults: u64,
+    /// Those that had to wait for the device.
+    pub(super) large: u64,
     /// In ticks of 10 ms.
     pub(super) user: Duration,
 }
@@ -31,6 +34,7 @@ impl Faults {
         let per_second = rustix::param::clock_ticks_per_second().max(1);
         Faults {
             faults: field(10) + field(12),
+            large: field(12),
             user: Duration::from_secs_f64(field(14) as f64 / per_second as f64),
         }
     }
@@ -38,13 +42,24 @@ impl Faults {
     /// What came since.
     pub(super) fn since(self) -> Faults {
         let now = Faults::now();
-        Faults { faults: now.faults.saturating_sub(self.faults), user: now.user.saturating_sub(self.user) }
+        Faults {
+            faults: now.faults.saturating_sub(self.faults),
+            large: now.large.saturating_sub(self.large),
+            user: now.user.saturating_sub(self.user),
+        }
     }
 }
 
 /// How often the calling thread has waited (voluntary switches).
 pub(super) fn switches() -> u64 {
     waited(&fs::read_to_string("/proc/thread-self/status").unwrap_or_default())
+}
+
+/// Whether this process has a mapping of a file some pages of which are huge.
+pub(super) fn has_huge_pages() -> io::Result<bool> {
+    let rollup = fs::read_to_string("/proc/self/smaps_rollup")?;
+    let line = rollup.lines().find_map(|line| line.strip_prefix("FilePmdMapped:"));
+    Ok(line.is_some_and(|size| !size.trim().starts_with("0 ")))
 }
 
 fn waited(status: &str) -> u64 {
@@ -60,7 +75,7 @@ mod tests {
     fn fields_are_told_apart() {
         let stat = "7 (a) b) S 1 2 3 4 5 6 100 7 20 8 30 40 0 0";
         let faults = Faults::parse(stat);
-        assert_eq!(faults.faults, 120);
+        assert_eq!((faults.faults, faults.large), (120, 20));
         assert_eq!(waited("Name:\ta\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t9\n"), 12);
         assert!(faults.user > Duration::ZERO);
     }

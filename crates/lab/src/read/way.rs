@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use levada_io::buf::BufferPool;
-use levada_io::map::FileMap;
+use levada_io::map::{Access, FileMap};
 use levada_io::ring::{Caching, Event, Memory, Mode, Operation, Ring, RingOptions, Target};
 use rustix::io::ReadWriteFlags;
 
@@ -19,10 +19,10 @@ use super::clocked;
 pub(super) enum Way {
     /// `pread` into one buffer.
     Pread,
-    /// `preadv` into so many buffers, which are reused.
-    Preadv(usize),
+    /// `preadv` into [`BUFFERS`] buffers, which are reused, or made anew for each call.
+    Preadv { pooled: bool },
     /// A mapping, touched page by page; copied from if it is to be checked.
-    Mapping { copied: bool },
+    Mapping { access: Access, copied: bool },
     /// Through a ring.
     Ring(Depth),
 }
@@ -36,6 +36,8 @@ pub(super) struct Depth {
     registered: bool,
     /// A thread of the kernel takes reads up.
     polled: bool,
+    /// All of them are waited for, and taken in at once.
+    together: bool,
     /// How the page cache is treated.
     cache: Cache,
 }
@@ -49,6 +51,9 @@ enum Cache {
     Around,
 }
 
+/// Of a `preadv`.
+const BUFFERS: usize = 8;
+
 /// What one reader reads.
 #[derive(Debug, Clone)]
 pub(super) struct Share {
@@ -59,13 +64,14 @@ pub(super) struct Share {
 /// A block that was read.
 pub(super) struct Block<'a> {
     pub(super) number: u64,
-    pub(super) bytes: &'a [u8],
+    /// Its bytes, in as many parts as it was read in.
+    pub(super) parts: &'a [&'a [u8]],
 }
 
 /// Takes blocks; they come in any order.
 pub(super) type Taker<'a> = dyn FnMut(Block<'_>) + 'a;
 
-const RING: Depth = Depth { reads: 1, registered: false, polled: false, cache: Cache::Keep };
+const RING: Depth = Depth { reads: 1, registered: false, polled: false, together: false, cache: Cache::Keep };
 
 impl Share {
     pub(super) fn new(blocks: Vec<u64>, block_bytes: usize) -> Share {
@@ -79,33 +85,56 @@ impl Share {
 
 impl Way {
     /// All of them, the plain one first.
-    pub(super) const ALL: [Way; 10] = [
+    pub(super) const ALL: [Way; 17] = [
         Way::Pread,
-        Way::Preadv(8),
-        Way::Mapping { copied: false },
+        Way::Preadv { pooled: false },
+        Way::Preadv { pooled: true },
+        Way::mapping(Access::Random),
+        Way::mapping(Access::Usual),
+        Way::mapping(Access::Sequential),
+        Way::mapping(Access::Needed),
+        Way::mapping(Access::Populated),
+        Way::mapping(Access::Huge),
         Way::Ring(RING),
         Way::Ring(Depth { reads: 8, ..RING }),
         Way::Ring(Depth { reads: 32, ..RING }),
+        Way::Ring(Depth { reads: 32, together: true, ..RING }),
         Way::Ring(Depth { reads: 32, registered: true, ..RING }),
         Way::Ring(Depth { reads: 32, registered: true, polled: true, ..RING }),
         Way::Ring(Depth { reads: 32, registered: true, cache: Cache::Drop, ..RING }),
         Way::Ring(Depth { reads: 32, registered: true, cache: Cache::Around, ..RING }),
     ];
 
+    const fn mapping(access: Access) -> Way {
+        Way::Mapping { access, copied: false }
+    }
+
     pub(super) fn name(self) -> String {
         match self {
             Way::Pread => "pread".to_owned(),
-            Way::Preadv(count) => format!("preadv, {count} pooled buffers"),
-            Way::Mapping { .. } => "mmap, no read-ahead".to_owned(),
+            Way::Preadv { pooled: true } => format!("preadv, {BUFFERS} pooled buffers"),
+            Way::Preadv { .. } => format!("preadv, {BUFFERS} new buffers a call"),
+            Way::Mapping { access, .. } => {
+                let what = match access {
+                    Access::Random => ", no read-ahead",
+                    Access::Usual => "",
+                    Access::Sequential => ", sequential",
+                    Access::Needed => ", willneed",
+                    Access::Populated => ", populate",
+                    Access::Huge => ", huge pages",
+                };
+                format!("mmap{what}")
+            }
             Way::Ring(depth) => {
                 let registered = if depth.registered { ", registered" } else { "" };
+                let together = if depth.together { ", all at once" } else { "" };
                 let polled = if depth.polled { ", SQPOLL" } else { "" };
                 let cache = match depth.cache {
                     Cache::Keep => "",
                     Cache::Drop => ", RWF_DONTCACHE",
                     Cache::Around => ", O_DIRECT",
                 };
-                format!("ring, depth {}{registered}{polled}{cache}", depth.reads)
+                format!("ring, depth {}{together}{registered}{polled}{cache}", depth.reads)
             }
         }
     }
@@ -113,9 +142,13 @@ impl Way {
     /// The same way such that all bytes are seen.
     pub(super) fn checked(self) -> Way {
         match self {
-            Way::Mapping { .. } => Way::Mapping { copied: true },
+            Way::Mapping { access, .. } => Way::Mapping { access, copied: true },
             other => other,
         }
+    }
+
+    pub(super) fn is_huge(self) -> bool {
+        matches!(self, Way::Mapping { access: Access::Huge, .. })
     }
 
     pub(super) fn needs_ring(self) -> bool {
@@ -130,14 +163,12 @@ impl Way {
         matches!(self, Way::Ring(Depth { cache: Cache::Around, .. }))
     }
 
-    /// Gets ready to read blocks of so many bytes: buffers, mappings and rings are made before the clock starts.
+    /// Gets ready to read blocks of so many bytes: buffers and rings are made before the clock starts. Mappings are not, since some of them
+    /// read while they are made.
     pub(super) fn ready(self, file: &Arc<File>, block_bytes: usize) -> io::Result<Reader> {
         let means = match self {
-            Way::Pread | Way::Preadv(_) => Means::Buffer(touched(block_bytes)),
-            Way::Mapping { .. } => {
-                let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-                Means::Map(FileMap::open(file, len)?)
-            }
+            Way::Pread | Way::Preadv { .. } => Means::Buffer(touched(block_bytes)),
+            Way::Mapping { access, copied } => Means::Map { access, copied },
             Way::Ring(depth) => Means::Ring(Box::new(RingMeans::new(file, block_bytes, depth)?)),
         };
         Ok(Reader { way: self, file: Arc::clone(file), means })
@@ -153,12 +184,14 @@ pub(super) struct Reader {
 
 enum Means {
     Buffer(Vec<u8>),
-    Map(FileMap),
+    Map { access: Access, copied: bool },
     Ring(Box<RingMeans>),
 }
 
 struct RingMeans {
     ring: Ring,
+    /// How many completions are waited for at a time.
+    at_once: usize,
     pool: BufferPool,
     target: Target,
     caching: Caching,
@@ -168,9 +201,10 @@ impl Reader {
     /// Reads a share; how long each block took.
     pub(super) fn read(&mut self, share: &Share, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
         match (self.way, &mut self.means) {
-            (Way::Preadv(count), Means::Buffer(buffer)) => preadv(&self.file, share, (count, buffer), take),
+            (Way::Preadv { pooled: false }, _) => preadv_anew(&self.file, share, take),
+            (Way::Preadv { .. }, Means::Buffer(buffer)) => preadv(&self.file, share, buffer, take),
             (_, Means::Buffer(buffer)) => pread(&self.file, share, buffer, take),
-            (way, Means::Map(map)) => mapping(map, share, way == Way::Mapping { copied: true }, take),
+            (_, Means::Map { access, copied }) => mapping(&self.file, (*access, *copied), share, take),
             (_, Means::Ring(means)) => ring(means, share, take),
         }
     }
@@ -192,7 +226,8 @@ impl RingMeans {
             target = Target::from(&ring.attach(&**file)?);
         }
         let caching = if depth.cache == Cache::Drop { Caching::Drop } else { Caching::Keep };
-        Ok(RingMeans { ring, pool, target, caching })
+        let at_once = if depth.together { usize::from(depth.reads) } else { 1 };
+        Ok(RingMeans { ring, at_once, pool, target, caching })
     }
 }
 
@@ -216,38 +251,58 @@ fn pread(file: &File, share: &Share, buffer: &mut [u8], take: &mut Taker<'_>) ->
             touch(buffer);
             Ok(())
         })?;
-        take(Block { number: *number, bytes: buffer });
+        take(Block { number: *number, parts: &[&*buffer] });
         Ok(time)
     };
     share.blocks.iter().map(one).collect()
 }
 
-fn preadv(
+fn preadv(file: &File, share: &Share, buffer: &mut [u8], take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
+    let mut pieces = buffer.chunks_mut(share.block_bytes.div_ceil(BUFFERS));
+    let mut slices: [_; BUFFERS] =
+        std::array::from_fn(|_| IoSliceMut::new(pieces.next().unwrap_or_default()));
+    let one = |number: &u64| {
+        let ((), time) = clocked(|| vectored(file, share, *number, &mut slices))?;
+        let parts: [&[u8]; BUFFERS] = std::array::from_fn(|at| &*slices[at]);
+        take(Block { number: *number, parts: &parts });
+        Ok(time)
+    };
+    share.blocks.iter().map(one).collect()
+}
+
+fn preadv_anew(file: &File, share: &Share, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
+    let piece = share.block_bytes.div_ceil(BUFFERS);
+    let one = |number: &u64| {
+        let (buffers, time) = clocked(|| {
+            let mut buffers: Vec<Vec<u8>> = (0..BUFFERS).map(|_| vec![0; piece]).collect();
+            let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+            vectored(file, share, *number, &mut slices)?;
+            Ok(buffers)
+        })?;
+        let parts: [&[u8]; BUFFERS] = std::array::from_fn(|at| &*buffers[at]);
+        take(Block { number: *number, parts: &parts });
+        Ok(time)
+    };
+    share.blocks.iter().map(one).collect()
+}
+
+/// Reads a block in one call, and looks at it.
+fn vectored(file: &File, share: &Share, number: u64, slices: &mut [IoSliceMut<'_>]) -> io::Result<()> {
+    let got = rustix::io::preadv2(file, slices, share.offset(number), ReadWriteFlags::empty())?;
+    slices.iter().for_each(|slice| touch(slice));
+    if got == share.block_bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// Maps the file, reads a share and unmaps it.
+fn mapping(
     file: &File,
+    (access, copied): (Access, bool),
     share: &Share,
-    (count, buffer): (usize, &mut [u8]),
     take: &mut Taker<'_>,
 ) -> io::Result<Vec<Duration>> {
-    let piece = share.block_bytes.div_ceil(count);
-    let one = |number: &u64| {
-        let (got, time) = clocked(|| {
-            let mut slices: Vec<IoSliceMut<'_>> = buffer.chunks_mut(piece).map(IoSliceMut::new).collect();
-            let flags = ReadWriteFlags::empty();
-            let got = rustix::io::preadv2(file, &mut slices, share.offset(*number), flags)?;
-            touch(buffer);
-            Ok(got)
-        })?;
-        if got != share.block_bytes {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        take(Block { number: *number, bytes: buffer });
-        Ok(time)
-    };
-    share.blocks.iter().map(one).collect()
-}
-
-fn mapping(map: &FileMap, share: &Share, copied: bool, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
     const PAGE_BYTES: usize = 4096;
+    let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    let map = FileMap::open_for(file, len, access)?;
     let mut buffer = vec![0; if copied { share.block_bytes } else { 0 }];
     let one = |number: &u64| {
         let at = usize::try_from(share.offset(*number)).map_err(io::Error::other)?;
@@ -260,14 +315,14 @@ fn mapping(map: &FileMap, share: &Share, copied: bool, take: &mut Taker<'_>) -> 
         if copied {
             map.read_bytes(at, &mut buffer);
         }
-        take(Block { number: *number, bytes: &buffer });
+        take(Block { number: *number, parts: &[&buffer] });
         Ok(time)
     };
     share.blocks.iter().map(one).collect()
 }
 
 fn ring(means: &mut RingMeans, share: &Share, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
-    let RingMeans { ring, pool, target, caching } = means;
+    let RingMeans { ring, at_once, pool, target, caching } = means;
     let mut waiting = share.blocks.iter();
     let (mut under_way, mut times) = (HashMap::new(), Vec::with_capacity(share.blocks.len()));
     loop {
@@ -280,7 +335,7 @@ fn ring(means: &mut RingMeans, share: &Share, take: &mut Taker<'_>) -> io::Resul
         if under_way.is_empty() {
             return Ok(times);
         }
-        ring.submit_and_wait(1, None)?;
+        ring.submit_and_wait((*at_once).min(under_way.len()), None)?;
         for completion in ring.reap() {
             let Some((number, since)) = under_way.remove(&completion.key) else { continue };
             let Event::Done { result, memory: Memory::Buffer(buffer) } = completion.event else { continue };
@@ -289,7 +344,7 @@ fn ring(means: &mut RingMeans, share: &Share, take: &mut Taker<'_>) -> io::Resul
             }
             touch(buffer.filled());
             times.push(since.elapsed());
-            take(Block { number, bytes: buffer.filled() });
+            take(Block { number, parts: &[buffer.filled()] });
         }
     }
 }
