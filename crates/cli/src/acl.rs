@@ -16,29 +16,21 @@ use levada_wire::{
 
 use self::entry::{Row, operation, principal};
 use crate::{
-    cluster::{BrokerArgs, Cluster},
+    cluster::{Asked, Cluster},
     failure::Failure,
     kafka_error,
     output::{self, Format, FormatArgs, counted},
 };
 
 /// List, add and remove entries of access control
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada acl list
   levada acl add alice --allow read,write --topic clicks
   levada acl add alice --allow read --topic clicks- --group readers- --prefix
   levada acl add '*' --deny delete --topic audit
   levada acl remove alice --allow write --topic clicks")]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    verb: Verb,
-    #[command(flatten)]
-    brokers: BrokerArgs,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     List(List),
     Add(Change),
     Remove(Remove),
@@ -46,7 +38,7 @@ enum Verb {
 
 /// What entries are about.
 #[derive(Debug, clap::Args)]
-struct Resources {
+pub(crate) struct Resources {
     /// A topic, or * for all; repeatable
     #[arg(short, long, value_name = "NAME")]
     topic: Vec<String>,
@@ -67,7 +59,7 @@ struct Resources {
   levada acl list
   levada acl list --topic clicks                 all that speak about this topic
   levada acl list --principal alice --output json")]
-struct List {
+pub(crate) struct List {
     #[command(flatten)]
     resources: Resources,
     /// Only those for this principal
@@ -83,7 +75,7 @@ struct List {
   levada acl add alice --allow read,describe --topic clicks
   levada acl add User:CN=app --allow all --topic app- --prefix
   levada acl add alice --allow alter --cluster --host 10.0.0.7")]
-struct Change {
+pub(crate) struct Change {
     /// Whom the entries are for: NAME or User:NAME, or * for everybody
     #[arg(value_name = "PRINCIPAL")]
     principal: String,
@@ -108,12 +100,12 @@ struct Change {
 #[command(after_help = "Examples:
   levada acl remove alice --allow read --topic clicks
   levada acl remove alice                        all that are for alice")]
-struct Remove {
+pub(crate) struct Remove {
     #[command(flatten)]
     change: Change,
 }
 
-pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::List(list) => list.run(&mut cluster, out),

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use clap::Subcommand;
 use levada_wire::{
     Client, ClientError, ClientOptions, StrBytes, Uuid,
     messages::{
@@ -25,6 +26,15 @@ pub(crate) use self::{
     offsets::{EARLIEST, Found, Isolation, LATEST, MAX_TIMESTAMP, Place},
 };
 use crate::{failure::Failure, kafka_error};
+
+/// What a noun takes whose verbs all ask a cluster: the verb, which says what the noun is for, and whom to ask.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Asked<V: Subcommand> {
+    #[command(flatten)]
+    pub(crate) brokers: BrokerArgs,
+    #[command(subcommand)]
+    pub(crate) verb: V,
+}
 
 /// Where to find a broker.
 #[derive(Debug, clap::Args)]

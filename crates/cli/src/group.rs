@@ -12,34 +12,26 @@ use std::io::Write;
 use clap::Subcommand;
 
 use crate::{
-    cluster::{BrokerArgs, Cluster},
+    cluster::{Asked, Cluster},
     failure::Failure,
 };
 
 /// List, describe, reset and delete groups of consumers
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada group list
   levada group describe readers                                   members, offsets and lag
   levada group reset readers --topic clicks --to-earliest         shows what would change
   levada group reset readers --topic clicks --to-earliest --execute
   levada group delete readers")]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    verb: Verb,
-    #[command(flatten)]
-    brokers: BrokerArgs,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     List(list::List),
     Describe(describe::Describe),
     Reset(reset::Reset),
     Delete(delete::Delete),
 }
 
-pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::List(list) => list.run(&mut cluster, out),

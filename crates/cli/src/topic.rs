@@ -17,7 +17,7 @@ use levada_wire::{
 use serde_json::json;
 
 use crate::{
-    cluster::{BrokerArgs, Cluster},
+    cluster::{Asked, Cluster},
     failure::Failure,
     kafka_error,
     output::{self, Format, FormatArgs},
@@ -25,22 +25,14 @@ use crate::{
 };
 
 /// Create, list, describe, change and delete topics
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada topic create clicks -p 6 -c retention.ms=86400000
   levada topic list
   levada topic describe clicks
   levada topic alter clicks -p 12 -c retention.ms=3600000
   levada topic delete clicks")]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    verb: Verb,
-    #[command(flatten)]
-    brokers: BrokerArgs,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     Create(Create),
     List(List),
     Describe(describe::Describe),
@@ -54,7 +46,7 @@ enum Verb {
   levada topic create clicks
   levada topic create clicks views -p 6 -c retention.ms=86400000 -c cleanup.policy=compact,delete
   levada topic create clicks -p 6 --dry-run")]
-struct Create {
+pub(crate) struct Create {
     /// Names of the topics
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<String>,
@@ -77,7 +69,7 @@ struct Create {
 #[command(after_help = "Examples:
   levada topic list
   levada topic list --output json | jq -r '.[].name'")]
-struct List {
+pub(crate) struct List {
     /// Also topics the broker keeps for itself
     #[arg(short, long)]
     internal: bool,
@@ -89,7 +81,7 @@ struct List {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada topic delete clicks views")]
-struct Delete {
+pub(crate) struct Delete {
     /// Names of the topics
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<String>,
@@ -98,7 +90,7 @@ struct Delete {
 /// How long the broker may take to create or delete.
 const TIMEOUT_MS: i32 = 30_000;
 
-pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::Create(create) => create.run(&mut cluster),

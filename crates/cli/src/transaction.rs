@@ -11,27 +11,19 @@ use std::io::Write;
 use clap::Subcommand;
 
 use crate::{
-    cluster::{BrokerArgs, Cluster},
+    cluster::{Asked, Cluster},
     failure::Failure,
 };
 
 /// List, describe and abort transactions
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada transaction list --state ongoing
   levada transaction describe payments-1
   levada transaction hanging                                    what no coordinator will ever end
   levada transaction abort payments-1                           ends it and fences its producer
   levada transaction abort --topic clicks -p 0 --start-offset 42")]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    verb: Verb,
-    #[command(flatten)]
-    brokers: BrokerArgs,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     List(list::List),
     Describe(describe::Describe),
     #[command(visible_alias = "find-hanging")]
@@ -39,7 +31,7 @@ enum Verb {
     Abort(abort::Abort),
 }
 
-pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::List(list) => list.run(&mut cluster, out),

@@ -19,28 +19,20 @@ use levada_wire::{
 use serde::Serialize;
 
 use crate::{
-    cluster::{BrokerArgs, Cluster},
+    cluster::{Asked, BrokerArgs, Cluster},
     failure::Failure,
     kafka_error,
     output::{self, Format, FormatArgs},
 };
 
 /// List users with passwords for SCRAM, set and delete them
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada user list
   levada user set alice                          asks for the password
   levada user set alice --password-file secret   takes the file's first line
   levada user delete alice")]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    verb: Verb,
-    #[command(flatten)]
-    brokers: BrokerArgs,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     List(List),
     Set(Set),
     Delete(Delete),
@@ -51,7 +43,7 @@ enum Verb {
 #[command(after_help = "Examples:
   levada user list
   levada user list --output json | jq -r '.[].user'")]
-struct List {
+pub(crate) struct List {
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -62,7 +54,7 @@ struct List {
   levada user set alice
   levada user set alice --mechanism scram-sha-256 --iterations 8192
   pass show kafka/alice | levada user set alice --password-file -")]
-struct Set {
+pub(crate) struct Set {
     /// The user
     #[arg(value_name = "USER")]
     user: String,
@@ -83,7 +75,7 @@ struct Set {
 #[command(after_help = "Examples:
   levada user delete alice
   levada user delete alice --mechanism scram-sha-256")]
-struct Delete {
+pub(crate) struct Delete {
     /// The user
     #[arg(value_name = "USER")]
     user: String,
@@ -99,7 +91,7 @@ struct Row {
     iterations: i32,
 }
 
-pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     match args.verb {
         Verb::List(list) => list.run(&mut Cluster::connect(&args.brokers)?, out),
         Verb::Set(set) => set.run(&args.brokers),

@@ -22,14 +22,14 @@ pub const EVERYBODY: &str = "User:*";
 /// The one name that the cluster has as a resource.
 pub const CLUSTER_NAME: &str = "kafka-cluster";
 
-/// Declares an enumeration with Kafka's numbers and names.
+/// Declares enumerations with Kafka's numbers and names.
 macro_rules! codes {
-    ($(#[$doc:meta])* $type:ident { $($(#[$entry_doc:meta])* $entry:ident = $code:literal, $name:literal;)* }) => {
+    ($($(#[$doc:meta])* $type:ident { $($entry:ident = $code:literal, $name:literal;)* })*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
         #[repr(i8)]
         pub enum $type {
-            $($(#[$entry_doc])* $entry = $code,)*
+            $(#[doc = concat!("Kafka's `", $name, "`.")] $entry = $code,)*
         }
 
         impl $type {
@@ -59,77 +59,47 @@ macro_rules! codes {
                 f.write_str(self.name())
             }
         }
-    };
+    )*};
 }
 
 codes! {
     /// Kinds of resources.
     ResourceType {
-        /// A topic.
         Topic = 2, "TOPIC";
-        /// A group.
         Group = 3, "GROUP";
-        /// The cluster as a whole.
         Cluster = 4, "CLUSTER";
-        /// A transactional id.
         TransactionalId = 5, "TRANSACTIONAL_ID";
-        /// A delegation token.
         DelegationToken = 6, "DELEGATION_TOKEN";
-        /// A user, as the owner of tokens.
         User = 7, "USER";
     }
-}
 
-codes! {
     /// Whether an entry's name is whole.
     PatternType {
-        /// It is, or it is `*` and means all.
         Literal = 3, "LITERAL";
-        /// It is how names begin.
         Prefixed = 4, "PREFIXED";
     }
-}
 
-codes! {
     /// What can be done with a resource.
     Operation {
-        /// Everything.
         All = 2, "ALL";
-        /// Read.
         Read = 3, "READ";
-        /// Write.
         Write = 4, "WRITE";
-        /// Create.
         Create = 5, "CREATE";
-        /// Delete.
         Delete = 6, "DELETE";
-        /// Alter.
         Alter = 7, "ALTER";
-        /// See that it is there.
         Describe = 8, "DESCRIBE";
-        /// What brokers do with each other.
         ClusterAction = 9, "CLUSTER_ACTION";
-        /// See the configuration.
         DescribeConfigs = 10, "DESCRIBE_CONFIGS";
-        /// Change the configuration.
         AlterConfigs = 11, "ALTER_CONFIGS";
-        /// Produce idempotently.
         IdempotentWrite = 12, "IDEMPOTENT_WRITE";
-        /// Create delegation tokens for somebody.
         CreateTokens = 13, "CREATE_TOKENS";
-        /// See somebody's delegation tokens.
         DescribeTokens = 14, "DESCRIBE_TOKENS";
-        /// Take part in two-phase commits.
         TwoPhaseCommit = 15, "TWO_PHASE_COMMIT";
     }
-}
 
-codes! {
     /// What an entry says.
     Permission {
-        /// No.
         Deny = 2, "DENY";
-        /// Yes.
         Allow = 3, "ALLOW";
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 #[command(after_help = "Examples:
   levada group delete readers
   levada group delete readers --topic clicks     forgets the offsets of clicks alone")]
-pub(super) struct Delete {
+pub(crate) struct Delete {
     /// Names of the groups
     #[arg(required = true, value_name = "GROUP")]
     groups: Vec<String>,

@@ -25,7 +25,7 @@ use crate::{
 #[command(after_help = "Examples:
   levada group describe readers
   levada group describe readers --output json | jq '.[0].lag'")]
-pub(super) struct Describe {
+pub(crate) struct Describe {
     /// Names of the groups
     #[arg(required = true, value_name = "GROUP")]
     groups: Vec<String>,

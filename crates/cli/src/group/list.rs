@@ -18,7 +18,7 @@ use crate::{
   levada group list
   levada group list --state stable --type consumer
   levada group list --output json | jq -r '.[].group'")]
-pub(super) struct List {
+pub(crate) struct List {
     /// Only groups in this state, such as stable or empty; repeatable
     #[arg(long, value_name = "STATE")]
     state: Vec<String>,

@@ -28,7 +28,7 @@ use crate::{
   levada group reset readers --all-topics --by-duration 2h
   levada group reset readers --all-topics --to-datetime 2026-11-21T06:00:00Z
   levada group reset readers --topic clicks --shift-by -10")]
-pub(super) struct Reset {
+pub(crate) struct Reset {
     /// Name of the group
     group: String,
     /// A topic, or some of its partitions; repeatable

@@ -21,7 +21,7 @@ use crate::{
   levada topic alter clicks -p 12
   levada topic alter clicks -c retention.ms=3600000 -c cleanup.policy+=compact
   levada topic alter clicks --delete-config retention.ms     back to the broker's default")]
-pub(super) struct Alter {
+pub(crate) struct Alter {
     /// Names of the topics
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<String>,

@@ -22,7 +22,7 @@ use crate::{
 #[command(after_help = "Examples:
   levada topic describe clicks
   levada topic describe clicks --all --output json | jq -r '.[0].settings[] | [.key, .value] | @tsv'")]
-pub(super) struct Describe {
+pub(crate) struct Describe {
     /// Names of the topics
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<String>,

@@ -27,7 +27,7 @@ use crate::{
   levada transaction abort payments-1
   levada transaction abort --topic clicks -p 0 --start-offset 42
   levada transaction abort --topic t -p 0 --producer-id 7 --producer-epoch 0 --coordinator-epoch 0")]
-pub(super) struct Abort {
+pub(crate) struct Abort {
     /// Transactional id
     #[arg(required_unless_present = "topic", conflicts_with_all = ["topic", "partition"])]
     id: Option<String>,

@@ -18,7 +18,7 @@ use crate::{
 #[command(after_help = "Examples:
   levada transaction describe payments-1
   levada transaction describe payments-1 --output json | jq '.[0].partitions'")]
-pub(super) struct Describe {
+pub(crate) struct Describe {
     /// Transactional ids
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,

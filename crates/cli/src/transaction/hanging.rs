@@ -27,7 +27,7 @@ use crate::{
   levada transaction hanging
   levada transaction hanging --topic clicks --older-than 5m
   levada transaction abort --topic clicks -p 0 --start-offset 42     ends one of them")]
-pub(super) struct Hanging {
+pub(crate) struct Hanging {
     /// Look only at this topic; repeatable [default: all]
     #[arg(short, long, value_name = "TOPIC")]
     topic: Vec<String>,

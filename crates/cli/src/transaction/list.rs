@@ -19,7 +19,7 @@ use crate::{
   levada transaction list
   levada transaction list --state ongoing --older-than 1m
   levada transaction list --output json | jq -r '.[].id'")]
-pub(super) struct List {
+pub(crate) struct List {
     /// Only ids in this state, such as ongoing or completecommit; repeatable
     #[arg(long, value_name = "STATE")]
     state: Vec<String>,
