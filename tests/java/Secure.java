@@ -26,6 +26,10 @@ final class Secure {
             try (var reader = new FileReader(file.toFile())) {
                 properties.load(reader);
             }
+            // A token may come from this file.
+            String token = properties.getProperty("sasl.oauthbearer.token.endpoint.url", "");
+            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls", token);
+            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.files", token.replace("file:", ""));
             String name = file.getFileName().toString().replace(".properties", "");
             System.out.println(name + " " + outcome(properties, "java-" + name));
         }

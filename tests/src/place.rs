@@ -35,6 +35,11 @@ pub fn own_class_path() -> String {
     format!("{}:{}", own.display(), class_path())
 }
 
+/// Where a program of `tests/go` lies, if there was a Go to build it with.
+pub fn go_program(name: &str) -> PathBuf {
+    target().join("test-go").join(name)
+}
+
 /// What a foreign suite brings: its sources, or the Python it runs with.
 pub fn suite(name: &str) -> PathBuf {
     installed("suites").join(name)

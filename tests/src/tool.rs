@@ -54,6 +54,12 @@ impl Tool {
         Tool::new(command, script)
     }
 
+    /// A program of `tests/go`; none if there was no Go to build it with.
+    pub fn go(program: &str) -> Option<Tool> {
+        let path = place::go_program(program);
+        path.exists().then(|| Tool::new(Command::new(path), program))
+    }
+
     /// kcat.
     pub fn kcat() -> Tool {
         Tool::new(Command::new("kcat"), "kcat")

@@ -77,8 +77,29 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     })?;
     let libs = cache.join("kafka/libs");
     stamped(&[root.join("tests/pom.xml")], &libs, |lists, target| jars(&lists[0], target))?;
-    stamped(&sources(&root.join("tests/java"))?, &target(root).join("test-java"), |sources, target| {
-        compile(sources, &libs, target)
+    stamped(
+        &sources(&root.join("tests/java"), "java")?,
+        &target(root).join("test-java"),
+        |sources, target| compile(sources, &libs, target),
+    )?;
+    go_programs(&root.join("tests/go"), &target(root).join("test-go"))
+}
+
+/// Builds the tests' own Go programs. Without Go, or what they are made with, their tests are left out, and say so.
+fn go_programs(folder: &Path, target: &Path) -> Result<(), String> {
+    if !works(&["go", "version"]) {
+        return Ok(());
+    }
+    let mut files = sources(&folder.join("enter"), "go")?;
+    files.extend(["go.mod", "go.sum"].map(|name| folder.join(name)));
+    let built = stamped(&files, target, |_, target| {
+        remove(target)?;
+        fs::create_dir_all(target).map_err(|error| format!("{}: {error}", target.display()))?;
+        run(Command::new("go").args(["build", "-o"]).arg(target.join("")).arg("./...").current_dir(folder))
+    });
+    built.or_else(|error| {
+        say(&format!("no Go programs: {error}"));
+        remove(target)
     })
 }
 
@@ -121,12 +142,12 @@ fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// The Java files of a folder, in order.
-fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
+/// The files of a folder that end so, in order.
+fn sources(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
     let failed = |error| format!("{}: {error}", folder.display());
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(failed)?;
     let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "java"));
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == ending));
     paths.sort();
     Ok(paths)
 }
