@@ -1,13 +1,16 @@
 //! The client of every measurement: one connection, frames made beforehand, responses read and thrown away.
 //!
 //! The low-water mark of the socket stands at what is still expected, up to [`LOW_WATER`], so that the client is woken once for so much and
-//! what the broker pays does not depend on how often the client happened to be awake.
+//! what the broker pays does not depend on how often the client happened to be awake. It waits by `poll` and then takes what is there: a blocking
+//! receive that began with a part of it in hand would go on waiting for the whole mark on top of that, which may never come.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use levada_io::socket;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::RecvFlags;
 
 use crate::error::LabError;
 
@@ -21,8 +24,9 @@ const LOW_WATER: usize = 64 << 10;
 /// Room for small responses that come together.
 const LEAST: usize = 4 << 10;
 
-/// For each read and write.
+/// For each wait and write.
 const TIMEOUT: Duration = Duration::from_secs(60);
+const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 
 /// A connection to a broker.
 #[derive(Debug)]
@@ -41,7 +45,6 @@ impl Connection {
         let what = format!("cannot connect to {address}");
         let opened = TcpStream::connect_timeout(&address, TIMEOUT).and_then(|stream| {
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(TIMEOUT))?;
             stream.set_write_timeout(Some(TIMEOUT))?;
             Ok(stream)
         });
@@ -75,9 +78,12 @@ impl Connection {
             let held = self.start..self.end.min(self.start + len);
             self.start = held.end;
             let mut body = self.buffer[held].to_vec();
-            self.wake_at(1)?;
-            (&self.stream).take((len - body.len()) as u64).read_to_end(&mut body)?;
-            if body.len() == len { Ok(body) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+            let mut filled = body.len();
+            body.resize(len, 0);
+            while filled < len {
+                filled += self.take(len - filled, &mut body[filled..])?;
+            }
+            Ok(body)
         };
         whole().map_err(LabError::step("no response"))
     }
@@ -109,32 +115,48 @@ impl Connection {
             (self.start, self.end) = (0, self.end - self.start);
             self.buffer.resize(self.buffer.len().max(least).max(LEAST), 0);
         }
-        while self.end - self.start < least {
-            self.wake_at(least - (self.end - self.start))?;
-            match self.stream.read(&mut self.buffer[self.end..]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.end += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut taken = Ok(0);
+        while taken.is_ok() && self.end - self.start < least {
+            taken = self.take(least - (self.end - self.start), &mut buffer[self.end..]);
+            self.end += taken.as_ref().copied().unwrap_or(0);
         }
-        Ok(())
+        self.buffer = buffer;
+        taken.map(drop)
     }
 
     /// Reads and forgets.
     fn skip(&mut self, mut left: usize) -> io::Result<()> {
-        self.scratch.resize(CHUNK, 0);
-        while left > 0 {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(CHUNK, 0);
+        let mut taken = Ok(0);
+        while taken.is_ok() && left > 0 {
             let want = left.min(CHUNK);
-            self.wake_at(want)?;
-            match self.stream.read(&mut self.scratch[..want]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => left -= count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            taken = self.take(want, &mut scratch[..want]);
+            left -= taken.as_ref().copied().unwrap_or(0);
+        }
+        self.scratch = scratch;
+        taken.map(drop)
+    }
+
+    /// Takes what is there once it is `owed` bytes, or as many as are waited for; as much as `into` has room for.
+    fn take(&mut self, owed: usize, into: &mut [u8]) -> io::Result<usize> {
+        self.wake_at(owed)?;
+        loop {
+            let mut poll = [PollFd::new(&self.stream, PollFlags::IN)];
+            match rustix::event::poll(&mut poll, Some(&PATIENCE)) {
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+            match rustix::net::recv(&self.stream, &mut *into, RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((_, count)) => return Ok(count),
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(errno) => return Err(errno.into()),
             }
         }
-        Ok(())
     }
 
     fn wake_at(&mut self, bytes: usize) -> io::Result<()> {
@@ -146,3 +168,6 @@ impl Connection {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
