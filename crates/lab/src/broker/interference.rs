@@ -56,7 +56,7 @@ impl<'b> Interference<'b> {
     /// # Errors
     /// A broker does not start or refuses, or there is no room.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Interference<'b>, LabError> {
-        let backlog_bytes = bench.scale().choose(4 << 20, 512 << 20, 2 << 30, 6 << 30);
+        let backlog_bytes = bench.scale().choose(4 << 20, 512 << 20, 1 << 30, 6 << 30);
         let segment_bytes = SEGMENT_BYTES.min(backlog_bytes / 4).to_string();
         let live =
             Live { topic: "live".to_owned(), partitions: 2, per_second: 1000.0, record_len: RECORD_LEN };
@@ -75,8 +75,7 @@ impl<'b> Interference<'b> {
     }
 
     fn quiet(bench: &Bench, live: &Live, subject: &mut Subject) -> Result<Metrics, LabError> {
-        let scale = bench.scale().choose(300, 1_000, 3_000, 6_000);
-        let time = subject.replay.unwrap_or(Duration::from_millis(scale));
+        let time = subject.replay.unwrap_or(limit(bench));
         let before = Scrape::of(subject.node.http())?;
         let lived = live.run(bench, &subject.node, Until::Time(time))?;
         let metrics = told(&subject.node, live, &lived, &before)?;
@@ -98,7 +97,7 @@ impl<'b> Interference<'b> {
                 // After the live ones have warmed up.
                 std::thread::sleep(Duration::from_millis(150));
                 let start = Instant::now();
-                let bytes = replay::once(node, &subject.backlog, FETCH_BYTES);
+                let bytes = replay::within(limit(bench), node, &subject.backlog, FETCH_BYTES);
                 told_to_stop.store(true, Ordering::Relaxed);
                 Ok((bytes?, start.elapsed()))
             });
@@ -127,6 +126,11 @@ impl<'b> Interference<'b> {
         let verdict = topic::verify(subject.node.address(), &subject.backlog, 0, FETCH_BYTES)?;
         Ok(Verdict { what: format!("{live}; replayed: {}", verdict.what), ..verdict })
     }
+}
+
+/// A replay, and a run without one, is no longer: a slow disk makes the backlog's rest go unread instead of the experiment long.
+fn limit(bench: &Bench) -> Duration {
+    Duration::from_millis(bench.scale().choose(300, 1_000, 4_000, 12_000))
 }
 
 /// What a replay does to these.

@@ -1,5 +1,7 @@
 //! Readers of old records: from the first to the last, as fast as they come.
 
+use std::time::{Duration, Instant};
+
 use crate::broker::connection::Connection;
 use crate::broker::frames::{self, Wanted};
 use crate::broker::node::Node;
@@ -8,9 +10,14 @@ use crate::error::LabError;
 
 /// Reads everything once, in steps of `max_bytes`; how many bytes of records came. They are counted, not looked at.
 pub(super) fn once(node: &Node, filled: &Filled, max_bytes: i32) -> Result<u64, LabError> {
+    within(Duration::MAX, node, filled, max_bytes)
+}
+
+/// The same, but no more than comes within a time.
+pub(super) fn within(limit: Duration, node: &Node, filled: &Filled, max_bytes: i32) -> Result<u64, LabError> {
     let mut connection = Connection::open(node.address())?;
-    let (mut batch, mut bytes) = (0, 0);
-    while batch < filled.batches {
+    let (start, mut batch, mut bytes) = (Instant::now(), 0, 0);
+    while batch < filled.batches && start.elapsed() < limit {
         let got = step(&mut connection, filled, batch, max_bytes)?;
         bytes += (got * filled.batch_len) as u64;
         batch += got;
