@@ -139,10 +139,11 @@ impl Store {
             published: Images::fixed(Image::empty()),
         };
         store.begin_epoch(&loaded.quorum, loaded.epochs, now_ms)?;
+        store.journal.flush()?;
         if is_new {
             store.push(format::first_change(options)?, now_ms)?;
+            store.journal.flush()?;
         }
-        store.journal.flush()?;
         if store.replay.in_transaction() {
             // A crash left half of a change: it never happened.
             let reason = Some("failover".to_owned());

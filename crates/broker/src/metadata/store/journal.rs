@@ -123,6 +123,7 @@ impl Journal {
 
     /// Takes `batch`, whose base offset is [`Journal::end_offset`], to be written by the next [`Journal::flush`].
     pub(super) fn push(&mut self, batch: &[u8], records: usize) {
+        debug_assert!(self.pending.is_empty(), "a torn batch is told from damage by nothing that follows it");
         self.pending.extend_from_slice(batch);
         self.end_offset += i64::try_from(records).unwrap_or(i64::MAX);
     }
