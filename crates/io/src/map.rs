@@ -1,4 +1,4 @@
-//! A file mapped into memory, shared and writable: what the log's indexes live in.
+//! A file mapped into memory, shared and writable: what the log's indexes live in, and a way to append to the log ([`WriteMap`]).
 //!
 //! One thread appends while any number of threads read. Every access goes through whole aligned words
 //! with relaxed atomic loads and stores, so that a race between them is a stale value and never undefined behaviour;
@@ -16,6 +16,10 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use crate::sys::mapping::Mapping;
+
+mod write;
+
+pub use write::WriteMap;
 
 /// A shared writable mapping of the first `len` bytes of a file.
 ///

@@ -15,3 +15,4 @@ pub(crate) mod sigpipe;
 pub(crate) mod tls_record;
 pub(crate) mod uring;
 pub(crate) mod window;
+pub(crate) mod writing;

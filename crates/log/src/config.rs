@@ -13,6 +13,16 @@ pub enum TimestampType {
     LogAppendTime,
 }
 
+/// How records get into a segment's file: `levada.log.append`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AppendBy {
+    /// One vectored write for a group of batches.
+    #[default]
+    Pwrite,
+    /// A copy into a mapping of blocks that were allocated ahead.
+    Mapped,
+}
+
 /// A partition's configuration. Taken by value; hand a changed one to [`crate::Writer::set_config`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
@@ -42,6 +52,8 @@ pub struct LogConfig {
     pub max_compaction_lag_ms: i64,
     /// `producer.id.expiration.ms`: a producer that has not written for so long is forgotten.
     pub producer_id_expiration_ms: i64,
+    /// `levada.log.append`.
+    pub append_by: AppendBy,
 }
 
 impl LogConfig {
@@ -74,6 +86,7 @@ impl Default for LogConfig {
             min_compaction_lag_ms: 0,
             max_compaction_lag_ms: i64::MAX,
             producer_id_expiration_ms: days(1),
+            append_by: AppendBy::Pwrite,
         }
     }
 }

@@ -13,6 +13,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use levada_io::map::WriteMap;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::{Errno, ReadWriteFlags};
 
@@ -54,6 +55,21 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn truncate(&self, file: &File, path: &Path, len: u64) -> io::Result<()>;
     /// Reserves blocks for a range, growing the file if need be.
     fn allocate(&self, file: &File, path: &Path, position: u64, len: u64) -> io::Result<()>;
+    /// Reserves blocks for a range, growing the file if need be, and maps it for writing.
+    fn map(&self, file: &File, path: &Path, range: Range<u64>) -> io::Result<WriteMap> {
+        self.allocate(file, path, range.start, range.end - range.start)?;
+        WriteMap::new(file, range)
+    }
+    /// Writes to a range of a file that [`Disk::map`] gave. After an error any part may have been written.
+    fn write_mapped(&self, map: &mut WriteMap, _path: &Path, bytes: &[u8], position: u64) -> io::Result<()> {
+        map.write(position, bytes);
+        match map.is_lost() {
+            true => {
+                Err(io::Error::other("a page of the mapping is lost: the file was cut, or its disk failed"))
+            }
+            false => Ok(()),
+        }
+    }
     /// Sets the time at which the file counts as last written to.
     fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()>;
     /// Waits until the file's bytes (and its length) are on the device.

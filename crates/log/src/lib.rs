@@ -18,9 +18,9 @@ mod retention;
 mod segment;
 mod writer;
 
-pub use config::{LogConfig, TimestampType};
+pub use config::{AppendBy, LogConfig, TimestampType};
 pub use error::{AppendError, LogError, ReadError};
 pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
 pub use producers::{ProducerState, Source};
 pub use recover::{Cut, OpenReport};
-pub use writer::{Append, Appended, Discarded, OpenOptions, Retired, Writer};
+pub use writer::{Append, Appended, Background, Discarded, OpenOptions, Retired, Writer};

@@ -2,6 +2,7 @@
 //! nothing in it is locked once its files are open.
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -65,11 +66,21 @@ pub(crate) fn file_name(base: i64, suffix: &str) -> String {
 impl Segment {
     /// A new, empty segment with empty index files.
     pub(crate) fn create(disk: &dyn Disk, dir: &Path, base: i64) -> Result<Segment, LogError> {
+        Segment::with_file(disk, dir, base, |path| disk.create(path))
+    }
+
+    /// The same, with a file for its log that somebody else brings under this name.
+    pub(crate) fn with_file(
+        disk: &dyn Disk,
+        dir: &Path,
+        base: i64,
+        file: impl FnOnce(&Path) -> io::Result<File>,
+    ) -> Result<Segment, LogError> {
         let path = dir.join(file_name(base, ".log"));
         let offsets = OffsetIndex::create(disk, dir.join(file_name(base, ".index")))?;
         let times = TimeIndex::create(disk, dir.join(file_name(base, ".timeindex")))?;
         let aborted = TxnIndex::none(dir.join(file_name(base, ".txnindex")));
-        let file = OnceLock::from(Arc::new(disk.create(&path).at("create", &path)?));
+        let file = OnceLock::from(Arc::new(file(&path).at("create", &path)?));
         let (size, max_timestamp) = (AtomicU64::new(0), AtomicI64::new(NO_TIMESTAMP));
         let end = AtomicI64::new(base);
         Ok(Segment { base, path, file, size, end, max_timestamp, offsets, times, aborted })

@@ -15,6 +15,7 @@ use crate::{LogConfig, LogError};
 mod active;
 mod append;
 mod cut;
+mod mapped;
 mod roll;
 mod swap;
 #[cfg(test)]
@@ -22,10 +23,12 @@ mod tests;
 
 pub use append::{Append, Appended};
 pub use cut::Discarded;
+pub use mapped::Background;
 pub use swap::Retired;
 
 use active::Active;
 pub(crate) use active::Progress;
+use mapped::Spare;
 pub(crate) use swap::{DELETED, SWAP};
 
 /// What it takes to open a partition.
@@ -47,6 +50,8 @@ pub struct OpenOptions {
     pub disk: Arc<dyn Disk>,
     /// Counts the bytes that are read and checked while they are.
     pub checked_bytes: Arc<AtomicU64>,
+    /// Who prepares what [`crate::AppendBy::Mapped`] writes to.
+    pub background: Background,
 }
 
 impl OpenOptions {
@@ -61,6 +66,7 @@ impl OpenOptions {
             clean: false,
             disk: Arc::new(RealDisk),
             checked_bytes: Arc::default(),
+            background: Background::default(),
         }
     }
 }
@@ -80,6 +86,9 @@ pub struct Writer {
     // What a checkpoint may still say of the recovery point after a truncation, -1 without one.
     stale_recovery_point: i64,
     active: Active,
+    background: Background,
+    // The file of the next segment, with mapped appends alone.
+    spare: Option<Spare>,
 }
 
 impl Writer {
@@ -110,7 +119,7 @@ impl Writer {
             epochs.store(&*options.disk, &options.dir)?;
             epochs_stored = true;
         }
-        let OpenOptions { dir, config, disk, .. } = options;
+        let OpenOptions { dir, config, disk, background, .. } = options;
         let partition = Arc::new(Partition::new(dir, disk.clone(), segments, epochs, start));
         if opened.created || repaired || !report.is_clean() {
             partition.note_new_name();
@@ -126,6 +135,8 @@ impl Writer {
             snapshot_at,
             stale_recovery_point,
             active,
+            background,
+            spare: None,
         };
         Ok((writer, report))
     }
@@ -190,11 +201,14 @@ impl Writer {
     ///
     /// # Errors
     /// A failing disk, or a partition that is offline: then the shutdown is not a clean one.
-    pub fn close(self) -> Result<i64, LogError> {
+    pub fn close(mut self) -> Result<i64, LogError> {
         self.refuse_offline()?;
         let end = self.partition.log_end();
         self.active.close_times(&*self.disk, &self.config)?;
         self.active.trim(&*self.disk)?;
+        if self.active.unmap(&*self.disk)? {
+            self.active.sync(&*self.disk)?;
+        }
         if end > self.snapshot_at && self.partition.size_bytes() > 0 {
             self.producers.store(&*self.disk, self.partition.dir(), end)?;
             crate::producers::snapshot::sync(&*self.disk, self.partition.dir(), end)?;

@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use levada_log::LogError;
 use levada_log::checkpoint::{CleanShutdown, OffsetCheckpoint, PartitionMetadata};
 use levada_log::disk::{self, Disk, Kind};
+use levada_log::{Background, LogError};
 use levada_wire::Uuid;
 
 use crate::broker::opening::OpenError;
@@ -31,6 +31,7 @@ pub(crate) type Offsets = BTreeMap<Key, i64>;
 /// An open data directory.
 pub(super) struct DataDir {
     disk: Arc<dyn Disk>,
+    background: Background,
     path: PathBuf,
     /// Held, not read: the kernel lets go of the lock when the process ends, however it ends.
     _lock: File,
@@ -128,11 +129,14 @@ impl Unopened {
 
 impl DataDir {
     /// Creates the directory if it is missing, and locks it. Nothing in it is changed.
-    pub(super) fn open(disk: Arc<dyn Disk>, path: &Path) -> Result<Self, OpenError> {
+    pub(super) fn open(
+        (disk, background): (Arc<dyn Disk>, Background),
+        path: &Path,
+    ) -> Result<Self, OpenError> {
         let failed = |source| OpenError::DataDir { path: path.to_owned(), source };
         disk.create_dir(path).map_err(failed)?;
         let lock = lock(path)?;
-        Ok(Self { path: std::path::absolute(path).map_err(failed)?, disk, _lock: lock })
+        Ok(Self { path: std::path::absolute(path).map_err(failed)?, disk, background, _lock: lock })
     }
 
     /// Takes the clean-shutdown marker away: from now on the directory counts as in use.
@@ -154,6 +158,11 @@ impl DataDir {
     /// How files are reached.
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
+    }
+
+    /// Who prepares files before they are needed.
+    pub(super) fn background(&self) -> &Background {
+        &self.background
     }
 
     /// The directory of one partition.

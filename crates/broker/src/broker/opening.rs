@@ -10,9 +10,10 @@ use arc_swap::ArcSwap;
 use levada_io::residency::{Warmer, WarmerLimits};
 use levada_io::{Caps, Counters, Thresholds};
 use levada_log::disk::{Disk, RealDisk};
-use levada_log::{LogConfig, LogError, OpenOptions, Writer};
+use levada_log::{AppendBy, Background, LogConfig, LogError, OpenOptions, Writer};
 use levada_wire::Uuid;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::broker::data_dir::{DataDir, Left, LeftBehind};
@@ -92,6 +93,14 @@ impl Missing {
     }
 }
 
+/// On a thread of the runtime's that may wait; at once where there is no runtime.
+fn beside(work: Box<dyn FnOnce() + Send>) {
+    match Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(work)),
+        Err(_) => work(),
+    }
+}
+
 fn thresholds_in_force(config: &BrokerConfig) -> Result<Thresholds, OpenError> {
     let (thresholds, file) = thresholds(config.thresholds_file.as_deref())?;
     if let Some(file) = file {
@@ -112,12 +121,12 @@ impl Broker {
     /// Opens everything; when this returns the broker can serve requests. `bound` are the listeners'
     /// addresses, in the order of the configuration.
     pub(crate) fn open(config: BrokerConfig, bound: &[SocketAddr]) -> Result<Arc<Broker>, OpenError> {
-        Broker::open_on(Arc::new(RealDisk), config, bound)
+        Broker::open_on((Arc::new(RealDisk), Background::new(beside)), config, bound)
     }
 
     /// The same, with another way to reach files.
     pub(super) fn open_on(
-        disk: Arc<dyn Disk>,
+        (disk, background): (Arc<dyn Disk>, Background),
         config: BrokerConfig,
         bound: &[SocketAddr],
     ) -> Result<Arc<Broker>, OpenError> {
@@ -125,7 +134,7 @@ impl Broker {
         let [dir] = &config.log_dirs[..] else {
             return Err(OpenError::SeveralDirs { count: config.log_dirs.len() });
         };
-        let data_dir = DataDir::open(disk.clone(), dir)?;
+        let data_dir = DataDir::open((disk.clone(), background), dir)?;
         let (store, report) = Store::open(&store_options(&config, disk, dir.clone()), now_ms())?;
         // Only now: a directory that was refused is as it was.
         let left = data_dir.begin()?;
@@ -307,6 +316,7 @@ impl Broker {
             clean: left.clean,
             disk: self.data_dir.disk().clone(),
             checked_bytes: self.recovery.checked_bytes(),
+            background: self.data_dir.background().clone(),
             ..OpenOptions::new(self.data_dir.partition(&topic, index))
         };
         self.data_dir.make_way(&topic, index, identity.topic_id)?;
@@ -470,5 +480,6 @@ pub(super) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfi
         min_compaction_lag_ms: topic.min_compaction_lag_ms,
         max_compaction_lag_ms: topic.max_compaction_lag_ms,
         producer_id_expiration_ms: broker.producer_id_expiration_ms,
+        append_by: if broker.mapped_append { AppendBy::Mapped } else { AppendBy::Pwrite },
     }
 }

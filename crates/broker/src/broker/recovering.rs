@@ -106,7 +106,7 @@ impl Broker {
         self.unopened.lock().absence(topic, index) == Some(Absence::Recovering)
     }
 
-    /// Recovers partitions on as many threads as there are cores, those of the coordinators first.
+    /// Recovers partitions on as many threads as are configured, or as there are cores; those of the coordinators first.
     pub(super) fn begin_recovery(self: &Arc<Self>, mut missing: Vec<Missing>, left: LeftBehind) {
         missing.sort_by_key(|one| !is_internal(&one.identity.topic));
         for one in &missing {
@@ -119,7 +119,8 @@ impl Broker {
             let left = left.of(&key);
             self.unopened.lock().expect(key, left);
         }
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(missing.len());
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.config().recovery_threads.unwrap_or_else(cores).min(missing.len());
         tracing::info!(
             partitions = missing.len(),
             threads,

@@ -68,6 +68,10 @@ pub struct BrokerConfig {
     pub transactions: TransactionsConfig,
     /// `log.cleaner.*`.
     pub cleaner: CleanerConfig,
+    /// `num.recovery.threads.per.data.dir`, if it is set.
+    pub recovery_threads: Option<usize>,
+    /// `levada.log.append` is `mapped`.
+    pub mapped_append: bool,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration_ms: i64,
     /// `producer.id.expiration.check.interval.ms`.
@@ -230,6 +234,11 @@ impl BrokerConfig {
             offsets: read.offsets(),
             transactions: read.transactions(),
             cleaner: read.cleaner(),
+            recovery_threads: read
+                .0
+                .text("num.recovery.threads.per.data.dir")
+                .map(|_| read.size("num.recovery.threads.per.data.dir") as usize),
+            mapped_append: read.text("levada.log.append") == "mapped",
             producer_id_expiration_ms: read.long("producer.id.expiration.ms"),
             producer_id_expiration_check_interval_ms: read.long("producer.id.expiration.check.interval.ms"),
             retention_check_interval_ms: read.long("log.retention.check.interval.ms"),

@@ -29,6 +29,7 @@ const STORES: Valid = Valid::OneOf(&["PEM", "PKCS12", "JKS"]);
 const CODECS: Valid = Valid::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]);
 const MIGRATIONS: Valid = Valid::OneOf(&["bidirectional", "disabled", "downgrade", "upgrade"]);
 const CLOCKS: Valid = Valid::OneOf(&["CreateTime", "LogAppendTime"]);
+const APPEND: Valid = Valid::OneOf(&["pwrite", "mapped"]);
 const DURABILITY: Valid = Valid::OneOf(&["page-cache", "fdatasync"]);
 const AUTHORIZERS: Valid = Valid::OneOf(&[AUTHORIZER, ""]);
 const FOREVER: &str = "9223372036854775807";
@@ -152,6 +153,8 @@ pub const BROKER_KEYS: &[Key] = &[
     long("log.retention.check.interval.ms", "How often segments past their retention are looked for.").default("300000").at_least(1),
     int("log.flush.offset.checkpoint.interval.ms", "How often recovery points are written down.").default("60000").at_least(0),
     int("log.flush.start.offset.checkpoint.interval.ms", "How often log start offsets are written down.").default("60000").at_least(0),
+    int("num.recovery.threads.per.data.dir", "Threads that check logs after an unclean stop; unset, as many as there are cores.").at_least(1).cluster_wide(),
+    string("levada.log.append", "How records get into a log: by a write, or by a copy into a mapping of blocks that are allocated ahead.").default("pwrite").valid(APPEND),
     // Compaction.
     boolean("log.cleaner.enable", "Whether topics whose cleanup.policy says so are compacted.").default("true"),
     int("log.cleaner.threads", "Logs that are compacted at once.").default("1").at_least(0).cluster_wide(),

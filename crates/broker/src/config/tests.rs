@@ -149,7 +149,6 @@ fn a_stock_kafka_file_is_accepted_with_notes() {
             "num.io.threads",
             "socket.send.buffer.bytes",
             "socket.receive.buffer.bytes",
-            "num.recovery.threads.per.data.dir",
             "offsets.topic.replication.factor",
             "share.coordinator.state.topic.replication.factor",
             "share.coordinator.state.topic.min.isr",

@@ -62,7 +62,7 @@ impl Watched {
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
         // SAFETY: the page lies in the mapping that the creator of `self` owns and is alive, since its thread is just touching it; the
-        // page has no content to lose, and is only ever reached as atomic words, for which zeroes are values.
+        // page has no content to lose, and is only ever reached as atomic words, for which zeroes are values, or written to.
         let mapped = unsafe { libc::mmap(page, page_bytes, prot, flags, -1, 0) };
         self.lost.store(true, Ordering::Relaxed);
         mapped == page

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use levada_io::map::WriteMap;
 use parking_lot::Mutex;
 
 use super::{Disk, Entry, RealDisk};
@@ -106,6 +107,10 @@ impl Disk for Twin {
 
     fn allocate(&self, file: &File, path: &Path, position: u64, len: u64) -> io::Result<()> {
         self.ask("allocate", path).and_then(|()| RealDisk.allocate(file, path, position, len))
+    }
+
+    fn write_mapped(&self, map: &mut WriteMap, path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.ask("write_mapped", path).and_then(|()| RealDisk.write_mapped(map, path, bytes, at))
     }
 
     fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()> {

@@ -38,8 +38,13 @@ impl Recovery<'_> {
             end = walked.end_offset.max(end);
             at += 1;
             let overlap = self.segments.get(at).is_some_and(|next| next.base() < end);
-            if overlap || walked.position < old.size() {
-                self.cut(at, &walked, old.size() - walked.position)?;
+            let rest = old.size() - walked.position;
+            if rest > 0 && !overlap && self.is_unused(at - 1, walked.position)? {
+                let (path, position) = (old.path().display(), walked.position);
+                tracing::info!(%path, position, "zeroes behind the last batch go: room reserved ahead, or writes that a crash of the machine took");
+                self.shorten(at - 1, walked.position)?;
+            } else if overlap || rest > 0 {
+                self.cut(at, &walked, rest)?;
             }
             if let Some(next) = self.segments.get(at).filter(|next| next.base() > end) {
                 // Compaction leaves gaps as well, but hardly behind the recovery point.
@@ -132,7 +137,6 @@ impl Recovery<'_> {
 
     /// Ends the log at the end of the segment before `at`, less `bytes` that are not intact.
     fn cut(&mut self, at: usize, walked: &Walked, bytes: u64) -> Result<(), LogError> {
-        let disk = &*self.options.disk;
         let segment = self.segments[at - 1].clone();
         let dropped: u64 = self.segments[at..].iter().map(|segment| segment.size()).sum();
         self.report.cut = Some(Cut {
@@ -145,12 +149,28 @@ impl Recovery<'_> {
         if at < self.segments.len() {
             self.drop_segments(at)?;
         }
-        if bytes > 0 {
-            let file = segment.file(disk)?;
-            disk.truncate(file, segment.path(), walked.position).at("cut", segment.path())?;
-            segment.publish_size(walked.position);
-        }
+        if bytes > 0 { self.shorten(at - 1, walked.position) } else { Ok(()) }
+    }
+
+    fn shorten(&self, at: usize, size: u64) -> Result<(), LogError> {
+        let (disk, segment) = (&*self.options.disk, &self.segments[at]);
+        disk.truncate(segment.file(disk)?, segment.path(), size).at("cut", segment.path())?;
+        segment.publish_size(size);
         Ok(())
+    }
+
+    /// Whether all that follows is zeroes: blocks that were reserved ahead of use.
+    fn is_unused(&self, at: usize, position: u64) -> Result<bool, LogError> {
+        let (disk, segment) = (&*self.options.disk, &self.segments[at]);
+        let (file, mut from, mut chunk) = (segment.file(disk)?, position, vec![0; batch::HEADER_LEN]);
+        loop {
+            let read = disk.read_at(file, segment.path(), &mut chunk, from).at("read", segment.path())?;
+            if read == 0 || chunk[..read].iter().any(|byte| *byte != 0) {
+                return Ok(read == 0);
+            }
+            from += read as u64;
+            chunk.resize(SWEEP, 0);
+        }
     }
 
     fn is_index_empty(&self, base: i64) -> bool {

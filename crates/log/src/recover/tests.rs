@@ -53,10 +53,27 @@ fn damage(path: &Path, at: usize) {
 }
 
 #[test]
+fn zeroes_behind_the_last_batch_are_room_and_no_damage() {
+    for clean in [true, false] {
+        let dir = log();
+        let path = dir.path().join("00000000000000000016.log");
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, [&whole[..], &[0; 300_000]].concat()).unwrap();
+        let (writer, report) = open(dir.path(), |options| options.clean = clean);
+        assert_eq!((writer.partition().log_end(), report.cut), (24, None));
+        assert_eq!(fs::read(&path).unwrap(), whole);
+        drop(writer);
+
+        fs::write(&path, [&whole[..], &[0; 300_000], &[1]].concat()).unwrap();
+        let cut = open(dir.path(), |options| options.clean = clean).1.cut.unwrap();
+        assert_eq!((cut.offset, cut.bytes), (24, 300_001), "something is behind them");
+    }
+}
+
+#[test]
 fn a_mark_of_a_clean_shutdown_that_lies_is_found_out() {
     for change in [
         |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 1),
-        |bytes: &mut Vec<u8>| bytes.extend([0; 300]),
         |bytes: &mut Vec<u8>| bytes.extend_from_slice(&[0xff; 61]),
         |bytes: &mut Vec<u8>| bytes.truncate(30),
     ] {

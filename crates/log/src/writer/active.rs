@@ -3,8 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
+use levada_io::map::WriteMap;
+
+use super::mapped::Windows;
 use crate::batch::{BatchView, NO_TIMESTAMP};
-use crate::disk::Disk;
+use crate::disk::{At, Disk};
 use crate::index::{OffsetIndex, TimeEntry, TimeIndex};
 use crate::segment::Segment;
 use crate::{LogConfig, LogError, ReadError};
@@ -18,6 +21,8 @@ pub(super) struct Active {
     /// When it was created or, if it was found on disk, opened.
     pub(super) created_ms: i64,
     pub(super) progress: Progress,
+    /// Where mapped appends write.
+    pub(super) windows: Windows,
     // What a segment found on disk holds is looked up when the first batch is appended.
     known: bool,
 }
@@ -72,13 +77,16 @@ impl Progress {
 }
 
 impl Active {
-    pub(super) fn fresh(segment: Arc<Segment>, now_ms: i64) -> Active {
-        Active { segment, size: 0, created_ms: now_ms, progress: Progress::none(), known: true }
+    /// A new segment, perhaps with a window that was prepared.
+    pub(super) fn fresh(segment: Arc<Segment>, window: Option<WriteMap>, now_ms: i64) -> Active {
+        let (progress, windows) = (Progress::none(), Windows::with(window));
+        Active { segment, size: 0, created_ms: now_ms, progress, windows, known: true }
     }
 
     pub(super) fn resume(segment: Arc<Segment>, now_ms: i64) -> Active {
         let size = segment.size();
-        Active { segment, size, created_ms: now_ms, progress: Progress::none(), known: size == 0 }
+        let (progress, windows) = (Progress::none(), Windows::default());
+        Active { segment, size, created_ms: now_ms, progress, windows, known: size == 0 }
     }
 
     /// Looks up what a segment found on disk holds.
@@ -148,6 +156,21 @@ impl Active {
             self.segment.times.append(disk, self.progress.latest, capacity)?;
         }
         Ok(())
+    }
+
+    /// Cuts the file to what was written to it, if mapped appends reserved more; returns whether they did.
+    pub(super) fn unmap(&mut self, disk: &dyn Disk) -> Result<bool, LogError> {
+        if !self.windows.is_ahead() {
+            return Ok(false);
+        }
+        self.windows = Windows::default();
+        let path = self.segment.path();
+        disk.truncate(self.segment.file(disk)?, path, self.size).at("trim", path)?;
+        Ok(true)
+    }
+
+    pub(super) fn sync(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        disk.sync(self.segment.file(disk)?, self.segment.path()).at("sync", self.segment.path())
     }
 
     /// Cuts both indexes to their entries.

@@ -7,11 +7,12 @@ use bytes::BytesMut;
 
 use super::Writer;
 use super::active::Progress;
+use super::mapped::{Target, Windows};
 use crate::batch::{self, BatchView, NO_TIMESTAMP};
 use crate::disk::is_full;
 use crate::index::{Aborted, TimeEntry};
 use crate::producers::{Source, Verdict};
-use crate::{AppendError, LogError, TimestampType};
+use crate::{AppendBy, AppendError, LogError, TimestampType};
 
 /// One batch to append.
 #[derive(Debug)]
@@ -233,6 +234,7 @@ impl Writer {
         segment.publish_end(pending.next_offset);
         segment.publish_size(self.active.size);
         self.publish_marks();
+        self.prepare_segment();
         Ok(())
     }
 
@@ -243,14 +245,22 @@ impl Writer {
         self.partition.publish_marks(end, last_stable);
     }
 
-    fn write(&self, group: &[Append], pending: &Pending) -> Result<(), LogError> {
+    fn write(&mut self, group: &[Append], pending: &Pending) -> Result<(), LogError> {
         let segment = &self.active.segment;
         let file = segment.file(&*self.disk)?;
         let mut parts: Vec<IoSlice<'_>> =
             pending.members.iter().map(|member| IoSlice::new(&group[*member].records)).collect();
-        let Err(error) = self.disk.write_at(file, segment.path(), &mut parts, self.active.size) else {
-            return self.index_aborted(&pending.aborted);
+        let written = match self.config.append_by {
+            AppendBy::Pwrite => self.disk.write_at(file, segment.path(), &mut parts, self.active.size),
+            AppendBy::Mapped => {
+                let (disk, path, background) = (&*self.disk, segment.path(), &self.background);
+                let segment_bytes = self.config.segment_bytes.into();
+                let target = Target { disk, file, path, segment_bytes, background };
+                self.active.windows.write(&target, &parts, self.active.size)
+            }
         };
+        let Err(error) = written else { return self.index_aborted(&pending.aborted) };
+        self.active.windows = Windows::default();
         let full = is_full(&error);
         let cut = self.disk.truncate(file, segment.path(), self.active.size);
         if cut.is_err() || !full {

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use levada_io::map::WriteMap;
+
 use super::Writer;
 use super::active::Active;
-use crate::LogError;
+use super::mapped::Spare;
 use crate::segment::Segment;
+use crate::{AppendBy, LogError};
 
 impl Writer {
     /// Rolls the segment if it is not empty and its first batch is older than `segment.ms` by the clock; returns whether it did. For
@@ -30,8 +33,8 @@ impl Writer {
         self.config.roll_after_ms(&self.partition.dir(), self.active.segment.base())
     }
 
-    /// Ends the active segment and starts one at the log's end. In this order: the last time index entry, the new files, the new list,
-    /// the old indexes cut to size, a producer snapshot. A crash in between leaves an empty last segment at most.
+    /// Ends the active segment and starts one at the log's end. In this order: the last time index entry, the file cut to what is in it if
+    /// blocks were reserved ahead, the new files, the new list, the old indexes cut to size, a producer snapshot. A crash in between leaves an empty last segment at most.
     ///
     /// # Errors
     /// A failing disk; the old segment goes on then.
@@ -42,13 +45,14 @@ impl Writer {
         }
         self.active.learn(&*self.disk)?;
         self.active.close_times(&*self.disk, &self.config)?;
-        let fresh = Arc::new(Segment::create(&*self.disk, self.partition.dir(), base)?);
+        let cut = self.active.unmap(&*self.disk)?;
+        let (fresh, window) = self.next_segment(base)?;
         self.partition.note_new_name();
         let mut segments = Vec::clone(&self.partition.segments.load());
         let emptied = if self.active.size == 0 { segments.pop() } else { None };
         segments.push(fresh.clone());
         self.partition.segments.store(Arc::new(segments));
-        let old = std::mem::replace(&mut self.active, Active::fresh(fresh, now_ms));
+        let old = std::mem::replace(&mut self.active, Active::fresh(fresh, window, now_ms));
         let mut rest = old.trim(&*self.disk);
         if let Some(emptied) = emptied {
             rest = rest.and(emptied.remove(&*self.disk));
@@ -57,11 +61,36 @@ impl Writer {
         if let Err(error) = rest.and_then(|()| self.snapshot(base)) {
             tracing::warn!(%error, "a sealed segment is left untidy");
         }
-        if base <= self.stale_recovery_point {
-            // After a crash the old checkpoint would have this segment trusted.
+        // After a crash the old checkpoint would have this segment trusted, or one that was just cut as long as it was.
+        if base <= self.stale_recovery_point || cut && base <= self.partition.recovery_point() {
             self.partition.flush_sealed()?;
         }
         Ok(())
+    }
+
+    /// An empty segment, of a file that was prepared if there is one.
+    fn next_segment(&mut self, base: i64) -> Result<(Arc<Segment>, Option<WriteMap>), LogError> {
+        let (disk, spare, mut window) = (&*self.disk, self.spare.take(), None);
+        let fresh = Segment::with_file(disk, self.partition.dir(), base, |path| {
+            let Some((file, prepared)) = spare.and_then(|spare| spare.take(path)) else {
+                return disk.create(path);
+            };
+            window = Some(prepared);
+            Ok(file)
+        })?;
+        Ok((Arc::new(fresh), window))
+    }
+
+    /// Has the file of the next segment made once this one is nearly full.
+    pub(super) fn prepare_segment(&mut self) {
+        let segment_bytes = self.config.segment_bytes.into();
+        if self.config.append_by == AppendBy::Mapped
+            && self.spare.is_none()
+            && Spare::is_due(self.active.size, segment_bytes)
+        {
+            let dir = self.partition.dir();
+            self.spare = Some(Spare::begin(&self.disk, dir, segment_bytes, &self.background));
+        }
     }
 
     fn snapshot(&mut self, offset: i64) -> Result<(), LogError> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
+use levada_io::map::WriteMap;
 use levada_log::disk::{Disk, Entry, RealDisk};
 
 /// See above.
@@ -65,6 +66,10 @@ impl Disk for Hasty {
 
     fn allocate(&self, file: &File, path: &Path, position: u64, len: u64) -> io::Result<()> {
         self.change().and_then(|()| RealDisk.allocate(file, path, position, len))
+    }
+
+    fn write_mapped(&self, map: &mut WriteMap, path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.change().and_then(|()| RealDisk.write_mapped(map, path, bytes, at))
     }
 
     fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()> {

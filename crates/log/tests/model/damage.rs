@@ -12,7 +12,7 @@ pub(crate) fn apply(dir: &Path, recovery_point: i64, damage: &Damage) -> Option<
     match damage {
         Damage::Cut(file, at) => {
             let (path, position) = pick(dir, recovery_point, (*file, *at))?;
-            let bytes = fs::read(&path).unwrap();
+            let bytes = batches(&path);
             let (batch, end) = batch_at(&bytes, position);
             // A file that ends with a batch lost nothing that can be noticed, unless it is the last one.
             let inside = if is_last(dir, &path) { position } else { position.max(batch + 1).min(end - 1) };
@@ -21,7 +21,7 @@ pub(crate) fn apply(dir: &Path, recovery_point: i64, damage: &Damage) -> Option<
         }
         Damage::Flip(file, at) => {
             let (path, position) = pick(dir, recovery_point, (*file, *at))?;
-            let mut bytes = fs::read(&path).unwrap();
+            let mut bytes = batches(&path);
             let (batch, _) = batch_at(&bytes, position);
             // Base offset and leader epoch are not under the checksum.
             let checked = match position - batch {
@@ -36,7 +36,7 @@ pub(crate) fn apply(dir: &Path, recovery_point: i64, damage: &Damage) -> Option<
         }
         Damage::Zero(file, at) => {
             let (path, position) = pick(dir, recovery_point, (*file, *at))?;
-            let mut bytes = fs::read(&path).unwrap();
+            let mut bytes = batches(&path);
             let (batch, _) = batch_at(&bytes, position);
             let offset = base_of_batch(&bytes, batch);
             // What was zero anyway would be no damage.
@@ -57,7 +57,7 @@ fn damage_others(dir: &Path, damage: &Damage) {
     match damage {
         Damage::Garbage(seed) => {
             let Some((_, path)) = logs(dir).pop() else { return };
-            let mut bytes = fs::read(&path).unwrap();
+            let mut bytes = batches(&path);
             bytes.extend((0..=*seed).map(|at| at.wrapping_mul(*seed)));
             fs::write(&path, bytes).unwrap();
         }
@@ -94,7 +94,7 @@ fn damage_others(dir: &Path, damage: &Damage) {
 fn pick(dir: &Path, recovery_point: i64, (file, at): (u8, u8)) -> Option<(PathBuf, usize)> {
     let mut open: Vec<(PathBuf, usize, usize)> = Vec::new();
     for (_, path) in logs(dir) {
-        let bytes = fs::read(&path).unwrap();
+        let bytes = batches(&path);
         let mut flushed = 0;
         while flushed < bytes.len() && base_of_batch(&bytes, flushed) < recovery_point {
             flushed = batch_at(&bytes, flushed).1;
@@ -108,6 +108,18 @@ fn pick(dir: &Path, recovery_point: i64, (file, at): (u8, u8)) -> Option<(PathBu
     }
     let (path, from, to) = open.swap_remove(usize::from(file) % open.len());
     Some((path, from + (to - from - 1) * usize::from(at) / 255))
+}
+
+/// A log without the zeroes behind its last batch.
+fn batches(path: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(path).unwrap();
+    let mut end = 0;
+    while let Some(batch) = bytes.get(end..).and_then(|rest| BatchView::parse(rest).ok()) {
+        end += batch.size_bytes();
+    }
+    assert!(bytes[end..].iter().all(|byte| *byte == 0), "{} is damaged before its time", path.display());
+    bytes.truncate(end);
+    bytes
 }
 
 /// Beginning and end of the batch that holds a position.

@@ -1,7 +1,7 @@
 //! What may happen to a log, as data that proptest can shrink.
 
-use levada_log::LogConfig;
 use levada_log::compress::Compression;
+use levada_log::{AppendBy, LogConfig};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -77,8 +77,11 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 pub(crate) fn config() -> impl Strategy<Value = LogConfig> {
-    (1_500_u32..6_000, prop_oneof![Just(0_u32), Just(150), Just(600), Just(4096)], 24_u32..240).prop_map(
-        |(segment_bytes, index_interval_bytes, segment_index_bytes)| LogConfig {
+    let intervals = prop_oneof![Just(0_u32), Just(150), Just(600), Just(4096)];
+    let ways = prop_oneof![Just(AppendBy::Pwrite), Just(AppendBy::Mapped)];
+    (1_500_u32..6_000, intervals, 24_u32..240, ways).prop_map(
+        |(segment_bytes, index_interval_bytes, segment_index_bytes, append_by)| LogConfig {
+            append_by,
             segment_bytes,
             index_interval_bytes,
             segment_index_bytes,

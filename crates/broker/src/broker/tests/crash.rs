@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 
 use check::Ended;
-use life::{Incarnation, Life};
+use life::{Incarnation, Life, Ways};
 use recorder::{Op, Recorder};
 use wreck::{Crash, Tree, World};
 
@@ -38,9 +38,9 @@ pub(super) fn directory() -> TempDir {
 
 /// Lives one life and ends it at many moments; returns how many of them there were.
 fn crashes_of(seed: u64, crashes: usize) -> usize {
-    let durable = seed % 2 == 1;
+    let ways = Ways { durable: seed % 2 == 1, mapped: seed / 4 % 2 == 1 };
     let home = directory();
-    let life = Life::of(home.path(), seed, durable, STEPS);
+    let life = Life::of(home.path(), seed, ways, STEPS);
     let ops = life.recorder.ops();
     let mut random = StdRng::seed_from_u64(seed);
     let (mut world, mut done) = (World::new(), 0);
@@ -48,12 +48,12 @@ fn crashes_of(seed: u64, crashes: usize) -> usize {
         // Spread evenly: every so many changes one crash, or several of one moment.
         while done * ops.len() < (moment + 1) * crashes && done < crashes {
             let crash = [Crash::Killed, Crash::Dropped, Crash::Torn, Crash::Torn][random.random_range(0..4)];
-            let keeps = durable || crash == Crash::Killed;
+            let keeps = ways.durable || crash == Crash::Killed;
             let tree = world.crash(crash, Some(op), &mut random);
             let is_whole = crash == Crash::Killed;
             let ended = Ended { facts: &life.facts, moment, keeps, is_whole };
             let case = || format!("seed {seed}, moment {moment} of {} ({op:?}), {crash:?}", ops.len());
-            survive(&tree, ended, (durable, crash), &mut random)
+            survive(&tree, ended, (ways, crash), &mut random)
                 .unwrap_or_else(|what| panic!("{}: {what}", case()));
             done += 1;
         }
@@ -66,12 +66,12 @@ fn crashes_of(seed: u64, crashes: usize) -> usize {
 fn survive(
     tree: &Tree,
     ended: Ended<'_>,
-    (durable, crash): (bool, Crash),
+    (ways, crash): (Ways, Crash),
     random: &mut StdRng,
 ) -> Result<(), String> {
     let home = directory();
     wreck::lay_out(tree, home.path());
-    let survived = survive_in(home.path(), ended, (durable, crash), random);
+    let survived = survive_in(home.path(), ended, (ways, crash), random);
     survived.map_err(|what| {
         // For a closer look: what was found, not what became of it.
         let kept = directory();
@@ -83,7 +83,7 @@ fn survive(
 fn survive_in(
     home: &Path,
     ended: Ended<'_>,
-    (durable, crash): (bool, Crash),
+    (ways, crash): (Ways, Crash),
     random: &mut StdRng,
 ) -> Result<(), String> {
     let again = random.random_bool(0.2);
@@ -93,17 +93,17 @@ fn survive_in(
         None => Arc::new(RealDisk),
     };
     let before = recorder.as_ref().map_or(0, |recorder| recorder.count());
-    let now = open(disk, home, durable)?;
+    let now = open(disk, home, ways)?;
     check::check(&now, ended)?;
     if let Some(recorder) = recorder {
         drop(now);
-        return crash_again(&recorder.ops(), before, ended, (durable, crash), random);
+        return crash_again(&recorder.ops(), before, ended, (ways, crash), random);
     }
     if random.random_bool(0.15) {
         check::go_on(&now, ended)?;
         let ends = check::ends(&now.broker);
         now.close();
-        let now = open(Arc::new(RealDisk), home, durable)?;
+        let now = open(Arc::new(RealDisk), home, ways)?;
         let found = check::ends(&now.broker);
         if found != ends {
             return Err(format!("after a clean stop {found:?}, not {ends:?}"));
@@ -117,7 +117,7 @@ fn crash_again(
     ops: &[Op],
     before: usize,
     ended: Ended<'_>,
-    (durable, crash): (bool, Crash),
+    (ways, crash): (Ways, Crash),
     random: &mut StdRng,
 ) -> Result<(), String> {
     let at = random.random_range(before..=ops.len());
@@ -126,17 +126,17 @@ fn crash_again(
     let tree = world.crash(crash, ops.get(at), random);
     let home = directory();
     wreck::lay_out(&tree, home.path());
-    let now =
-        open(Arc::new(RealDisk), home.path(), durable).map_err(|what| format!("again at {at}: {what}"))?;
+    let now = open(Arc::new(RealDisk), home.path(), ways).map_err(|what| format!("again at {at}: {what}"))?;
     check::check(&now, ended).map_err(|what| format!("again at {at} ({:?}): {what}", ops.get(at)))
 }
 
-fn open(disk: Arc<dyn Disk>, dir: &Path, durable: bool) -> Result<Incarnation, String> {
-    let opened = std::panic::catch_unwind(AssertUnwindSafe(|| Incarnation::open(disk, dir, durable)));
+fn open(disk: Arc<dyn Disk>, dir: &Path, ways: Ways) -> Result<Incarnation, String> {
+    let opened = std::panic::catch_unwind(AssertUnwindSafe(|| Incarnation::open(disk, dir, ways)));
     opened.unwrap_or_else(|_| Err("the opening panicked".to_owned()))
 }
 
-/// Several lives; even seeds acknowledge what is in the page cache, odd ones what is on the device.
+/// Several lives; even seeds acknowledge what is in the page cache, odd ones what is on the device, and of four and four one half
+/// writes by mappings.
 fn lives(seeds: impl Iterator<Item = u64>) {
     if setting("LEVADA_CRASH_SEED").or(setting("LEVADA_CRASH_MINUTES")).is_some() {
         return;

@@ -9,7 +9,7 @@ use levada_log::batch::Builder;
 use levada_wire::Uuid;
 
 use super::crash::directory;
-use super::crash::life::Incarnation;
+use super::crash::life::{Incarnation, Ways};
 use super::crash::recorder::Recorder;
 use crate::broker::RecoveryProgress;
 use crate::error_code::ErrorCode;
@@ -38,7 +38,7 @@ fn write(now: &Incarnation, topic: &str) -> i64 {
 
 /// A broker that died with a record in each of two topics, opened again while the log of one directory cannot be checked.
 fn reopened(dir: &Path, held: &'static str) -> (Arc<Recorder>, Incarnation) {
-    let now = Incarnation::begin(Arc::new(Recorder::new(dir)), dir, false).unwrap();
+    let now = Incarnation::begin(Arc::new(Recorder::new(dir)), dir, Ways::default()).unwrap();
     now.run(now.broker.ensure_internal_topic(OFFSETS_TOPIC)).unwrap();
     for topic in ["slow", "fast"] {
         create(&now, topic);
@@ -47,7 +47,7 @@ fn reopened(dir: &Path, held: &'static str) -> (Arc<Recorder>, Incarnation) {
     drop(now);
     let disk = Arc::new(Recorder::new(dir));
     disk.hold(Some(held));
-    let now = Incarnation::begin(disk.clone(), dir, false).unwrap();
+    let now = Incarnation::begin(disk.clone(), dir, Ways::default()).unwrap();
     (disk, now)
 }
 
@@ -122,7 +122,7 @@ fn what_is_not_checked_when_the_broker_stops_is_checked_by_the_next_start() {
     assert!(now.broker.recovery().wait(LONG));
     assert!(now.broker.partition("slow", 0).is_err());
     drop(now);
-    let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), false).unwrap();
+    let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
     assert!(now.broker.recovery().wait(LONG));
     assert_eq!(write(&now, "slow"), 1);
 }

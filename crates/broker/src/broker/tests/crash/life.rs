@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use levada_log::Append;
 use levada_log::batch::Builder;
 use levada_log::disk::Disk;
+use levada_log::{Append, Background};
 use levada_wire::Uuid;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -29,6 +29,15 @@ use crate::txn::coordinator::Described;
 use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol};
 use crate::txn::{TopicPartition, TxnError};
 
+/// How a broker writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::broker::tests) struct Ways {
+    /// Acknowledgements wait for the device.
+    pub(super) durable: bool,
+    /// Records are copied into mappings.
+    pub(super) mapped: bool,
+}
+
 /// A broker and what drives it.
 pub(in crate::broker::tests) struct Incarnation {
     pub(in crate::broker::tests) broker: Arc<Broker>,
@@ -38,8 +47,8 @@ pub(in crate::broker::tests) struct Incarnation {
 
 impl Incarnation {
     /// Opens a broker and waits until all of it is recovered.
-    pub(super) fn open(disk: Arc<dyn Disk>, dir: &Path, durable: bool) -> Result<Incarnation, String> {
-        let now = Incarnation::begin(disk, dir, durable)?;
+    pub(super) fn open(disk: Arc<dyn Disk>, dir: &Path, ways: Ways) -> Result<Incarnation, String> {
+        let now = Incarnation::begin(disk, dir, ways)?;
         let recovery = now.broker.recovery();
         assert!(recovery.wait(Duration::from_secs(60)), "{:?}", recovery.progress());
         Ok(now)
@@ -49,11 +58,13 @@ impl Incarnation {
     pub(in crate::broker::tests) fn begin(
         disk: Arc<dyn Disk>,
         dir: &Path,
-        durable: bool,
+        ways: Ways,
     ) -> Result<Incarnation, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let entered = runtime.enter();
-        let broker = Broker::open_on(disk, config(dir, durable), &[]).map_err(|error| error.to_string())?;
+        // Nothing is done beside: a seed means one order of changes.
+        let broker = Broker::open_on((disk, Background::default()), config(dir, ways), &[]);
+        let broker = broker.map_err(|error| error.to_string())?;
         drop(entered);
         Ok(Incarnation { broker, local: LocalSet::new(), runtime })
     }
@@ -75,11 +86,13 @@ impl Incarnation {
     }
 }
 
-fn config(dir: &Path, durable: bool) -> BrokerConfig {
-    let durability = if durable { "fdatasync" } else { "page-cache" };
+fn config(dir: &Path, ways: Ways) -> BrokerConfig {
+    let durability = if ways.durable { "fdatasync" } else { "page-cache" };
+    let append = if ways.mapped { "mapped" } else { "pwrite" };
     let flags = [
         format!("log.dirs={}", dir.display()),
         format!("levada.ack.durability={durability}"),
+        format!("levada.log.append={append}"),
         "offsets.topic.num.partitions=2".to_owned(),
         "transaction.state.log.num.partitions=1".to_owned(),
         // An index has room for a few entries, one for each batch: segments are short.
@@ -96,7 +109,7 @@ pub(super) struct Life {
     pub(super) recorder: Arc<Recorder>,
     pub(super) facts: Facts,
     dir: PathBuf,
-    durable: bool,
+    ways: Ways,
     now: Option<Incarnation>,
     random: StdRng,
     /// Next sequence number by producer, epoch, topic and partition.
@@ -109,13 +122,13 @@ const FIRST: &str = "first";
 
 impl Life {
     /// Lives to the end, which is no clean one.
-    pub(super) fn of(dir: &Path, seed: u64, durable: bool, steps: usize) -> Life {
+    pub(super) fn of(dir: &Path, seed: u64, ways: Ways, steps: usize) -> Life {
         let recorder = Arc::new(Recorder::new(dir));
         let mut life = Life {
             recorder,
             facts: Facts::default(),
             dir: dir.to_owned(),
-            durable,
+            ways,
             now: None,
             random: StdRng::seed_from_u64(seed),
             sequences: HashMap::new(),
@@ -141,7 +154,7 @@ impl Life {
     }
 
     fn start(&mut self) {
-        let now = Incarnation::open(self.recorder.clone(), &self.dir, self.durable).unwrap();
+        let now = Incarnation::open(self.recorder.clone(), &self.dir, self.ways).unwrap();
         now.run_transactions();
         self.now = Some(now);
     }

@@ -4,10 +4,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use levada_io::map::WriteMap;
 use levada_log::disk::{Disk, Entry, Kind, RealDisk};
 use parking_lot::{Condvar, Mutex};
 
@@ -251,6 +253,27 @@ impl Disk for Recorder {
             (after > before).then_some(Op::Truncate { file, len: after as usize }).into_iter().collect()
         };
         self.change(allocate, ops).map(drop)
+    }
+
+    fn map(&self, file: &File, path: &Path, range: Range<u64>) -> io::Result<WriteMap> {
+        let map = |state: &mut State| {
+            let before = file.metadata()?.len();
+            let map = RealDisk.map(file, path, range)?;
+            Ok((map, state.known(file)?, before, file.metadata()?.len()))
+        };
+        let ops = |&(_, file, before, after): &(WriteMap, usize, u64, u64)| {
+            (after > before).then_some(Op::Truncate { file, len: after as usize }).into_iter().collect()
+        };
+        self.change(map, ops).map(|(map, ..)| map)
+    }
+
+    fn write_mapped(&self, map: &mut WriteMap, path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
+        let write = |state: &mut State| {
+            RealDisk.write_mapped(map, path, bytes, at)?;
+            state.number(path, false)
+        };
+        let op = |file: &usize| vec![Op::Write { file: *file, position: at as usize, bytes: bytes.to_vec() }];
+        self.change(write, op).map(drop)
     }
 
     fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()> {

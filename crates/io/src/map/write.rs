@@ -1,0 +1,70 @@
+//! A range of a file mapped to be written to: bytes get into the page cache by a copy in memory, without a system call.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+
+use crate::sys::writing::Writing;
+
+/// A shared mapping of a range of a file, written to by its owner and read by nobody: readers go by the file, whose page cache it is.
+///
+/// What is written outlives the process as after `pwrite`, and `fdatasync` on the file brings it to the device. A page that cannot be
+/// brought in, because the file was cut or its disk failed, raises no signal but loses what is written to it: ask
+/// [`WriteMap::is_lost`] after each write. The range must have blocks (`fallocate`), or a full disk is such a loss as well.
+#[derive(Debug)]
+pub struct WriteMap {
+    writing: Writing,
+    /// Where the first mapped page lies in the file.
+    origin: u64,
+    range: Range<u64>,
+}
+
+impl WriteMap {
+    /// Maps a range of `file`, which must be open for reading and writing and reach to its end.
+    ///
+    /// # Errors
+    /// A shorter file (`UnexpectedEof`), an empty range, one too many mapping.
+    pub fn new(file: &File, range: Range<u64>) -> io::Result<WriteMap> {
+        let actual = file.metadata()?.len();
+        if actual < range.end {
+            let text = format!("cannot map up to {} in a file of {actual} bytes", range.end);
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+        }
+        let page_bytes = rustix::param::page_size() as u64;
+        let origin = range.start / page_bytes * page_bytes;
+        let bytes = usize::try_from(range.end.saturating_sub(origin)).map_err(io::Error::other)?;
+        Ok(WriteMap { writing: Writing::new(file, origin, bytes)?, origin, range })
+    }
+
+    /// The mapped range of the file.
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    /// Copies `bytes` to `position` in the file.
+    ///
+    /// # Panics
+    /// If they do not lie in the range.
+    pub fn write(&mut self, position: u64, bytes: &[u8]) {
+        let end = position.checked_add(bytes.len() as u64);
+        let fits = position >= self.range.start && end.is_some_and(|end| end <= self.range.end);
+        assert!(fits, "{} bytes at {position} lie outside {:?}", bytes.len(), self.range);
+        // It fits in a mapping, so it fits in memory.
+        self.writing.write((position - self.origin) as usize, bytes);
+    }
+
+    /// Whether anything written so far may have gone nowhere. Once so, always so.
+    pub fn is_lost(&self) -> bool {
+        self.writing.is_lost()
+    }
+
+    /// What brings all pages in ahead of the writes, for another thread to do: it may wait for the disk, changes no byte, and keeps the
+    /// mapping until it is done. Where the kernel cannot (before 5.14) or a page cannot be had, writes find out for themselves.
+    pub fn populate(&self) -> impl FnOnce() + Send + use<> {
+        let region = self.writing.region();
+        move || drop(region.populate())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! Tests of the mapping that is only written to.
+
+use std::os::unix::fs::FileExt;
+
+use super::*;
+
+fn content(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+#[test]
+fn writes_reach_the_file_from_any_position_on() {
+    let file = tempfile::tempfile().unwrap();
+    file.write_all_at(b"before", 0).unwrap();
+    file.set_len(10_000).unwrap();
+    let mut map = WriteMap::new(&file, 5_001..10_000).unwrap();
+    map.populate()();
+    map.write(5_001, b"one");
+    map.write(9_997, b"two");
+    let mut expected = vec![0; 10_000];
+    expected[..6].copy_from_slice(b"before");
+    expected[5_001..5_004].copy_from_slice(b"one");
+    expected[9_997..].copy_from_slice(b"two");
+    assert_eq!(content(&file), expected);
+    assert!(!map.is_lost());
+}
+
+#[test]
+fn a_file_that_was_cut_is_a_loss_and_no_signal() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(64 << 10).unwrap();
+    let mut map = WriteMap::new(&file, 0..64 << 10).unwrap();
+    file.set_len(100).unwrap();
+    map.populate()();
+    assert!(!map.is_lost());
+    map.write(40 << 10, &[7; 9_000]);
+    assert!(map.is_lost());
+    assert_eq!(content(&file), [0; 100]);
+}
+
+#[test]
+fn ranges_that_are_not_there_are_refused() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(100).unwrap();
+    assert_eq!(WriteMap::new(&file, 0..101).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    assert!(WriteMap::new(&file, 0..0).is_err());
+    let mut map = WriteMap::new(&file, 10..20).unwrap();
+    let outside = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| map.write(9, &[1])));
+    assert!(outside.is_err(), "a position before the range is a bug of the caller");
+}
