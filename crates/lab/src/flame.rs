@@ -19,8 +19,8 @@ mod perf;
 use self::own::Own;
 use self::perf::Perf;
 
-/// Stacks, each as names from the outermost to the innermost, joined by `;`, with how often it was seen.
-pub type Stacks = BTreeMap<String, u64>;
+/// How often each thing was seen: stacks, each as names from the outermost to the innermost, joined by `;`; or system calls.
+pub type Seen = BTreeMap<String, u64>;
 
 /// So many samples a second; no round number, so that nothing that happens at one keeps step with it.
 const FREQUENCY: u32 = 997;
@@ -33,6 +33,8 @@ static SAMPLING: AtomicBool = AtomicBool::new(false);
 enum Sampler {
     Perf(Perf, TempDir),
     Own(Own),
+    /// Counts system calls.
+    Calls(Perf, TempDir),
 }
 
 /// Begins to look, with perf where that is possible; returns what it looks with.
@@ -41,36 +43,50 @@ enum Sampler {
 /// Neither perf nor a timer can be had.
 pub fn start() -> Result<&'static str, LabError> {
     let dir = tempfile::tempdir().map_err(LabError::step("cannot make a directory"))?;
-    let sampler = match Perf::start(dir.path()) {
-        Some(perf) => Sampler::Perf(perf, dir),
-        None => Sampler::Own(Own::default()),
+    let (sampler, name) = match Perf::sampling(dir.path()) {
+        Some(perf) => (Sampler::Perf(perf, dir), "perf"),
+        None => {
+            (Sampler::Own(Own::default()), "own samples, without the kernel's side: perf is not to be had")
+        }
     };
-    let name = match &sampler {
-        Sampler::Perf(..) => "perf",
-        Sampler::Own(_) => "own samples, without the kernel's side: perf is not to be had",
-    };
+    install(sampler);
+    Ok(name)
+}
+
+/// Begins to count system calls of this process instead, by the kernel's own tracepoints; whether that can be done: it takes perf, root
+/// and the kernel's tracing directory.
+///
+/// # Errors
+/// There is no room for perf's file.
+pub fn count(calls: &[&str]) -> Result<bool, LabError> {
+    let dir = tempfile::tempdir().map_err(LabError::step("cannot make a directory"))?;
+    let perf = Perf::counting(dir.path(), calls);
+    Ok(perf.map(|perf| install(Sampler::Calls(perf, dir))).is_some())
+}
+
+fn install(sampler: Sampler) {
     *SAMPLER.lock() = Some(sampler);
     SAMPLING.store(true, Ordering::Release);
-    Ok(name)
 }
 
 /// Ends, and returns what was seen.
 ///
 /// # Errors
-/// perf's samples cannot be read.
-pub fn finish() -> Result<Stacks, LabError> {
+/// What perf has written cannot be read.
+pub fn finish() -> Result<Seen, LabError> {
     SAMPLING.store(false, Ordering::Release);
     match SAMPLER.lock().take() {
-        Some(Sampler::Perf(perf, _dir)) => perf.finish(),
+        Some(Sampler::Perf(perf, _dir)) => perf.sampled(),
+        Some(Sampler::Calls(perf, _dir)) => perf.counted(),
         Some(Sampler::Own(own)) => Ok(own.finish()),
-        None => Ok(Stacks::new()),
+        None => Ok(Seen::new()),
     }
 }
 
 /// A stopwatch starts.
 pub(crate) fn open() {
     in_sampler(|sampler| match sampler {
-        Sampler::Perf(perf, _) => perf.enable(),
+        Sampler::Perf(perf, _) | Sampler::Calls(perf, _) => perf.enable(),
         Sampler::Own(own) => own.enable(),
     });
 }
@@ -78,7 +94,7 @@ pub(crate) fn open() {
 /// A stopwatch is read.
 pub(crate) fn close() {
     in_sampler(|sampler| match sampler {
-        Sampler::Perf(perf, _) => perf.disable(),
+        Sampler::Perf(perf, _) | Sampler::Calls(perf, _) => perf.disable(),
         Sampler::Own(own) => own.disable(),
     });
 }
@@ -93,7 +109,7 @@ fn in_sampler(act: impl FnOnce(&mut Sampler)) {
 
 /// The picture of stacks, as an SVG document for an `img`: its style and its empty script are its own, and not those of
 /// a page. Nothing if there are none.
-pub fn draw(stacks: &Stacks) -> Option<String> {
+pub fn draw(stacks: &Seen) -> Option<String> {
     let lines: Vec<String> = stacks.iter().map(|(stack, count)| format!("{stack} {count}")).collect();
     let mut options = Options::default();
     options.no_javascript = true;

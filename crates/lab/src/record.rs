@@ -15,7 +15,7 @@ use crate::bench::Bench;
 use crate::environment::Environment;
 use crate::error::LabError;
 use crate::experiment::{Case, Experiment};
-use crate::flame::Stacks;
+use crate::flame::Seen;
 use crate::method::Method;
 use crate::noise::Noise;
 
@@ -195,7 +195,7 @@ pub struct Flame {
     /// What looked.
     pub with: String,
     /// How often each stack was seen.
-    pub stacks: Stacks,
+    pub stacks: Seen,
 }
 
 /// Something to know.

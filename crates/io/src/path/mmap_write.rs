@@ -47,6 +47,7 @@ pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, 
         let sent = counters
             .call(Path::MmapWrite, || window.send(job.socket, part, libc::MSG_NOSIGNAL | more))
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        counters.call(Path::MmapWrite, || drop(window));
         match sent {
             Ok(count) => {
                 counters.moved(Path::MmapWrite, count as u64);

@@ -2,13 +2,13 @@
 
 use pprof::{ProfilerGuard, ProfilerGuardBuilder};
 
-use super::{FREQUENCY, Stacks};
+use super::{FREQUENCY, Seen};
 
 /// A timer that is set while a stopwatch runs.
 #[derive(Default)]
 pub(super) struct Own {
     running: Option<ProfilerGuard<'static>>,
-    seen: Stacks,
+    seen: Seen,
 }
 
 impl Own {
@@ -26,7 +26,7 @@ impl Own {
         }
     }
 
-    pub(super) fn finish(mut self) -> Stacks {
+    pub(super) fn finish(mut self) -> Seen {
         self.disable();
         self.seen
     }

@@ -1,18 +1,18 @@
 //! Samples by perf, a process beside this one that is told over a pipe when to look.
 
 use std::fs::File;
-use std::io::{BufReader, Write};
-use std::os::fd::AsFd;
+use std::io::{BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use inferno::collapse::Collapse;
 use inferno::collapse::perf::{Folder, Options};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{CWD, FileType, Mode};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{FREQUENCY, Stacks};
+use super::{FREQUENCY, Seen};
 use crate::error::LabError;
 
 /// perf, looking at this process when told to.
@@ -23,30 +23,38 @@ pub(super) struct Perf {
     answers: File,
 }
 
-/// So long perf may take to answer.
-const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+/// What all calls begin with.
+const TRACEPOINT: &str = "syscalls:sys_enter_";
+
+/// So long perf may take to answer on a busy machine, and so often we look whether it still runs.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(1);
 
 impl Perf {
-    /// Starts perf with its files in `dir`; none if it cannot be had or may not look.
-    pub(super) fn start(dir: &Path) -> Option<Perf> {
+    /// Starts perf to sample stacks, with its files in `dir`; none if it cannot be had or may not look.
+    pub(super) fn sampling(dir: &Path) -> Option<Perf> {
+        let frequency = FREQUENCY.to_string();
+        Perf::start(dir, &["record", "--quiet", "-e", "cpu-clock", "-g", "-F", &frequency])
+    }
+
+    /// The same to count system calls by their tracepoints.
+    pub(super) fn counting(dir: &Path, calls: &[&str]) -> Option<Perf> {
+        let tracepoints: Vec<String> = calls.iter().map(|call| format!("{TRACEPOINT}{call}")).collect();
+        Perf::start(dir, &["stat", "-x,", "-e", &tracepoints.join(",")])
+    }
+
+    fn start(dir: &Path, what: &[&str]) -> Option<Perf> {
         let (orders, answers, data) = (dir.join("orders"), dir.join("answers"), dir.join("data"));
         for path in [&orders, &answers] {
             rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).ok()?;
         }
         // Opened both ways, so that nobody waits for the other.
-        let both_ways = |path: &Path| File::options().read(true).write(true).open(path).ok();
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+        let both_ways =
+            |path: &Path| File::options().read(true).write(true).custom_flags(flags).open(path).ok();
         let (order_file, answer_file) = (both_ways(&orders)?, both_ways(&answers)?);
         let mut command = Command::new("perf");
-        command.args([
-            "record",
-            "--quiet",
-            "-e",
-            "cpu-clock",
-            "-g",
-            "--delay=-1",
-            "-F",
-            &FREQUENCY.to_string(),
-        ]);
+        command.args(what).arg("--delay=-1");
         command.arg(format!("--control=fifo:{},{}", orders.display(), answers.display()));
         command.arg("-p").arg(std::process::id().to_string()).arg("-o").arg(&data);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
@@ -75,10 +83,18 @@ impl Perf {
             return false;
         }
         let mut answer = [0; 16];
-        let mut fds = [PollFd::from_borrowed_fd(self.answers.as_fd(), PollFlags::IN)];
-        poll(&mut fds, Some(&PATIENCE)) == Ok(1)
-            && rustix::io::read(&self.answers, &mut answer)
-                .is_ok_and(|count| answer[..count].starts_with(b"ack"))
+        let start = Instant::now();
+        loop {
+            // Not by `poll`: that is among the calls that perf may be counting.
+            match (&self.answers).read(&mut answer) {
+                Ok(count) => return answer[..count].starts_with(b"ack"),
+                Err(error) if error.kind() != ErrorKind::WouldBlock => return false,
+                Err(_) if start.elapsed() > PATIENCE || !matches!(self.child.try_wait(), Ok(None)) => {
+                    return false;
+                }
+                Err(_) => std::thread::sleep(LOOK),
+            }
+        }
     }
 
     /// Ends perf. It writes its file when it is interrupted.
@@ -90,8 +106,22 @@ impl Perf {
         let _ = self.child.wait();
     }
 
-    /// Ends, and reads what was seen.
-    pub(super) fn finish(mut self) -> Result<Stacks, LabError> {
+    /// Ends, and reads how often each call was counted.
+    pub(super) fn counted(mut self) -> Result<Seen, LabError> {
+        self.end();
+        let text =
+            std::fs::read_to_string(&self.data).map_err(LabError::step("cannot read what perf stat says"))?;
+        // `COUNT,,syscalls:sys_enter_CALL,…`
+        let call = |line: &str| {
+            let mut fields = line.split(',');
+            let count = fields.next()?.parse().ok()?;
+            Some((fields.nth(1)?.strip_prefix(TRACEPOINT)?.to_owned(), count))
+        };
+        Ok(text.lines().filter_map(call).collect())
+    }
+
+    /// Ends, and reads which stacks were seen.
+    pub(super) fn sampled(mut self) -> Result<Seen, LabError> {
         self.end();
         let mut script = Command::new("perf");
         script.args(["script", "--no-inline", "-i"]).arg(&self.data);

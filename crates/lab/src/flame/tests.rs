@@ -17,5 +17,5 @@ fn own_samples_have_names() {
 
 #[test]
 fn no_samples_are_no_picture() {
-    assert_eq!(draw(&Stacks::new()), None);
+    assert_eq!(draw(&Seen::new()), None);
 }
