@@ -38,8 +38,9 @@ enum Command {
     /// Run all experiments
     #[command(after_help = "Examples:
   levada lab all --quick                        half a minute
+  levada lab all --quick --report all.html
   levada lab all --full --dir /var/lib/levada   on the file system that will hold the data")]
-    All(RunArgs),
+    All(BesideArgs),
     /// Compare the paths from a file to a socket
     #[command(after_help = "Examples:
   levada lab transfer
@@ -70,8 +71,9 @@ enum Command {
     /// Compare ways to find the batch of an offset
     #[command(after_help = "Examples:
   levada lab search
-  levada lab search --only last --rounds 51     many rounds of the article's case")]
-    Search(RunArgs),
+  levada lab search --only last --rounds 51     many rounds of the article's case
+  levada lab search --kafka-libs kafka/libs     Kafka's own FileRecords beside it")]
+    Search(BesideArgs),
     /// Compare ways to send memory, by size and route
     #[command(after_help = "Examples:
   levada lab send
@@ -125,29 +127,46 @@ pub(crate) struct RunArgs {
     format: FormatArgs,
 }
 
-/// Makes an experiment on a bench.
-type Maker = for<'a> fn(&'a Bench) -> Result<Box<dyn Experiment + 'a>, LabError>;
+/// How to run what Kafka's classes can do as well.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BesideArgs {
+    /// Directory with Kafka's jars, whose own search of offsets is measured beside; needs java
+    #[arg(long, value_name = "DIR")]
+    kafka_libs: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// Makes an experiment on a bench, beside Kafka where there are jars of it.
+type Maker = for<'a> fn(&'a Bench, Option<&Path>) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
 /// All experiments that need nothing but this machine, in the order of `levada lab all`.
 const EXPERIMENTS: [Maker; 6] = [TRANSFER[0], COPY[0], READ[0], SEARCH[0], SEND[0], SEND[1]];
 
-const TRANSFER: [Maker; 1] = [|bench| Ok(Box::new(Transfers::new(bench)?))];
-const COPY: [Maker; 1] = [|bench| Ok(Box::new(Copies::new(bench)?))];
-const READ: [Maker; 1] = [|bench| Ok(Box::new(Reads::new(bench)?))];
-const SEARCH: [Maker; 1] = [|bench| Ok(Box::new(Searches::new(bench)?))];
-const SEND: [Maker; 2] = [|bench| Ok(Box::new(Sends::new(bench))), |bench| Ok(Box::new(Mixed::new(bench)))];
+const TRANSFER: [Maker; 1] = [|bench, _| Ok(Box::new(Transfers::new(bench)?))];
+const COPY: [Maker; 1] = [|bench, _| Ok(Box::new(Copies::new(bench)?))];
+const READ: [Maker; 1] = [|bench, _| Ok(Box::new(Reads::new(bench)?))];
+const SEARCH: [Maker; 1] = [|bench, libs| {
+    let searches = Searches::new(bench)?;
+    Ok(Box::new(match libs {
+        Some(libs) => searches.beside_kafka(bench, libs),
+        None => searches,
+    }))
+}];
+const SEND: [Maker; 2] =
+    [|bench, _| Ok(Box::new(Sends::new(bench))), |bench, _| Ok(Box::new(Mixed::new(bench)))];
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     match args.command {
-        Command::All(args) => measure(&args, &EXPERIMENTS, out),
+        Command::All(args) => measure(&args.run, &EXPERIMENTS, args.kafka_libs.as_deref(), out),
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => compare::run(&args, out),
         Command::Broker(args) => broker::run(&args, out),
-        Command::Transfer(args) => measure(&args, &TRANSFER, out),
-        Command::Copy(args) => measure(&args, &COPY, out),
-        Command::Read(args) => measure(&args, &READ, out),
-        Command::Search(args) => measure(&args, &SEARCH, out),
-        Command::Send(args) => measure(&args, &SEND, out),
+        Command::Transfer(args) => measure(&args, &TRANSFER, None, out),
+        Command::Copy(args) => measure(&args, &COPY, None, out),
+        Command::Read(args) => measure(&args, &READ, None, out),
+        Command::Search(args) => measure(&args.run, &SEARCH, args.kafka_libs.as_deref(), out),
+        Command::Send(args) => measure(&args, &SEND, None, out),
         Command::Calibrate(args) => calibrate::run(&args, out),
         Command::Peer => levada_lab::peer::serve()
             .map_err(|error| Failure::new(format!("the parent of this process failed: {error}"))),
@@ -155,9 +174,14 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
 }
 
 /// Runs experiments, records them, and prints what they come to.
-pub(crate) fn measure(args: &RunArgs, makers: &[Maker], out: &mut dyn Write) -> Result<(), Failure> {
+fn measure(
+    args: &RunArgs,
+    makers: &[Maker],
+    kafka_libs: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let mut session = Session::begin(args)?;
-    let ended = makers.iter().try_for_each(|maker| session.run(maker));
+    let ended = makers.iter().try_for_each(|maker| session.run(|bench| maker(bench, kafka_libs)));
     session.end(args, out)?;
     ended.map_err(Failure::from)
 }

@@ -2,12 +2,13 @@
 //!
 //! An index gives a position at or before the batch that is wanted. From there batches are looked at one by one: by their last offset (which
 //! takes the whole header of each), by their base offset (which takes its start, and one whole header at the end), or in a window that
-//! is read at once. Every read is a system call with its own bytes, which are counted.
+//! is read at once. Every read is a system call with its own bytes, which are counted. Where Kafka's jars are, its own classes search beside them.
 
 use std::fs::File;
 use std::io;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::Instant;
 
 use levada_log::batch::{Builder, HEADER_LEN, PREFIX_LEN};
@@ -20,6 +21,10 @@ use crate::error::LabError;
 use crate::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 use crate::times;
+
+mod kafka;
+
+use kafka::Kafka;
 
 /// Records of a batch, and bytes of a record's value: those of the article that this repeats.
 const RECORDS: i64 = 40;
@@ -44,6 +49,8 @@ pub struct Searches {
     /// Of all batches, by number; offsets are the number times [`RECORDS`].
     positions: Vec<u64>,
     lookups: usize,
+    /// Or why there is none; nothing if nobody asked for it.
+    kafka: Option<Result<Kafka, String>>,
 }
 
 /// What a lookup finds: position, size and last offset of a batch.
@@ -189,7 +196,14 @@ impl Searches {
             end += bytes.len() as u64;
         }
         let lookups = bench.scale().choose(50, 2_000, 10_000, 50_000);
-        Ok(Searches { file, positions, lookups })
+        Ok(Searches { file, positions, lookups, kafka: None })
+    }
+
+    /// The same with Kafka's classes beside ours, out of the jars of a directory.
+    #[must_use]
+    pub fn beside_kafka(mut self, bench: &Bench, libs: &Path) -> Searches {
+        self.kafka = Some(Kafka::start(bench, libs, &self.file));
+        self
     }
 
     /// A position that an index might give, an offset behind it, and the number of its batch.
@@ -204,28 +218,37 @@ impl Searches {
         (self.positions[first], offset, batch)
     }
 
+    /// So many, drawn with a seed.
+    fn questions(&self, seed: u64, wanted: Wanted) -> Vec<(u64, i64, usize)> {
+        let mut random = StdRng::seed_from_u64(seed);
+        (0..self.lookups).map(|_| self.question(&mut random, wanted)).collect()
+    }
+
+    /// Whether this is where the batch lies, with its size.
+    fn is_at(&self, batch: usize, (at, size): (u64, u64)) -> bool {
+        at == self.positions[batch] && self.positions.get(batch + 1).is_none_or(|end| at + size == *end)
+    }
+
     /// Looks offsets up, and counts those that were found where they are.
     fn check(&self, search: Search, wanted: Wanted) -> io::Result<Verdict> {
-        let mut random = StdRng::seed_from_u64(3);
         let mut right = 0;
-        for _ in 0..self.lookups {
-            let (from, offset, batch) = self.question(&mut random, wanted);
+        for (from, offset, batch) in self.questions(CHECKED, wanted) {
             let (at, size, last) = search(&self.file, from, offset, &mut Reads::default())?;
-            let end = self.positions.get(batch + 1).copied();
-            let sound = at == self.positions[batch]
-                && end.is_none_or(|end| at + size == end)
-                && last == (batch as i64 + 1) * RECORDS - 1;
+            let sound = self.is_at(batch, (at, size)) && last == (batch as i64 + 1) * RECORDS - 1;
             right += usize::from(sound);
         }
+        Ok(self.verdict(right))
+    }
+
+    fn verdict(&self, right: usize) -> Verdict {
         let what = format!("{right} of {} lookups found their batch", self.lookups);
-        Ok(Verdict { sound: right == self.lookups, what })
+        Verdict { sound: right == self.lookups, what }
     }
 
     fn time(&self, search: Search, wanted: Wanted) -> io::Result<Metrics> {
-        let mut random = StdRng::seed_from_u64(5);
-        let questions: Vec<_> = (0..self.lookups).map(|_| self.question(&mut random, wanted)).collect();
         let mut reads = Reads::default();
         let mut took = Vec::with_capacity(self.lookups);
+        let questions = self.questions(TIMED, wanted);
         let watch = Stopwatch::start();
         for (from, offset, _) in questions {
             let start = Instant::now();
@@ -240,7 +263,33 @@ impl Searches {
         metrics.insert("calls".to_owned(), reads.calls as f64 / lookups);
         Ok(metrics)
     }
+
+    /// The same by Kafka's classes. Every answer is checked in every round: that costs nothing of what is measured.
+    fn by_kafka(&mut self, way: &str, wanted: Wanted, pass: Pass) -> io::Result<Outcome> {
+        let questions = self.questions(if pass == Pass::Timed { TIMED } else { CHECKED }, wanted);
+        let kafka = match &mut self.kafka {
+            Some(Ok(kafka)) => kafka,
+            Some(Err(why)) => return Ok(Outcome::Skipped(why.clone())),
+            None => return Ok(Outcome::Skipped("nobody named Kafka's jars".to_owned())),
+        };
+        let searched = kafka.search(way, questions.iter().map(|(from, offset, _)| (*from, *offset)))?;
+        let places = questions.iter().map(|(.., batch)| *batch).zip(searched.found);
+        let right = places.filter(|(batch, found)| self.is_at(*batch, *found)).count();
+        if pass == Pass::Integrity {
+            return Ok(Outcome::Checked(self.verdict(right)));
+        }
+        if right < self.lookups {
+            return Err(io::Error::other(self.verdict(right).what));
+        }
+        let mut metrics = times::values(searched.took);
+        metrics.insert("cpu_us".to_owned(), searched.cpu.as_secs_f64() * 1e6 / self.lookups as f64);
+        Ok(Outcome::Measured(metrics))
+    }
 }
+
+/// Of the questions that are checked, and of those that are timed.
+const CHECKED: u64 = 3;
+const TIMED: u64 = 5;
 
 impl Experiment for Searches {
     fn name(&self) -> &'static str {
@@ -263,16 +312,22 @@ impl Experiment for Searches {
     }
 
     fn cases(&self) -> Vec<Case> {
-        WANTED.iter().flat_map(|(group, _)| WAYS.map(|(name, _)| Case::new(*group, name))).collect()
+        let kafka = if self.kafka.is_some() { &kafka::WAYS[..] } else { &[] };
+        let names = || WAYS.iter().map(|(name, _)| *name).chain(kafka.iter().map(|(name, _)| *name));
+        WANTED.iter().flat_map(|(group, _)| names().map(|name| Case::new(*group, name))).collect()
     }
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
+        let failed = || LabError::step::<io::Error>("cannot search the log");
         let wanted = WANTED.iter().find(|(group, _)| *group == case.group);
+        let kafka = kafka::WAYS.iter().find(|(name, _)| *name == case.name);
+        if let Some(((_, wanted), (_, way))) = wanted.zip(kafka) {
+            return self.by_kafka(way, *wanted, pass).map_err(failed());
+        }
         let search = WAYS.iter().find(|(name, _)| *name == case.name);
         let Some(((_, wanted), (_, search))) = wanted.zip(search) else {
             return Ok(Outcome::Skipped("there is no such way".to_owned()));
         };
-        let failed = || LabError::step::<io::Error>("cannot search the log");
         Ok(match pass {
             Pass::Timed => Outcome::Measured(self.time(*search, *wanted).map_err(failed())?),
             Pass::Integrity => Outcome::Checked(self.check(*search, *wanted).map_err(failed())?),

@@ -49,3 +49,11 @@ fn an_offset_before_the_position_is_an_error() {
         assert!(search(&searches.file, searches.positions[1], 0, &mut Reads::default()).is_err());
     }
 }
+
+#[test]
+fn jars_that_are_not_there_leave_kafka_out_and_nothing_else() {
+    let (bench, searches) = searches();
+    let mut searches = searches.beside_kafka(&bench, std::path::Path::new("/nowhere"));
+    assert_eq!(searches.cases().len(), WANTED.len() * (WAYS.len() + kafka::WAYS.len()));
+    tiny(&bench, &mut searches);
+}
