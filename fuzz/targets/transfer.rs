@@ -15,6 +15,9 @@ use libfuzzer_sys::fuzz_target;
 
 const FILE_BYTES: usize = 1 << 20;
 
+/// What moves a byte at a time gets few bytes: one input is one transfer, not a million system calls.
+const STEPS: usize = 1024;
+
 static CONTENT: LazyLock<(Vec<u8>, Arc<File>)> = LazyLock::new(|| {
     let content: Vec<u8> = (0..FILE_BYTES as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let file = tempfile::tempfile().expect("a directory for temporary files");
@@ -26,7 +29,6 @@ static CAPS: LazyLock<Caps> = LazyLock::new(Caps::probe);
 
 fuzz_target!(|input: &[u8]| {
     let Some((head, rest)) = input.split_first_chunk::<8>() else { return };
-    let (pieces, expected) = pieces(rest);
     let thresholds = Thresholds {
         small_extent_bytes: u64::from(head[0]) << 8,
         copy_bytes: usize::from(head[1]) << 6,
@@ -43,18 +45,20 @@ fuzz_target!(|input: &[u8]| {
     let budget = 1 + (u64::from(head[6]) << 9);
     let gone = head[7] & 0x80 != 0;
     let bite = 1 + (usize::from(head[7] & 0x7f) << 9);
+    let least = thresholds.copy_bytes.clamp(1, bite).min(budget as usize);
+    let (pieces, expected) = pieces(rest, least * STEPS);
     let arrived = deliver(&mut engine, Transfer::new(pieces), (budget, bite, gone));
     assert!(expected.starts_with(&arrived));
     assert!(gone || arrived.len() == expected.len());
 });
 
-/// Three bytes and a kind for each piece, and what they send.
-fn pieces(input: &[u8]) -> (Vec<Piece>, Vec<u8>) {
+/// Three bytes and a kind for each piece, up to `limit` bytes in all; and what they send.
+fn pieces(input: &[u8], limit: usize) -> (Vec<Piece>, Vec<u8>) {
     let (content, file) = &*CONTENT;
     let mut expected = Vec::new();
     let piece = |part: &[u8]| {
         let offset = usize::from(part[0]) * 2_999;
-        let len = (usize::from(part[1]) << (part[2] % 11)).min(FILE_BYTES - offset);
+        let len = (usize::from(part[1]) << (part[2] % 11)).min(FILE_BYTES - offset).min(limit - expected.len());
         let range = &content[offset..offset + len];
         expected.extend_from_slice(range);
         let extent = Extent { file: Arc::clone(file), offset: offset as u64, len: len as u64 };
