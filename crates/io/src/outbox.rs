@@ -68,7 +68,8 @@ impl Load {
         }
     }
 
-    fn into_bytes(self) -> Bytes {
+    /// As bytes, which keep the buffer.
+    pub fn into_bytes(self) -> Bytes {
         match self {
             Load::Bytes(bytes) => bytes,
             Load::Buffer(buffer, range) => Bytes::from_owner(Shared(buffer)).slice(range),

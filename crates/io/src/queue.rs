@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::engine::Engine;
 use crate::path::Path;
 use crate::pipe::Pipe;
@@ -84,6 +86,25 @@ impl Queue {
     /// Notes that the first piece need not be asked about before its next `len` bytes are sent.
     pub(crate) fn vouch(&mut self, len: u64) {
         self.vouched = self.done + len;
+    }
+
+    /// Puts bytes in the place of as many of the first piece, `limit` at most.
+    pub(crate) fn supply(&mut self, bytes: impl IntoIterator<Item = Bytes>, limit: u64) {
+        let Some((extent, done)) = self.front_extent() else { return };
+        let bytes: Vec<Bytes> = bytes.into_iter().filter(|bytes| !bytes.is_empty()).collect();
+        let len: u64 = bytes.iter().map(|bytes| bytes.len() as u64).sum();
+        assert!(len <= limit, "{len} bytes for a range of {limit}");
+        let rest = extent.after(done + len);
+        let rest = match self.pieces.pop_front() {
+            Some(Piece::Volatile(_)) => Piece::Volatile(rest),
+            _ => Piece::Extent(rest),
+        };
+        // What the pipe holds, if anything, is among the bytes.
+        (self.done, self.vouched, self.detour, self.pipe) = (0, 0, None, None);
+        if !rest.is_empty() {
+            self.pieces.push_front(rest);
+        }
+        bytes.into_iter().rev().for_each(|bytes| self.pieces.push_front(Piece::Bytes(bytes)));
     }
 
     /// The file ranges behind the first `skip` bytes, `limit` bytes at most. They go on behind the end of the last one, as a

@@ -47,9 +47,11 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
+
+use rustix::event::EventfdFlags;
 
 use crate::buf::{Buffer, BufferPool};
 use crate::sys::uring::Core;
@@ -146,7 +148,8 @@ impl Ring {
     /// Sets a ring up. [`Mode::Deferred`] becomes [`Mode::Plain`] on a kernel that does not know it.
     ///
     /// # Errors
-    /// `PermissionDenied` where a seccomp profile or `kernel.io_uring_disabled` forbids it, `Unsupported` before Linux 5.5.
+    /// `PermissionDenied` where a seccomp profile or `kernel.io_uring_disabled` forbids it, `OutOfMemory` where its queues are more than may be
+    /// locked (`ulimit -l`), `Unsupported` before Linux 5.5.
     pub fn new(options: &RingOptions) -> io::Result<Ring> {
         let core = match Core::new(options) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && options.mode == Mode::Deferred => {
@@ -247,6 +250,21 @@ impl Ring {
         Ok(slot)
     }
 
+    /// For an event loop: an `eventfd` that becomes readable whenever there is something to [`reap`](Ring::reap). Once for the ring's life.
+    ///
+    /// Meant for loops that are told of changes only (`EPOLLET`); others must read it before they reap. The ring's own descriptor
+    /// would not do: in [`Mode::Deferred`] nobody who waits for it is woken before the ring's thread makes a call. What completes in
+    /// [`submit`](Ring::submit) may wake nobody either: reap after it.
+    ///
+    /// # Errors
+    /// No descriptors left, or it was asked for before.
+    pub fn wakeups(&mut self) -> io::Result<OwnedFd> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let eventfd = rustix::event::eventfd(0, flags)?;
+        self.core.register_eventfd(eventfd.as_fd())?;
+        Ok(eventfd)
+    }
+
     /// Whether a buffer is of the pool that is registered.
     pub fn is_registered(&self, buffer: &Buffer) -> bool {
         self.core.is_registered(buffer)
@@ -284,17 +302,10 @@ impl Ring {
     }
 }
 
-impl AsFd for Ring {
-    /// For an event loop: readable when there are completions to [`reap`](Ring::reap).
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.core.as_fd()
-    }
-}
-
 impl fmt::Debug for Ring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct("Ring");
-        text.field("fd", &self.as_fd()).field("in_flight", &self.in_flight()).finish_non_exhaustive()
+        text.field("in_flight", &self.in_flight()).finish_non_exhaustive()
     }
 }
 

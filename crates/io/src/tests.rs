@@ -58,6 +58,24 @@ pub(crate) fn caps(splice: bool, sendfile: bool) -> Caps {
     caps
 }
 
+/// Whether this machine lacks a path that the test `what` is about; says so then.
+pub(crate) fn lacks(path: crate::Path, what: &str) -> bool {
+    let lacks = !path.works(&Caps::probe());
+    if lacks {
+        links::skipped(what, &format!("{path} does not work here"));
+    }
+    lacks
+}
+
+/// Whether nothing here tells the test `what` which pages are in the cache; says so then.
+pub(crate) fn blind(what: &str) -> bool {
+    let blind = !Caps::probe().cachestat.works();
+    if blind {
+        links::skipped(what, "cachestat does not work here");
+    }
+    blind
+}
+
 /// Everything that there is.
 pub(crate) const ALL_MEANS: Means = Means {
     splice: true,

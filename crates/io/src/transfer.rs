@@ -2,6 +2,8 @@
 
 use std::os::fd::BorrowedFd;
 
+use bytes::Bytes;
+
 use crate::engine::Engine;
 use crate::error::TransferError;
 use crate::path::{Job, Path, Progress, mmap_write, read_write, sendfile, splice};
@@ -100,6 +102,17 @@ impl Transfer {
         let extent = self.cold.clone()?;
         let ahead = self.queue.ahead(extent.len, ahead_bytes);
         Some(Warm { extent, ahead, behind: Vec::new() })
+    }
+
+    /// After [`Turn::Cold`], instead of having the range brought into the cache: its bytes, or the first of them, read by another way. They
+    /// are sent from memory in the next steps, and count as [`Path::Send`] there.
+    ///
+    /// # Panics
+    /// If they are more than the range has.
+    pub fn supply(&mut self, bytes: impl IntoIterator<Item = Bytes>) {
+        if let Some(cold) = self.cold.take() {
+            self.queue.supply(bytes, cold.len);
+        }
     }
 
     /// Sends from the front of the queue by `path`; by reference only pages that are there, if the engine cares.

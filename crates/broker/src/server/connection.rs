@@ -300,7 +300,7 @@ impl Connection {
             }
             match turn {
                 Ok(Some(Turn::Done)) => return Ok(self.channel.sent(&self.stream, bytes)?),
-                Ok(Some(Turn::Cold)) => self.warm(&sending, kept).await,
+                Ok(Some(Turn::Cold)) => self.warm(&mut sending, kept).await,
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
@@ -308,11 +308,16 @@ impl Connection {
         }
     }
 
-    /// Waits until the pages that come next are in memory, while other connections go on. If too many wait already, the next turn
-    /// waits for the disk itself; and a disk that fails is the next turn's to report.
-    async fn warm(&mut self, sending: &Sending, kept: Kept) {
+    /// Waits until what comes next is in memory, of its own or of the page cache, while other connections go on. If too many wait
+    /// already, the next turn waits for the disk itself; and a disk that fails is the next turn's to report.
+    async fn warm(&mut self, sending: &mut Sending, kept: Kept) {
         let Some(mut warm) = sending.cold(AHEAD_BYTES) else { return };
         if kept == Kept::No {
+            if let (Sending::Plain(transfer), Some(lane)) = (sending, &self.shard.cold_lane)
+                && let Some(bytes) = lane.read(&warm.extent).await
+            {
+                return transfer.supply(bytes);
+            }
             warm = warm.once(&mut self.trail);
         }
         let (done, there) = oneshot::channel();

@@ -16,6 +16,7 @@ use crate::server::tls::handshakes::{self, Handshakes};
 use crate::web::{WebError, WebServer};
 
 mod admin;
+mod cold_lane;
 mod connection;
 pub(crate) mod entry;
 mod gate;

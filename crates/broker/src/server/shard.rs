@@ -12,6 +12,7 @@ use tokio::task::LocalSet;
 
 use crate::broker::Broker;
 use crate::server::StartError;
+use crate::server::cold_lane::ColdLane;
 use crate::server::connection;
 use crate::server::entry::Entry;
 use crate::server::places::Place;
@@ -22,6 +23,8 @@ use crate::server::tls::channel::Channel;
 pub(crate) struct Shard {
     pub(crate) broker: Arc<Broker>,
     pub(crate) engine: RefCell<Engine>,
+    /// Where a ring is allowed.
+    pub(crate) cold_lane: Option<ColdLane>,
     pub(crate) stop: Stop,
 }
 
@@ -58,7 +61,11 @@ pub(crate) fn start(index: usize, broker: Arc<Broker>, stop: Stop) -> Result<Sha
             let mut engine = Engine::with_thresholds(caps, counters, broker.thresholds());
             engine.report_cold(true);
             let engine = RefCell::new(engine);
-            let shard = Rc::new(Shard { broker, engine, stop });
+            // The runtime must be there: it watches the lane's ring.
+            let entered = runtime.enter();
+            let cold_lane = ColdLane::new(broker.caps(), broker.counters().clone());
+            drop(entered);
+            let shard = Rc::new(Shard { broker, engine, cold_lane, stop });
             LocalSet::new().block_on(&runtime, run(shard, accepted));
         })
         .map_err(|source| StartError::Runtime { source })?;
@@ -68,6 +75,12 @@ pub(crate) fn start(index: usize, broker: Arc<Broker>, stop: Stop) -> Result<Sha
 /// Serves connections until the stop signal, then until the last of them has gone or the grace
 /// period is over.
 async fn run(shard: Rc<Shard>, mut accepted: mpsc::Receiver<Accepted>) {
+    let served = shard.clone();
+    let lane = tokio::task::spawn_local(async move {
+        if let Some(lane) = &served.cold_lane {
+            lane.serve().await;
+        }
+    });
     let mut connections = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
@@ -85,4 +98,5 @@ async fn run(shard: Rc<Shard>, mut accepted: mpsc::Receiver<Accepted>) {
     if tokio::time::timeout(shard.stop.grace(), finished).await.is_err() {
         tracing::warn!("connections still busy after the grace period are closed");
     }
+    lane.abort();
 }

@@ -63,6 +63,9 @@ fn stuck(engine: &mut Engine, sender: BorrowedFd<'_>) -> Transfer {
 
 #[test]
 fn transfers_beyond_the_last_pipe_go_by_sendfile() {
+    if crate::tests::lacks(crate::Path::Splice, "transfers_beyond_the_last_pipe_go_by_sendfile") {
+        return;
+    }
     let mut engine = engine(&caps(true, true), Thresholds { pipes: 1, ..Thresholds::default() });
     let first = sockets(false, true);
     let holder = stuck(&mut engine, first.0.as_fd());
@@ -87,6 +90,9 @@ fn transfers_beyond_the_last_pipe_go_by_sendfile() {
 
 #[test]
 fn no_descriptors_left_falls_back() {
+    if crate::tests::lacks(crate::Path::Splice, "no_descriptors_left_falls_back") {
+        return;
+    }
     const NAME: &str = "pipe::tests::no_descriptors_left_falls_back";
     if role().is_none() {
         let output = child(NAME, "starved");

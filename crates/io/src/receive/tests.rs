@@ -43,6 +43,9 @@ fn receive(
 
 #[test]
 fn everything_lands_where_it_should() {
+    if crate::tests::lacks(crate::Path::Splice, "everything_lands_where_it_should") {
+        return;
+    }
     for (splice, path) in [(true, Path::Splice), (false, Path::ReadWrite)] {
         for tcp in [true, false] {
             for len in [1, 4096, 3_000_001] {
@@ -61,6 +64,9 @@ fn everything_lands_where_it_should() {
 
 #[test]
 fn a_file_that_takes_no_pipes_is_written_through_memory() {
+    if crate::tests::lacks(crate::Path::Splice, "a_file_that_takes_no_pipes_is_written_through_memory") {
+        return;
+    }
     // Opened for appending: splice refuses it, and positions do not count.
     let expected = content(300_000);
     let engine = engine(&caps(true, true), Thresholds::default());

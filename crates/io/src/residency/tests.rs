@@ -30,6 +30,9 @@ fn what_was_just_written_is_resident() {
 
 #[test]
 fn what_was_evicted_is_cold() {
+    if crate::tests::blind("what_was_evicted_is_cold") {
+        return;
+    }
     let file = file_of(&content(LEN));
     let whole = Extent { file: Arc::clone(&file), offset: 0, len: LEN as u64 };
     // Each question in turn, because reading without waiting starts read-ahead.

@@ -17,7 +17,7 @@ const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 fn ring(options: &RingOptions) -> Option<Ring> {
     match Ring::new(options) {
         Ok(ring) => Some(ring),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+        Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::OutOfMemory) => {
             crate::tests::links::skipped("a test of the ring", &error.to_string());
             None
         }
@@ -254,6 +254,74 @@ fn an_operation_can_be_cancelled() {
         }
     }
     assert!(pool.take().is_some());
+}
+
+#[test]
+fn an_event_loop_that_waits_is_woken() {
+    use rustix::event::epoll;
+    for mode in [Mode::Deferred, Mode::Plain] {
+        let Some(mut ring) = ring(&RingOptions { mode, ..RingOptions::default() }) else { return };
+        let watch = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let wakeups = ring.wakeups().unwrap();
+        assert!(ring.wakeups().is_err(), "{mode:?}: once only");
+        // As a runtime does it: told of changes only, and of all that it can be told.
+        let wants = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        epoll::add(&watch, &wakeups, epoll::EventData::new_u64(1), wants).unwrap();
+        let woken = |milliseconds: i64| {
+            let mut found = Vec::with_capacity(1);
+            let limit = rustix::event::Timespec {
+                tv_sec: milliseconds / 1000,
+                tv_nsec: milliseconds % 1000 * 1_000_000,
+            };
+            let waited = epoll::wait(&watch, rustix::buffer::spare_capacity(&mut found), Some(&limit));
+            // In the plain mode the kernel interrupts the thread.
+            waited == Err(rustix::io::Errno::INTR) || !found.is_empty()
+        };
+        for _ in 0..3 {
+            let (reader, mut writer) = io::pipe().unwrap();
+            let pool = BufferPool::new(4096, 1).unwrap();
+            let key = ring.push(Operation::read(Arc::new(reader), 0, 10, pool.take().unwrap())).unwrap();
+            ring.submit().unwrap();
+            assert!(ring.reap().is_empty());
+            // What earlier rounds have left to tell.
+            while woken(0) {}
+            let late = std::thread::spawn(move || io::Write::write_all(&mut writer, b"x").map(|()| writer));
+            while ring.in_flight() > 0 {
+                assert!(woken(10_000), "{mode:?}: nobody was woken");
+                for completion in ring.reap() {
+                    assert_eq!(completion.key, key);
+                }
+            }
+            late.join().unwrap().unwrap();
+        }
+    }
+}
+
+#[test]
+fn one_wakeup_is_enough_for_many_completions() {
+    use rustix::event::epoll;
+    let Some(mut ring) = default_ring() else { return };
+    let watch = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let wakeups = ring.wakeups().unwrap();
+    epoll::add(&watch, &wakeups, epoll::EventData::new_u64(1), epoll::EventFlags::IN | epoll::EventFlags::ET)
+        .unwrap();
+    // The kernel hands over no more than 20 in one call.
+    let count = 100;
+    let (reader, writer) = io::pipe().unwrap();
+    let (reader, pool) = (Arc::new(reader), BufferPool::new(4096, count).unwrap());
+    for _ in 0..count {
+        ring.push(Operation::read(Arc::clone(&reader), 0, 10, pool.take().unwrap())).unwrap();
+    }
+    ring.submit().unwrap();
+    assert!(ring.reap().is_empty());
+    drop(writer);
+    let limit = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
+    while ring.in_flight() > 0 {
+        let mut found = Vec::with_capacity(1);
+        epoll::wait(&watch, rustix::buffer::spare_capacity(&mut found), Some(&limit)).unwrap();
+        assert!(!found.is_empty(), "{} are not told of", ring.in_flight());
+        ring.reap();
+    }
 }
 
 #[test]

@@ -210,6 +210,11 @@ impl Core {
         Ok(())
     }
 
+    /// Has the kernel add to an `eventfd` for each completion, and when completions wait for a call. The kernel keeps it open.
+    pub(crate) fn register_eventfd(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
+        self.ring.submitter().register_eventfd(eventfd.as_raw_fd())
+    }
+
     /// Makes an empty table for `count` files.
     pub(crate) fn register_files(&mut self, count: u32) -> io::Result<()> {
         self.ring.submitter().register_files(&vec![-1; usize::try_from(count).unwrap_or(usize::MAX)])
@@ -220,13 +225,6 @@ impl Core {
         let number = file.map_or(-1, |file| file.as_raw_fd());
         self.ring.submitter().register_files_update(index, &[number])?;
         Ok(())
-    }
-}
-
-impl AsFd for Core {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring owns this descriptor and is borrowed for as long as the result.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::net::sockopt;
 
 use super::links::{Link, Place, Veth, in_namespaces, skipped};
 use super::ways::{self, Bench, Goods, OFFSET, Way};
-use super::{caps, engine, wait_for};
+use super::{caps, engine, lacks, wait_for};
 use crate::receive::{Receive, ReceiveError};
 use crate::{Extent, Path, Thresholds, Turn};
 
@@ -67,13 +67,19 @@ fn every_way_over_veth() {
 
 fn run(links: &[Link]) {
     let goods = Goods::new(LARGE);
+    let splice = !lacks(Path::Splice, "storing what a socket sends by splice");
     for link in links {
         for len in sizes() {
-            for stores in [true, false] {
+            for stores in [true, false].into_iter().filter(|splices| !splices || splice) {
                 PEERS.iter().for_each(|peer| store(stores, link, len, *peer, &goods));
             }
         }
         for way in Way::ALL {
+            if let Way::Transfer(path) = way
+                && lacks(path, &format!("{way:?} over {}", link.name()))
+            {
+                continue;
+            }
             let mut bench = match Bench::of(way) {
                 Ok(bench) => bench,
                 Err(error) => {

@@ -186,6 +186,9 @@ fn sent(means: (bool, bool), pieces: Vec<Piece>) -> (Vec<u8>, crate::Snapshot) {
 
 #[test]
 fn counters_name_the_path_that_carried_each_byte() {
+    if crate::tests::lacks(crate::Path::Splice, "counters_name_the_path_that_carried_each_byte") {
+        return;
+    }
     let content = content(FILE_LEN);
     let file = file_of(&content);
     let rows = [
@@ -248,6 +251,9 @@ fn a_run_of_small_pieces_takes_one_send() {
 
 #[test]
 fn a_refusal_binds_one_piece_only() {
+    if crate::tests::lacks(crate::Path::Splice, "a_refusal_binds_one_piece_only") {
+        return;
+    }
     let content = content(FILE_LEN);
     let (pages, none) = (file_of(&content), Arc::new(File::open("/proc/self/maps").unwrap()));
     let mut engine = engine(&caps(true, true), Thresholds { small_extent_bytes: 0, ..Thresholds::default() });
@@ -365,6 +371,9 @@ fn what_cannot_be_spliced_is_copied() {
 
 #[test]
 fn cold_pages_are_counted_and_waited_for() {
+    if crate::tests::blind("cold_pages_are_counted_and_waited_for") {
+        return;
+    }
     let content = content(10_000);
     let file = file_of(&content);
     let cold = chilled(&file);
@@ -405,6 +414,9 @@ fn warmed(pieces: Vec<Piece>) -> (Vec<Extent>, Vec<u8>, crate::Snapshot) {
 
 #[test]
 fn cold_pages_are_reported_and_not_waited_for() {
+    if crate::tests::lacks(crate::Path::Splice, "cold_pages_are_reported_and_not_waited_for") {
+        return;
+    }
     let content = content(FILE_LEN);
     let file = file_of(&content);
     if !chilled(&file) {
@@ -429,6 +441,51 @@ fn cold_pages_are_reported_and_not_waited_for() {
     assert_eq!((counted.bytes(Path::ReadWrite), counted.fallbacks(Fallback::ColdRead)), (18_000, 0));
     let (reported, ..) = warmed(small());
     assert!(reported.is_empty(), "{reported:?}");
+}
+
+#[test]
+fn cold_ranges_can_be_supplied_in_parts() {
+    let content = content(FILE_LEN);
+    let file = file_of(&content);
+    for (len, small) in [(FILE_LEN as u64 - 5, false), (9_000, true)] {
+        if !chilled(&file) {
+            return;
+        }
+        let mut engine = engine(&caps(true, true), Thresholds::default());
+        engine.report_cold(true);
+        let (sender, mut receiver) = sockets(true, false);
+        let head = Piece::Bytes(Bytes::from_static(b"header"));
+        let tail = Piece::Bytes(Bytes::from_static(b"tail"));
+        let mut transfer = Transfer::new([head, extent(&file, 5, len), tail]);
+        let (mut supplied, mut arrived) = (0, Vec::new());
+        loop {
+            match transfer.step(&mut engine, sender.as_fd(), 300_000).unwrap() {
+                Turn::Done => break,
+                Turn::Yield => {}
+                Turn::Blocked => {
+                    wait(sender.as_fd(), receiver.as_fd());
+                    read_some(&mut receiver, 1 << 20, &mut arrived);
+                }
+                Turn::Cold => {
+                    let range = transfer.cold(0).unwrap().extent;
+                    // Not all that was asked for, and not in one piece.
+                    let bytes = Bytes::from(content.clone()).slice(range.offset as usize..);
+                    let count = (range.len as usize).min(100_000);
+                    transfer.supply([bytes.slice(..count / 3), Bytes::new(), bytes.slice(count / 3..count)]);
+                    assert!(transfer.cold(0).is_none());
+                    supplied += count as u64;
+                }
+            }
+        }
+        drop(sender);
+        read_to_end(&mut receiver, &mut arrived);
+        let end = 5 + usize::try_from(len).unwrap();
+        assert!(arrived == [b"header", &content[5..end], b"tail"].concat(), "{len}");
+        let counted = engine.counters().snapshot();
+        assert!(supplied > 0 || small, "a large range that is not there is reported");
+        assert_eq!(counted.bytes(Path::Send), supplied + 10);
+        assert_eq!(counted.fallbacks(Fallback::ColdRead), 0);
+    }
 }
 
 #[test]

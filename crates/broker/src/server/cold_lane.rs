@@ -1,0 +1,138 @@
+//! The cold lane of one shard: ranges that are read once come from the disk through the shard's ring, around the page cache.
+//!
+//! Nobody will read them again soon, so pages would only push others out, and making and dropping them costs more than the reads
+//! ([measured](../../../../docs/decisions/2026-11-21-cold-reads.md)). Memory is bounded: what a slow consumer holds is missing here, and then
+//! ranges come by the broker's [`Warmer`](levada_io::residency::Warmer), as they do where no ring is allowed.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use levada_io::buf::BufferPool;
+use levada_io::inflow::{Access, Inflow};
+use levada_io::ring::{Completion, Key, Ring, RingOptions};
+use levada_io::{Caps, Counters, Extent, Path};
+use rustix::fs::OFlags;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+
+/// Four of these are one window of a transfer.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// What a shard may hold for all its cold readers: 4 MiB.
+const BUFFERS: u16 = 16;
+
+/// What direct reads are multiples of; all common devices do with it.
+const ALIGNMENT: u64 = 4096;
+
+pub(crate) struct ColdLane {
+    ring: RefCell<Ring>,
+    /// Tells the runtime when there is something to take.
+    wakeups: AsyncFd<OwnedFd>,
+    pool: BufferPool,
+    waiting: RefCell<HashMap<Key, Rc<Reader>>>,
+    counters: Arc<Counters>,
+}
+
+/// One range that somebody waits for.
+#[derive(Default)]
+struct Reader {
+    completed: RefCell<Vec<Completion>>,
+    there: Notify,
+}
+
+impl ColdLane {
+    /// For the thread of a shard, in its runtime; `None` where no ring is allowed.
+    pub(crate) fn new(caps: &Caps, counters: Arc<Counters>) -> Option<ColdLane> {
+        if !Path::UringRead.works(caps) {
+            return None;
+        }
+        let made = || -> io::Result<ColdLane> {
+            let in_flight = u32::from(BUFFERS);
+            let mut ring =
+                Ring::new(&RingOptions { entries: in_flight, in_flight, ..RingOptions::default() })?;
+            let pool = BufferPool::new(BUFFER_BYTES, BUFFERS)?;
+            if let Err(error) = ring.register_buffers(&pool) {
+                tracing::debug!(%error, "buffers for cold reads are pinned with each read");
+            }
+            let wakeups = watched(ring.wakeups()?)?;
+            let (ring, waiting) = (RefCell::new(ring), RefCell::default());
+            Ok(ColdLane { ring, wakeups, pool, waiting, counters })
+        };
+        made().inspect_err(|error| tracing::debug!(%error, "cold reads go without a ring")).ok()
+    }
+
+    /// Hands completions to those who wait for them, for as long as it is polled.
+    pub(crate) async fn serve(&self) {
+        while let Ok(mut ready) = self.wakeups.readable().await {
+            // Before taking what is there: what comes later wakes again.
+            ready.clear_ready();
+            self.hand_out();
+        }
+    }
+
+    fn hand_out(&self) {
+        let completions = self.ring.borrow_mut().reap();
+        for completion in completions {
+            if let Some(reader) = self.waiting.borrow_mut().remove(&completion.key) {
+                reader.completed.borrow_mut().push(completion);
+                reader.there.notify_one();
+            }
+        }
+    }
+
+    /// Reads a range, or what there are buffers for of its beginning; `None` if it must come by another way. The
+    /// bytes keep their buffers.
+    pub(crate) async fn read(&self, extent: &Extent) -> Option<Vec<Bytes>> {
+        let direct = Extent { file: Arc::new(opened_directly(&extent.file).ok()?), ..extent.clone() };
+        let access = Access { alignment: ALIGNMENT, depth: usize::from(BUFFERS), ..Access::default() };
+        let mut inflow = Inflow::new([direct], access);
+        let reader = Rc::new(Reader::default());
+        let (mut bytes, mut under_way) = (Vec::new(), 0_usize);
+        while !inflow.is_done() {
+            let keys = inflow.submit(&mut self.ring.borrow_mut(), &self.pool);
+            under_way += keys.len();
+            self.waiting.borrow_mut().extend(keys.into_iter().map(|key| (key, Rc::clone(&reader))));
+            if under_way == 0 {
+                // All buffers are in use, some of them perhaps for these very bytes.
+                break;
+            }
+            self.ring.borrow_mut().submit().ok()?;
+            // What completes while it is submitted wakes nobody.
+            self.hand_out();
+            reader.there.notified().await;
+            for completion in reader.completed.take() {
+                under_way -= 1;
+                // Whatever is wrong with the file, the other way says it better.
+                inflow.take_in(completion, &self.counters).ok()?;
+            }
+            bytes.extend(std::iter::from_fn(|| inflow.next_load()).map(levada_io::outbox::Load::into_bytes));
+        }
+        (!bytes.is_empty()).then_some(bytes)
+    }
+}
+
+/// A descriptor that the runtime watches.
+#[expect(
+    deprecated,
+    reason = "what follows it is unsafe to call; an owned descriptor is always the same one, as both want"
+)]
+fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::new(descriptor)
+}
+
+/// The same file for direct reads. Its name may mean another one by now, so it is asked for by its descriptor.
+fn opened_directly(file: &File) -> io::Result<File> {
+    let flags = i32::try_from(OFlags::DIRECT.bits()).map_err(io::Error::other)?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+#[cfg(test)]
+mod tests;
