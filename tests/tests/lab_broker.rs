@@ -54,7 +54,7 @@ fn every_experiment_on_levada_is_sound() {
     }
     let scratch = tempfile::tempdir().expect("a directory");
     let summaries = run(scratch.path(), &[]);
-    assert!(summaries.len() >= 12, "{}", summaries.len());
+    assert!(summaries.len() >= 14, "{}", summaries.len());
     for summary in &summaries {
         let measured = check(summary);
         let needs_java = summary["name"].as_str().is_some_and(|name| name.ends_with(JAVA));

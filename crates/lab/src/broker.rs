@@ -15,6 +15,7 @@ use crate::experiment::{Experiment, Metrics};
 use crate::method::Limits;
 use crate::record::Metric;
 
+mod append;
 mod connection;
 mod connections;
 mod fairness;
@@ -34,10 +35,12 @@ mod pace;
 mod parallel;
 mod process;
 mod produce;
+mod recovery;
 mod replay;
 mod start;
 mod topic;
 
+pub use append::Append;
 pub use connections::Connections;
 pub use fairness::Fairness;
 pub use fetch::Fetch;
@@ -50,6 +53,7 @@ pub use memory::Memory;
 pub use node::System;
 pub use parallel::Parallel;
 pub use produce::Produce;
+pub use recovery::Recovery;
 pub use start::Start;
 
 /// What can be started.
@@ -98,7 +102,7 @@ fn fewest(scale: Scale) -> Limits {
 }
 
 /// All experiments on brokers, in the order in which they are run.
-pub const OFFERS: [Offer; 12] = [
+pub const OFFERS: [Offer; 14] = [
     Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
     Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
     Offer {
@@ -109,6 +113,11 @@ pub const OFFERS: [Offer; 12] = [
     Offer {
         name: "fetch",
         begin: |bench, systems| Ok(Box::new(Fetch::new(bench, systems)?)),
+        limits: Limits::of,
+    },
+    Offer {
+        name: "append",
+        begin: |bench, systems| Ok(Box::new(Append::new(bench, systems)?)),
         limits: Limits::of,
     },
     Offer {
@@ -145,6 +154,11 @@ pub const OFFERS: [Offer; 12] = [
         name: "fairness",
         begin: |bench, systems| Ok(Box::new(Fairness::new(bench, systems)?)),
         limits: few,
+    },
+    Offer {
+        name: "recovery",
+        begin: |bench, systems| Ok(Box::new(Recovery::new(bench, systems)?)),
+        limits: fewest,
     },
     Offer {
         name: "interference",

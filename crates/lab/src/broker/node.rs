@@ -54,6 +54,8 @@ struct Plan {
     controller: SocketAddr,
     http: SocketAddr,
     pinned: bool,
+    /// A setting beside those that all have.
+    setting: Option<(&'static str, &'static str)>,
 }
 
 /// How long a broker may take to start or stop.
@@ -68,7 +70,8 @@ impl Node {
         let home = tempfile::Builder::new().prefix(system.label()).tempdir_in(bench.dir());
         let home = home.map_err(LabError::file("cannot make a directory in", bench.dir()))?;
         let [kafka, controller, http] = free_addresses()?;
-        let plan = Plan { systems: systems.clone(), home, kafka, controller, http, pinned: true };
+        let plan =
+            Plan { systems: systems.clone(), home, kafka, controller, http, pinned: true, setting: None };
         Ok(Node { system, plan, child: None })
     }
 
@@ -76,6 +79,13 @@ impl Node {
     #[must_use]
     pub(super) fn anywhere(mut self) -> Node {
         self.plan.pinned = false;
+        self
+    }
+
+    /// Gives it a setting beside those that all have.
+    #[must_use]
+    pub(super) fn with(mut self, key: &'static str, value: &'static str) -> Node {
+        self.plan.setting = Some((key, value));
         self
     }
 
@@ -103,6 +113,13 @@ impl Node {
         drop(pinned);
         self.child = Some(child);
         self.await_answer(start)
+    }
+
+    /// Ends its process as a crash does: it is not asked.
+    pub(super) fn kill(&mut self) -> Result<(), LabError> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        child.kill().and_then(|()| child.wait()).map_err(LabError::step("cannot kill a broker"))?;
+        Ok(())
     }
 
     fn await_answer(&mut self, start: Instant) -> Result<Duration, LabError> {

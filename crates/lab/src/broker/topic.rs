@@ -110,6 +110,25 @@ fn failed(what: &'static str) -> impl FnOnce(ClientError) -> LabError {
     move |error| LabError::step(what)(io::Error::other(error))
 }
 
+/// How many partitions of a topic are served.
+pub(super) fn served(client: &mut Client, topic: &str, partitions: i32) -> Result<usize, LabError> {
+    let of = |index| {
+        let mut partition = ListOffsetsPartition::default();
+        partition.partition_index = index;
+        partition.timestamp = -1;
+        partition
+    };
+    let mut asked = ListOffsetsTopic::default();
+    asked.name = StrBytes::from(topic);
+    asked.partitions = (0..partitions).map(of).collect();
+    let mut request = ListOffsetsRequest::default();
+    request.replica_id = -1;
+    request.topics = vec![asked];
+    let response = client.request_at(2, &request).map_err(failed("cannot ask for offsets"))?;
+    let answers = response.topics.iter().flat_map(|topic| &topic.partitions);
+    Ok(answers.filter(|partition| partition.error_code == 0).count())
+}
+
 /// The end of a partition that is served.
 pub(super) fn end(node: &Node, place: &Place) -> Result<i64, LabError> {
     end_offset(&mut client(node.address())?, place)?.ok_or_else(|| node.failed("does not serve a partition"))

@@ -38,7 +38,10 @@ pub(super) fn command(plan: &Plan) -> Result<Command, LabError> {
     if !properties.exists() {
         fs::write(&logging, LOGGING).map_err(LabError::file("cannot write", &logging))?;
         fs::write(&properties, configuration(plan)).map_err(LabError::file("cannot write", &properties))?;
-        format(plan, &properties)?;
+        // A directory that somebody else made is taken as it is.
+        if !data(home).join("meta.properties").exists() {
+            format(plan, &properties)?;
+        }
     }
     let mut command = java(plan)?;
     command.args(JVM).arg(format!("-Dlog4j2.configurationFile={}", logging.display()));
@@ -85,5 +88,7 @@ fn configuration(plan: &Plan) -> String {
         // It is paused while another broker is measured, and must not take that for its own death.
         "broker.session.timeout.ms=3600000".to_owned(),
     ];
-    lines.join("\n") + "\n"
+    // The last line of a key counts.
+    let setting = plan.setting.map(|(key, value)| format!("{key}={value}"));
+    lines.into_iter().chain(setting).collect::<Vec<_>>().join("\n") + "\n"
 }

@@ -12,7 +12,8 @@ pub(super) fn command(plan: &Plan) -> Command {
         ("log.dirs", data(plan.home.path()).display().to_string()),
     ];
     command.arg("serve").env("LEVADA_LOG", "warn");
-    for (key, value) in own {
+    let setting = plan.setting.map(|(key, value)| (key, value.to_owned()));
+    for (key, value) in own.into_iter().chain(setting) {
         command.arg("-o").arg(format!("{key}={value}"));
     }
     command
