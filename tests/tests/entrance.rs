@@ -1,5 +1,5 @@
-//! Four families of clients at every kind of listener: by TLS, by every mechanism, with what is right and what is not. Each family
-//! is one process that goes through the whole table and tells of every case what its library's users would see.
+//! Four families of clients, and the command line, at every kind of listener: by TLS, by every mechanism, with what is right and what is
+//! not. Each family is one process that goes through the whole table and tells of every case what its library's users would see.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -351,5 +351,54 @@ fn franz_go_comes_in_or_is_told_why_not() {
         Kin::Proof if case.name.contains("OAUTHBEARER") => "unexpected data in oauth response",
         Kin::Proof => "SASL_AUTHENTICATION_FAILED",
         Kin::Mechanism => "UNSUPPORTED_SASL_MECHANISM",
+    });
+}
+
+/// The words by which its users know what `levada` failed of.
+const FAILURES: [&str; 4] = [
+    "invalid peer certificate",
+    "received fatal alert",
+    "SASL_AUTHENTICATION_FAILED",
+    "UNSUPPORTED_SASL_MECHANISM",
+];
+
+#[test]
+fn the_command_line_comes_in_or_says_why_not() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: nothing of this is asked of Kafka");
+        return;
+    }
+    let mut estate = Estate::new();
+    // It has no tokens.
+    estate.cases.retain(|case| case.sasl.as_ref().is_none_or(|sasl| sasl.mechanism != "OAUTHBEARER"));
+    let other = estate.cases.iter().find(|case| case.name == "server-OTHER").expect("such a case").address;
+    estate.cases.push(Case::new("any-name".into(), other, Kin::Good));
+    let folder = directory(&estate.node, "levada");
+    let mut said = String::new();
+    for case in &estate.cases {
+        let mut lines = case.java_properties(&estate.authority, &folder);
+        if case.name == "any-name" {
+            lines += "ssl.endpoint.identification.algorithm=\n";
+        }
+        let path = folder.join(format!("{}.properties", case.name)).display().to_string();
+        fs::write(&path, lines).expect("room for a file");
+        let mut tool = Tool::levada();
+        let broker = format!("localhost:{}", case.address.port());
+        let (code, told) =
+            tool.args(["topic", "list", "--brokers", &broker, "--command-config", &path]).outcome();
+        let failure = FAILURES.iter().find(|words| told.stderr.contains(**words)).copied();
+        let outcome = match code {
+            Some(0) if told.stdout.contains("secure") => "ok",
+            Some(1) => failure.unwrap_or(told.stderr.lines().next().unwrap_or_default()),
+            _ => &told.stderr,
+        };
+        said += &format!("{} {outcome}\n", case.name);
+    }
+    estate.check(&said, |case| match case.kin {
+        Kin::Good => "ok",
+        Kin::Server => FAILURES[0],
+        Kin::Client => FAILURES[1],
+        Kin::Proof => FAILURES[2],
+        Kin::Mechanism => FAILURES[3],
     });
 }

@@ -78,6 +78,66 @@ fn a_java_key_store_is_served_and_replaced_while_the_broker_runs() {
     node.stop();
 }
 
+#[test]
+fn the_command_line_takes_javas_stores_and_says_what_is_wrong_with_them() {
+    let mut node = Node::new();
+    let store = node.scratch().join("store.p12");
+    java_store(&store, "planted-first");
+    let address = node.listen("SECURE", "SSL");
+    let location = |kind: &str, path: &Path, password: &str| {
+        format!(
+            "ssl.{kind}.type=PKCS12\nssl.{kind}.location={}\nssl.{kind}.password={password}\n",
+            path.display()
+        )
+    };
+    for line in location("keystore", &store, "planted-first").lines() {
+        let (key, value) = line.split_once('=').expect("a key and a value");
+        node = node.option(&format!("listener.name.secure.{key}"), value);
+    }
+    node.start();
+    let trusted = node.scratch().join("trusted.p12");
+    let pem = store.with_extension("pem").display().to_string();
+    let mut import = std::process::Command::new("keytool");
+    import.args(["-importcert", "-noprompt", "-alias", "broker", "-file", &pem, "-storetype", "PKCS12"]);
+    let import = import.args(["-storepass", "planted-trust", "-keystore"]).arg(&trusted).output();
+    assert!(import.expect("keytool runs").status.success());
+
+    let config = node.scratch().join("client.properties").display().to_string();
+    let check = |lines: &str, code: i32, words: &str| {
+        fs::write(&config, format!("security.protocol=SSL\n{lines}")).expect("room for a file");
+        let mut tool = Tool::levada();
+        let broker = format!("localhost:{}", address.port());
+        let (found, said) =
+            tool.args(["topic", "list", "--brokers", &broker, "--command-config", &config]).outcome();
+        let told = said.stdout + &said.stderr;
+        assert_eq!(found, Some(code), "{lines}{told}");
+        assert!(told.contains(words) && !told.contains("planted"), "{lines}{told}");
+    };
+    check(&location("truststore", &trusted, "planted-trust"), 0, "");
+    let inline = fs::read_to_string(&pem).expect("a certificate").replace('\n', " ");
+    check(&format!("ssl.truststore.certificates={inline}\n"), 0, "");
+    check(&location("truststore", &trusted, "planted-wrong"), 2, "is ssl.truststore.password right?");
+    check(
+        &location("truststore", &trusted, "planted-trust").replace("PKCS12", "PEM"),
+        2,
+        "set the type to PKCS12",
+    );
+    check("ssl.truststore.location=/nowhere\n", 2, "cannot read /nowhere");
+    check("ssl.endpoint.identification.algorithm=name\n", 2, "must be https, or empty");
+    // Without a store, only authorities that this machine knows are good, if there are any.
+    check(
+        "",
+        if has_authorities() { 1 } else { 2 },
+        if has_authorities() { "UnknownIssuer" } else { "authorities" },
+    );
+    node.stop();
+}
+
+/// Whether this machine trusts anybody by itself.
+fn has_authorities() -> bool {
+    Path::new("/etc/ssl/certs/ca-certificates.crt").exists()
+}
+
 /// Nothing that anybody may ask for has the passwords in it.
 fn no_secret_is_told(node: &Node) {
     let mut describe = Tool::java("kafka.admin.ConfigCommand");

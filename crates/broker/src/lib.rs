@@ -17,6 +17,7 @@ mod quota;
 pub mod security;
 pub mod server;
 pub mod storage;
+pub mod stores;
 pub mod txn;
 mod txns;
 mod waiters;

@@ -90,17 +90,29 @@ impl From<ConfigErrors> for Failure {
     }
 }
 
+/// What helps where no connection comes about.
+fn remedy(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        // rustls tells of what it does not accept in this way.
+        io::ErrorKind::InvalidData => {
+            "see ssl.truststore.location and ssl.keystore.location in the file of --command-config"
+        }
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+            "see security.protocol in the file of --command-config: this listener may have no TLS"
+        }
+        _ => "start a broker with `levada serve`, or name another with --brokers host:port",
+    }
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let what = error.to_string();
         match error {
-            ClientError::Connect { .. } => Self::with_next(
+            ClientError::Connect { source, .. } => Self::with_next(what, remedy(source.kind())),
+            ClientError::Lost { .. } | ClientError::Closed { .. } => Self::with_next(
                 what,
-                "start a broker with `levada serve`, or name another with --brokers host:port",
+                "see the broker's log; it may have stopped or refused the request, or want TLS, SASL or a certificate: --command-config",
             ),
-            ClientError::Lost { .. } | ClientError::Closed { .. } => {
-                Self::with_next(what, "see the broker's log; it may have stopped or refused the request")
-            }
             _ => Self::new(what),
         }
     }

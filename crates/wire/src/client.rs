@@ -1,6 +1,7 @@
 //! A blocking Kafka client of one connection, for tools and tests: it asks for the broker's versions, sends
 //! each request in the best one both sides know, and lets tests send any bytes they like.
 
+use std::fmt::Debug;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -38,12 +39,17 @@ impl Default for ClientOptions {
     }
 }
 
+/// What a connection's bytes go over: a socket, or what encrypts on one.
+pub trait Channel: Read + Write + Send + Debug {}
+
+impl<T: Read + Write + Send + Debug> Channel for T {}
+
 /// One connection to one broker. Every call blocks until done or until the timeout.
 #[derive(Debug)]
 pub struct Client {
     address: String,
     client_id: String,
-    stream: TcpStream,
+    channel: Box<dyn Channel>,
     frames: FrameBuffer,
     scratch: Vec<u8>,
     next_correlation_id: i32,
@@ -67,7 +73,19 @@ impl Client {
     /// # Errors
     /// The address does not resolve, nobody answers there, or the answer is not Kafka's.
     pub fn connect(address: &str, options: &ClientOptions) -> Result<Client, ClientError> {
-        let mut client = Client::connect_unnegotiated(address, options)?;
+        Client::connect_over(address, options, |_, socket| Ok(Box::new(socket)))
+    }
+
+    /// The same, over what `channel` makes of the host's name and the socket, such as TLS.
+    ///
+    /// # Errors
+    /// What [`connect`](Client::connect) or `channel` fails with.
+    pub fn connect_over(
+        address: &str,
+        options: &ClientOptions,
+        channel: impl FnOnce(&str, TcpStream) -> io::Result<Box<dyn Channel>>,
+    ) -> Result<Client, ClientError> {
+        let mut client = Client::over(address, options, channel)?;
         client.negotiate()?;
         Ok(client)
     }
@@ -78,12 +96,22 @@ impl Client {
     /// # Errors
     /// The address does not resolve or nobody answers there.
     pub fn connect_unnegotiated(address: &str, options: &ClientOptions) -> Result<Client, ClientError> {
-        let stream = open(address, options.timeout)
+        Client::over(address, options, |_, socket| Ok(Box::new(socket)))
+    }
+
+    fn over(
+        address: &str,
+        options: &ClientOptions,
+        channel: impl FnOnce(&str, TcpStream) -> io::Result<Box<dyn Channel>>,
+    ) -> Result<Client, ClientError> {
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let channel = open(address, options.timeout)
+            .and_then(|socket| channel(host.trim_start_matches('[').trim_end_matches(']'), socket))
             .map_err(|source| ClientError::Connect { address: address.into(), source })?;
         Ok(Client {
             address: address.into(),
             client_id: options.client_id.clone(),
-            stream,
+            channel,
             frames: FrameBuffer::new(options.max_frame_bytes),
             scratch: vec![0; 64 * 1024],
             next_correlation_id: 1,
@@ -194,7 +222,7 @@ impl Client {
     /// # Errors
     /// The connection fails.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
-        self.stream.write_all(bytes).map_err(|source| self.lost(source))
+        self.channel.write_all(bytes).and_then(|()| self.channel.flush()).map_err(|source| self.lost(source))
     }
 
     /// Waits for the next frame and returns it without its size.
@@ -206,7 +234,7 @@ impl Client {
             if let Some(frame) = self.frames.next_frame()? {
                 return Ok(frame.freeze());
             }
-            let count = match self.stream.read(&mut self.scratch) {
+            let count = match self.channel.read(&mut self.scratch) {
                 Ok(0) => return Err(ClientError::Closed { address: self.address.clone() }),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -214,11 +242,6 @@ impl Client {
             };
             self.frames.spare().extend_from_slice(&self.scratch[..count]);
         }
-    }
-
-    /// The socket, for what tests do to sockets.
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
     }
 
     fn lost(&self, source: io::Error) -> ClientError {

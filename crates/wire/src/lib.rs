@@ -23,7 +23,7 @@ mod samples;
 mod writer;
 
 pub use api::ApiKey;
-pub use client::{Client, ClientError, ClientOptions};
+pub use client::{Channel, Client, ClientError, ClientOptions};
 pub use codec::{DecodeError, EncodeError, decode, decode_response, encode_request, encode_response};
 pub use header::RequestHeader;
 pub use messages::{StrBytes, Uuid};

@@ -1,16 +1,18 @@
 //! The keys that tokens are signed with, had anew from time to time from where the configuration says.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::broker::{Broker, now_ms};
+use crate::security::jaas::Jaas;
 use crate::security::oauth::jwks::{Jwks, JwksError};
+use crate::stores::{self, TlsError, View};
 
 /// A key set is a few kilobytes.
 const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
@@ -38,8 +40,12 @@ struct Source {
 enum KeysError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    #[error("it answers {status:?}")]
-    Status { status: String },
+    #[error("it answers with status {status}")]
+    Status { status: u16 },
+    #[error("{0}")]
+    Http(#[from] ureq::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error(transparent)]
     Document(#[from] JwksError),
 }
@@ -100,7 +106,11 @@ impl Broker {
     }
 
     fn renew_signing_keys(&self, url: &str) {
-        let had = fetch(url).and_then(|document| Ok(Jwks::parse(&document)?));
+        let config = self.config();
+        let listeners = config.security.sasl.values().map(|sasl| &sasl.tokens);
+        let login =
+            listeners.filter(|tokens| tokens.jwks_url == url).find_map(|tokens| tokens.login.as_ref());
+        let had = fetch(url, login).and_then(|document| Ok(Jwks::parse(&document)?));
         let mut sources = self.signing_keys.sources.lock();
         let source = sources.entry(url.to_owned()).or_default();
         source.tried_ms = now_ms();
@@ -121,33 +131,40 @@ impl Broker {
     }
 }
 
-fn fetch(url: &str) -> Result<String, KeysError> {
-    match url.strip_prefix("http://") {
-        Some(rest) => fetch_http(rest),
-        None => {
-            let path = url.strip_prefix("file:").unwrap_or(url);
-            let path = path.strip_prefix("//").unwrap_or(path);
-            Ok(std::fs::read_to_string(path)?)
-        }
+/// Reads the document at a URL. What the login module says about trust (`ssl.truststore.*`) holds for https.
+fn fetch(url: &str, login: Option<&Jaas>) -> Result<String, KeysError> {
+    if let Some(path) = url.strip_prefix("file:") {
+        return Ok(std::fs::read_to_string(path.strip_prefix("//").unwrap_or(path))?);
+    }
+    let tls = match url.starts_with("https:") {
+        true => Some(tls(login)?),
+        false => None,
+    };
+    let builder = Agent::config_builder()
+        .timeout_global(Some(PATIENCE))
+        .proxy(None)
+        // Unencrypted keys are this machine's, and nobody may send us elsewhere for them.
+        .max_redirects(if tls.is_some() { 5 } else { 0 })
+        .https_only(tls.is_some());
+    let agent = builder.tls_config(tls.unwrap_or_default()).build().new_agent();
+    let mut response = agent.get(url).header("Accept", "application/json").call()?;
+    match response.status().as_u16() {
+        200 => Ok(response.body_mut().with_config().limit(DOCUMENT_BYTES_MAX).read_to_string()?),
+        status => Err(KeysError::Status { status }),
     }
 }
 
-/// GET without anything that a key server on this machine would ask for.
-fn fetch_http(rest: &str) -> Result<String, KeysError> {
-    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-    let mut stream = TcpStream::connect(&address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    // Version 1.0: an answer in one piece, and then the end.
-    write!(stream, "GET /{path} HTTP/1.0\r\nHost: {authority}\r\nAccept: application/json\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(DOCUMENT_BYTES_MAX).read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.lines().next().unwrap_or_default();
-    match status.split(' ').nth(1) {
-        Some("200") => Ok(body.to_owned()),
-        _ => Err(KeysError::Status { status: status.to_owned() }),
-    }
+fn tls(login: Option<&Jaas>) -> Result<TlsConfig, KeysError> {
+    let view = View::new("the login module of OAUTHBEARER", |key| {
+        login.and_then(|login| login.options.get(key)).map(String::as_str)
+    });
+    let trusted = stores::authorities(&view)?;
+    let trusted = trusted.iter().map(|one| Certificate::from_der(one).to_owned());
+    let config = TlsConfig::builder()
+        .root_certs(RootCerts::from(trusted))
+        .unversioned_rustls_crypto_provider(view.provider()?);
+    Ok(config.build())
 }
+
+#[cfg(test)]
+mod tests;

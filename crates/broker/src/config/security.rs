@@ -18,6 +18,8 @@ pub(super) const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.Standa
 
 const PLAIN_MODULE: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
 
+const OAUTH_MODULE: &str = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule";
+
 /// A text that does not print.
 #[derive(Clone, PartialEq)]
 pub struct Secret(String);
@@ -159,13 +161,21 @@ fn tokens(settings: &Settings, listener: &str) -> Checked<OauthConfig> {
     let text = |key| of_mechanism(settings, (listener, Mechanism::OauthBearer), key).unwrap_or_default();
     let jwks_url = text(URL);
     if !is_key_url(jwks_url) {
-        let must_be = "a URL with the keys that tokens are signed with: file:/…, or http://… of this machine"
-            .to_owned();
+        let must_be =
+            "a URL with the keys that tokens are signed with: file:/…, https://…, or http://… of this machine"
+                .to_owned();
         return Err(SecurityProblem { key: URL.to_owned(), must_be });
     }
+    let key = for_mechanism(Mechanism::OauthBearer, "sasl.jaas.config");
+    let login = settings.own_listener_text(listener, &key).map(Jaas::parse).transpose();
+    let login = login.map_err(|error| SecurityProblem {
+        key: prefixed(listener, &key),
+        must_be: format!("like {OAUTH_MODULE} required ssl.truststore.location=\"…\";: {error}"),
+    })?;
     let issuer = text("sasl.oauthbearer.expected.issuer");
     Ok(OauthConfig {
         jwks_url: jwks_url.to_owned(),
+        login,
         clock_skew_ms: text("sasl.oauthbearer.clock.skew.seconds").parse::<i64>().unwrap_or(0) * 1000,
         audiences: words(text("sasl.oauthbearer.expected.audience")).map(str::to_owned).collect(),
         issuer: (!issuer.is_empty()).then(|| issuer.to_owned()),
@@ -182,7 +192,8 @@ fn is_key_url(url: &str) -> bool {
         let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         host == "localhost" || address.is_ok_and(|address| address.is_loopback())
     };
-    url.starts_with("file:/") || url.strip_prefix("http://").is_some_and(of_host)
+    ["file:/", "https://"].iter().any(|scheme| url.starts_with(scheme))
+        || url.strip_prefix("http://").is_some_and(of_host)
 }
 
 fn authorizer(settings: &Settings) -> Checked<Option<AuthorizerConfig>> {

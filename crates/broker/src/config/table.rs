@@ -79,9 +79,9 @@ pub const BROKER_KEYS: &[Key] = &[
     list("sasl.enabled.mechanisms", "How clients may show who they are on listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. Kafka's default, GSSAPI, is not served.")
         .default("GSSAPI")
         .reloaded(),
-    password("sasl.jaas.config", "Users and passwords for PLAIN; set it as listener.name.NAME.plain.sasl.jaas.config.").reloaded(),
+    password("sasl.jaas.config", "Users and passwords for PLAIN, set as listener.name.NAME.plain.sasl.jaas.config; whom to trust for the keys of OAUTHBEARER, set as listener.name.NAME.oauthbearer.sasl.jaas.config.").reloaded(),
     long("connections.max.reauth.ms", "How long after they have shown who they are clients have to do it again; 0 for never.").default("0").per_listener(),
-    string("sasl.oauthbearer.jwks.endpoint.url", "Where the keys are that tokens for OAUTHBEARER are signed with, as a JSON Web Key Set: file:/… or, of this machine, http://….").per_listener(),
+    string("sasl.oauthbearer.jwks.endpoint.url", "Where the keys are that tokens for OAUTHBEARER are signed with, as a JSON Web Key Set: file:/…, https://… or, of this machine, http://….").per_listener(),
     long("sasl.oauthbearer.jwks.endpoint.refresh.ms", "How often the keys are had anew.").default("3600000").at_least(1),
     long("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "How long after a failure they are tried to be had again, first.").default("100").at_least(1),
     long("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", "The same after many failures, and how often a token with an unknown key may have them had anew.").default("10000").at_least(1),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::security::jaas::Jaas;
 use crate::security::sasl::Step;
 
 pub mod jwks;
@@ -17,6 +18,8 @@ use self::jwt::JwtError;
 pub struct OauthConfig {
     /// `sasl.oauthbearer.jwks.endpoint.url`: where the keys are that tokens are signed with.
     pub jwks_url: String,
+    /// `sasl.jaas.config`: its options `ssl.*` are for having the keys by https.
+    pub login: Option<Jaas>,
     /// `sasl.oauthbearer.clock.skew.seconds`, in milliseconds.
     pub clock_skew_ms: i64,
     /// `sasl.oauthbearer.expected.audience`; empty for tokens without an audience.

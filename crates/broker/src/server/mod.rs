@@ -11,7 +11,6 @@ pub use crate::broker::{OpenError, Recovery, RecoveryProgress};
 use crate::config::{BrokerConfig, Listener};
 use crate::server::shard::ShardHandle;
 use crate::server::shutdown::Stop;
-pub use crate::server::tls::TlsError;
 use crate::server::tls::handshakes::{self, Handshakes};
 use crate::web::{WebError, WebServer};
 

@@ -1,7 +1,7 @@
 //! TLS of the listeners: what each was told about keys, trust and versions, made into what a handshake needs, and made anew when
 //! the configuration or a file changes.
 //!
-//! `store` reads key and trust stores, `names` turns certificates into principals, `handshakes` brings connections up on a
+//! `stores` reads key and trust stores, `names` turns certificates into principals, `handshakes` brings connections up on a
 //! thread of their own, `session` is one connection that this process encrypts, `kernel` one that the kernel encrypts.
 
 use std::path::PathBuf;
@@ -9,18 +9,17 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
+use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
 use crate::config::{BrokerConfig, Listener, Settings};
+use crate::stores::{self, TlsError, View};
 
 pub(crate) mod channel;
-mod elliptic;
 pub(crate) mod handshakes;
 mod kernel;
 mod names;
 mod session;
-mod store;
 
 use self::names::Rules;
 
@@ -45,15 +44,6 @@ struct Stamp {
     inode: u64,
 }
 
-/// TLS settings of a listener that cannot be used. Says nothing of what a password or key is.
-#[derive(Debug, thiserror::Error)]
-#[error("listener {listener}: {key}: {reason}")]
-pub struct TlsError {
-    listener: String,
-    key: String,
-    reason: String,
-}
-
 impl Tls {
     /// Reads what the TLS listeners need. Blocks for their files.
     ///
@@ -62,7 +52,7 @@ impl Tls {
     pub(crate) fn load(config: &BrokerConfig) -> Result<Tls, TlsError> {
         let listeners = config.listeners.iter().filter(|listener| listener.protocol.has_tls());
         let setups = listeners.map(|listener| {
-            let setup = Setup::load(&View { settings: config.settings(), listener })?;
+            let setup = Setup::load(config.settings(), listener)?;
             Ok((listener.name.clone(), ArcSwap::from_pointee(setup)))
         });
         Ok(Tls { setups: setups.collect::<Result<_, _>>()? })
@@ -92,7 +82,7 @@ impl Tls {
             if !which(&slot.load()) {
                 continue;
             }
-            match Setup::load(&View { settings: config.settings(), listener }) {
+            match Setup::load(config.settings(), listener) {
                 Ok(setup) => {
                     slot.store(Arc::new(setup));
                     tracing::info!(listener = listener.name, "TLS keys and trust read again");
@@ -113,38 +103,28 @@ impl Tls {
     }
 }
 
-/// One listener's settings.
-pub(crate) struct View<'a> {
-    settings: &'a Settings,
-    listener: &'a Listener,
-}
-
-impl View<'_> {
-    /// The value of a key; an empty one counts as not set.
-    fn text(&self, key: &str) -> Option<&str> {
-        self.settings.listener_text(&self.listener.name, key).filter(|text| !text.is_empty())
-    }
-
-    fn error(&self, key: &str, reason: impl Into<String>) -> TlsError {
-        TlsError { listener: self.listener.name.clone(), key: key.to_owned(), reason: reason.into() }
-    }
-}
-
 impl Setup {
-    fn load(view: &View<'_>) -> Result<Setup, TlsError> {
-        let identity = store::identity(view)?;
-        let provider = Arc::new(rustls::crypto::CryptoProvider {
-            cipher_suites: suites(view)?,
-            ..rustls::crypto::ring::default_provider()
-        });
+    fn load(settings: &Settings, listener: &Listener) -> Result<Setup, TlsError> {
+        let owner = format!("listener {}", listener.name);
+        let view = View::new(owner, |key| settings.listener_text(&listener.name, key));
+        let no_identity =
+            || view.error("ssl.keystore.location", "a TLS listener needs a key store, in PEM or PKCS12");
+        let identity = stores::identity(&view)?.ok_or_else(no_identity)?;
+        let provider = view.provider()?;
         let builder = ServerConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&versions(view))
+            .with_protocol_versions(&view.versions())
             .map_err(|error| view.error("ssl.enabled.protocols", error.to_string()))?;
-        let builder = match client_auth(view) {
+        let builder = match client_auth(settings, listener) {
             "none" => builder.with_no_client_auth(),
             wish => {
                 let key = "ssl.truststore.location";
-                let roots = Arc::new(store::roots(view)?);
+                let nobody = || {
+                    view.error(
+                        key,
+                        "ssl.client.auth asks for certificates, and a trust store says which are good",
+                    )
+                };
+                let roots = Arc::new(view.roots(stores::trusted(&view)?.ok_or_else(nobody)?)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
                 let verifier = if wish == "requested" { verifier.allow_unauthenticated() } else { verifier };
                 builder.with_client_cert_verifier(
@@ -185,43 +165,13 @@ impl Stamp {
 }
 
 /// On a listener with SASL, which authenticates clients, certificates are asked for only if the listener itself says so (KIP-684).
-fn client_auth<'a>(view: &View<'a>) -> &'a str {
+fn client_auth<'a>(settings: &'a Settings, listener: &Listener) -> &'a str {
     const KEY: &str = "ssl.client.auth";
-    let View { settings, listener } = view;
     let found = match listener.protocol.has_sasl() {
         true => settings.own_listener_text(&listener.name, KEY),
         false => settings.listener_text(&listener.name, KEY),
     };
     found.unwrap_or("none")
-}
-
-fn versions(view: &View<'_>) -> Vec<&'static SupportedProtocolVersion> {
-    let wanted = view.text("ssl.enabled.protocols").unwrap_or_default();
-    let known = [("TLSv1.3", &rustls::version::TLS13), ("TLSv1.2", &rustls::version::TLS12)];
-    known
-        .into_iter()
-        .filter(|(name, _)| wanted.split(',').any(|word| word == *name))
-        .map(|(_, version)| version)
-        .collect()
-}
-
-/// The suites of the list that there are, in its order; those of old TLS, which stock configurations name, are left out.
-fn suites(view: &View<'_>) -> Result<Vec<SupportedCipherSuite>, TlsError> {
-    const KEY: &str = "ssl.cipher.suites";
-    let all = rustls::crypto::ring::default_provider().cipher_suites;
-    let Some(wanted) = view.text(KEY) else { return Ok(all) };
-    let named = |name: &str| all.iter().find(|suite| suite_name(**suite) == name).copied();
-    let found: Vec<_> = wanted.split(',').filter_map(|name| named(name.trim())).collect();
-    if found.is_empty() {
-        let names: Vec<_> = all.iter().map(|suite| suite_name(*suite)).collect();
-        return Err(view.error(KEY, format!("none of these is served; there are {}", names.join(", "))));
-    }
-    Ok(found)
-}
-
-/// The IANA name, which is Java's.
-fn suite_name(suite: SupportedCipherSuite) -> String {
-    format!("{:?}", suite.suite()).replacen("TLS13_", "TLS_", 1)
 }
 
 #[cfg(test)]

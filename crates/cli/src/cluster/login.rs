@@ -1,4 +1,4 @@
-//! How the command line shows a cluster who it is: `--command-config` with Kafka's client properties, and SASL.
+//! How the command line comes into a cluster: `--command-config` with Kafka's client properties, TLS and SASL.
 
 use std::{fmt, fs, path::Path};
 
@@ -6,6 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use levada_broker::{
     config::parse_properties,
     security::{jaas::Jaas, nonce, scram},
+    stores::{ClientTls, View},
 };
 use levada_wire::{
     Client, ClientError, ClientOptions, StrBytes,
@@ -14,9 +15,12 @@ use levada_wire::{
 
 use crate::{failure::Failure, kafka_error};
 
-/// Who the command line is.
+/// Who the command line is, and whom it trusts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Login(Option<Credentials>);
+pub(crate) struct Login {
+    tls: Option<ClientTls>,
+    credentials: Option<Credentials>,
+}
 
 #[derive(Clone)]
 struct Credentials {
@@ -66,11 +70,44 @@ impl Login {
         let value = |key: &str| {
             properties.iter().rev().find(|property| property.key == key).map(|property| property.value.trim())
         };
-        match value("security.protocol").unwrap_or("PLAINTEXT").to_uppercase().as_str() {
-            "PLAINTEXT" => return Ok(Self(None)),
-            "SASL_PLAINTEXT" => {}
-            _ => return Err(wrong("security.protocol must be PLAINTEXT or SASL_PLAINTEXT")),
+        let protocol = value("security.protocol").unwrap_or("PLAINTEXT").to_uppercase();
+        let (has_tls, has_sasl) = match protocol.as_str() {
+            "PLAINTEXT" => (false, false),
+            "SSL" => (true, false),
+            "SASL_PLAINTEXT" => (false, true),
+            "SASL_SSL" => (true, true),
+            _ => return Err(wrong("security.protocol must be PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")),
+        };
+        let tls = || {
+            ClientTls::load(&View::new(format!("--command-config {shown}"), value))
+                .map_err(|error| Failure::Usage(error.to_string()))
+        };
+        Ok(Self {
+            tls: has_tls.then(tls).transpose()?,
+            credentials: has_sasl.then(|| Credentials::load(value, wrong)).transpose()?,
+        })
+    }
+
+    /// A connection on which the cluster knows who asks.
+    pub(crate) fn connect(&self, address: &str, options: &ClientOptions) -> Result<Client, Failure> {
+        let mut client = match &self.tls {
+            None => Client::connect(address, options)?,
+            Some(tls) => Client::connect_over(address, options, |host, socket| {
+                Ok(Box::new(tls.connect(host, socket)?))
+            })?,
+        };
+        if let Some(credentials) = &self.credentials {
+            credentials.show(&mut client)?;
         }
+        Ok(client)
+    }
+}
+
+impl Credentials {
+    fn load<'a>(
+        value: impl Fn(&str) -> Option<&'a str>,
+        wrong: impl Fn(&str) -> Failure,
+    ) -> Result<Self, Failure> {
         let mechanism = value("sasl.mechanism").and_then(Mechanism::from_name);
         let mechanism =
             mechanism.ok_or_else(|| wrong("sasl.mechanism must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"))?;
@@ -80,21 +117,9 @@ impl Login {
             let found = jaas.options.get(name).cloned();
             found.ok_or_else(|| wrong(&format!("sasl.jaas.config has no {name}=\"…\"")))
         };
-        let (user, password) = (option("username")?, option("password")?);
-        Ok(Self(Some(Credentials { mechanism, user, password })))
+        Ok(Self { mechanism, user: option("username")?, password: option("password")? })
     }
 
-    /// A connection on which the cluster knows who asks.
-    pub(crate) fn connect(&self, address: &str, options: &ClientOptions) -> Result<Client, Failure> {
-        let mut client = Client::connect(address, options)?;
-        if let Some(credentials) = &self.0 {
-            credentials.show(&mut client)?;
-        }
-        Ok(client)
-    }
-}
-
-impl Credentials {
     fn show(&self, client: &mut Client) -> Result<(), Failure> {
         let mut handshake = SaslHandshakeRequest::default();
         handshake.mechanism = StrBytes::from(self.mechanism.name());

@@ -41,6 +41,7 @@ impl Issuer {
 fn config() -> OauthConfig {
     OauthConfig {
         jwks_url: String::new(),
+        login: None,
         clock_skew_ms: 30_000,
         audiences: Vec::new(),
         issuer: None,

@@ -1,35 +1,32 @@
-//! Key stores and trust stores: PEM or PKCS #12, from a file or from the configuration itself.
+//! The forms of stores: PEM or PKCS #12, from a file or from the configuration itself.
 
 use p12_keystore::{KeyStore, KeyStoreEntry, Pkcs12ImportPolicy};
 use pkcs8::EncryptedPrivateKeyInfoRef;
-use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{TlsError, View, elliptic};
 
-/// Who the broker is.
-pub(super) struct Identity {
-    pub(super) chain: Vec<CertificateDer<'static>>,
-    pub(super) key: PrivateKeyDer<'static>,
+/// Who one is: certificates, and the key of the first.
+pub(crate) struct Identity {
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub(crate) key: PrivateKeyDer<'static>,
 }
 
 const KEY_STORE: &str = "ssl.keystore.location";
 const TRUST_STORE: &str = "ssl.truststore.location";
 
-/// The broker's certificates and key.
-pub(super) fn identity(view: &View<'_>) -> Result<Identity, TlsError> {
+/// Certificates and key; none where no store is named.
+pub(crate) fn identity(view: &View<'_>) -> Result<Option<Identity>, TlsError> {
     const CHAIN: &str = "ssl.keystore.certificate.chain";
     const KEY: &str = "ssl.keystore.key";
     let inline = (view.text(CHAIN), view.text(KEY));
-    match (view.text(KEY_STORE), inline) {
+    let identity = match (view.text(KEY_STORE), inline) {
         (None, (Some(chain), Some(key))) => {
             let mut parts = parse_pem(view, CHAIN, chain)?;
             parts.extend(parse_pem(view, KEY, key)?);
             from_pem(view, KEY, parts)
         }
-        (None, (None, None)) => {
-            Err(view.error(KEY_STORE, "a TLS listener needs a key store, in PEM or PKCS12"))
-        }
+        (None, (None, None)) => return Ok(None),
         (None, _) => Err(view.error(KEY, format!("{CHAIN} and {KEY} belong together; one is missing"))),
         (Some(_), (None, None)) => match Store::read(view, KEY_STORE)? {
             Store::Pem(text) => from_pem(view, KEY_STORE, parse_pem(view, KEY_STORE, &text)?),
@@ -38,19 +35,15 @@ pub(super) fn identity(view: &View<'_>) -> Result<Identity, TlsError> {
             }
         },
         (Some(_), _) => Err(view.error(KEY, format!("set either {KEY_STORE} or {CHAIN} with {KEY}"))),
-    }
+    };
+    identity.map(Some)
 }
 
-/// Those who may sign clients' certificates.
-pub(super) fn roots(view: &View<'_>) -> Result<RootCertStore, TlsError> {
+/// Those whose signatures are good, at least one; none where no store is named.
+pub(crate) fn trusted(view: &View<'_>) -> Result<Option<Vec<CertificateDer<'static>>>, TlsError> {
     const INLINE: &str = "ssl.truststore.certificates";
     let (key, certificates) = match (view.text(TRUST_STORE), view.text(INLINE)) {
-        (None, None) => {
-            return Err(view.error(
-                TRUST_STORE,
-                "ssl.client.auth asks for certificates, and a trust store says which are good",
-            ));
-        }
+        (None, None) => return Ok(None),
         (Some(_), Some(_)) => return Err(view.error(INLINE, format!("set either {TRUST_STORE} or {INLINE}"))),
         (None, Some(text)) => (INLINE, certificates(parse_pem(view, INLINE, text)?)),
         (Some(_), None) => match Store::read(view, TRUST_STORE)? {
@@ -65,13 +58,10 @@ pub(super) fn roots(view: &View<'_>) -> Result<RootCertStore, TlsError> {
             }
         },
     };
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates {
-        roots
-            .add(certificate)
-            .map_err(|error| view.error(key, format!("a certificate cannot be used: {error}")))?;
+    match certificates.is_empty() {
+        true => Err(view.error(key, "there is no certificate in it")),
+        false => Ok(Some(certificates)),
     }
-    if roots.is_empty() { Err(view.error(key, "there is no certificate in it")) } else { Ok(roots) }
 }
 
 /// A file, by its form.

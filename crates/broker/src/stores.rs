@@ -1,0 +1,101 @@
+//! Kafka's `ssl.*` settings, of a listener or of a client: key stores, trust stores, versions and ciphers, made into what rustls takes.
+//!
+//! Stores lie in files: everything here blocks for them.
+
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::CertificateDer;
+use rustls::{RootCertStore, SupportedCipherSuite, SupportedProtocolVersion};
+
+mod client;
+mod elliptic;
+mod form;
+
+pub use self::client::ClientTls;
+pub(crate) use self::client::authorities;
+pub(crate) use self::form::{identity, trusted};
+
+/// Settings by Kafka's names, and whose they are.
+pub struct View<'a> {
+    owner: String,
+    text: Box<Lookup<'a>>,
+}
+
+type Lookup<'a> = dyn Fn(&str) -> Option<&'a str> + 'a;
+
+/// TLS settings that cannot be used. Says nothing of what a password or key is.
+#[derive(Debug, thiserror::Error)]
+#[error("{owner}: {key}: {reason}")]
+pub struct TlsError {
+    owner: String,
+    key: String,
+    reason: String,
+}
+
+impl<'a> View<'a> {
+    /// The settings that `text` looks up; errors name `owner`.
+    pub fn new(owner: impl Into<String>, text: impl Fn(&str) -> Option<&'a str> + 'a) -> Self {
+        Self { owner: owner.into(), text: Box::new(text) }
+    }
+
+    /// The value of a key; an empty one counts as not set.
+    pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
+        (self.text)(key).filter(|text| !text.is_empty())
+    }
+
+    /// The value of a key, whatever it is.
+    fn given(&self, key: &str) -> Option<&'a str> {
+        (self.text)(key)
+    }
+
+    pub(crate) fn error(&self, key: &str, reason: impl Into<String>) -> TlsError {
+        TlsError { owner: self.owner.clone(), key: key.to_owned(), reason: reason.into() }
+    }
+
+    /// The ciphers that are wanted.
+    pub(crate) fn provider(&self) -> Result<Arc<CryptoProvider>, TlsError> {
+        Ok(Arc::new(CryptoProvider { cipher_suites: suites(self)?, ..ring::default_provider() }))
+    }
+
+    /// The versions that are wanted.
+    pub(crate) fn versions(&self) -> Vec<&'static SupportedProtocolVersion> {
+        let known = [("TLSv1.3", &rustls::version::TLS13), ("TLSv1.2", &rustls::version::TLS12)];
+        let wanted = self.text("ssl.enabled.protocols").unwrap_or("TLSv1.2,TLSv1.3");
+        let is_wanted = |name: &str| wanted.split(',').any(|word| word.trim() == name);
+        known.into_iter().filter(|(name, _)| is_wanted(name)).map(|(_, version)| version).collect()
+    }
+
+    /// Those who sign what is good, as rustls wants them.
+    pub(crate) fn roots(
+        &self,
+        certificates: Vec<CertificateDer<'static>>,
+    ) -> Result<RootCertStore, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates {
+            roots.add(certificate).map_err(|error| {
+                self.error("ssl.truststore.location", format!("a certificate cannot be used: {error}"))
+            })?;
+        }
+        Ok(roots)
+    }
+}
+
+/// The suites of the list that there are, in its order; those of old TLS, which stock configurations name, are left out.
+fn suites(view: &View<'_>) -> Result<Vec<SupportedCipherSuite>, TlsError> {
+    const KEY: &str = "ssl.cipher.suites";
+    let all = ring::default_provider().cipher_suites;
+    let Some(wanted) = view.text(KEY) else { return Ok(all) };
+    let named = |name: &str| all.iter().find(|suite| suite_name(**suite) == name).copied();
+    let found: Vec<_> = wanted.split(',').filter_map(|name| named(name.trim())).collect();
+    if found.is_empty() {
+        let names: Vec<_> = all.iter().map(|suite| suite_name(*suite)).collect();
+        return Err(view.error(KEY, format!("none of these is served; there are {}", names.join(", "))));
+    }
+    Ok(found)
+}
+
+/// The IANA name, which is Java's.
+fn suite_name(suite: SupportedCipherSuite) -> String {
+    format!("{:?}", suite.suite()).replacen("TLS13_", "TLS_", 1)
+}

@@ -1,0 +1,131 @@
+//! A client's side of TLS, by Kafka's client settings: whom it trusts, who it is, and whose name it asks for.
+
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme, StreamOwned,
+};
+
+use super::{TlsError, View, form};
+
+const NAMES: &str = "ssl.endpoint.identification.algorithm";
+
+/// What a client's handshakes go by.
+#[derive(Clone, Debug)]
+pub struct ClientTls(Arc<ClientConfig>);
+
+impl ClientTls {
+    /// Reads what the settings name. Without a trust store this machine's own authorities are good.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used.
+    pub fn load(view: &View<'_>) -> Result<Self, TlsError> {
+        let provider = view.provider()?;
+        let roots = view.roots(authorities(view)?)?;
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&view.versions())
+            .map_err(|error| view.error("ssl.enabled.protocols", error.to_string()))?;
+        let builder = match view.given(NAMES).map(str::to_lowercase).as_deref() {
+            None | Some("https") => builder.with_root_certificates(roots),
+            Some("") => {
+                let verifier = Arc::new(AnyName { roots, provider });
+                builder.dangerous().with_custom_certificate_verifier(verifier)
+            }
+            Some(_) => return Err(view.error(NAMES, "must be https, or empty for servers of any name")),
+        };
+        let config = match form::identity(view)? {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                builder.with_client_auth_cert(identity.chain, identity.key).map_err(|error| {
+                    let reason = format!("the key and the certificate do not fit: {error}");
+                    view.error("ssl.keystore.location", reason)
+                })?
+            }
+        };
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// Shakes hands with `host` over the socket. Blocks as long as the socket does.
+    ///
+    /// # Errors
+    /// The socket fails, or one of the two does not trust the other.
+    pub fn connect(
+        &self,
+        host: &str,
+        mut socket: TcpStream,
+    ) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let mut tls = ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)?;
+        while tls.is_handshaking() {
+            tls.complete_io(&mut socket)?;
+        }
+        Ok(StreamOwned::new(tls, socket))
+    }
+}
+
+/// Those whose signatures are good for a client: what its trust store says, else this machine's own authorities.
+pub(crate) fn authorities(view: &View<'_>) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    if let Some(certificates) = form::trusted(view)? {
+        return Ok(certificates);
+    }
+    let found = rustls_native_certs::load_native_certs().certs;
+    match found.is_empty() {
+        true => Err(view.error(
+            "ssl.truststore.location",
+            "names no trust store, and this machine has no authorities of its own",
+        )),
+        false => Ok(found),
+    }
+}
+
+/// Trusts the authorities, whatever name a certificate bears.
+#[derive(Debug)]
+struct AnyName {
+    roots: RootCertStore,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let certificate = ParsedCertificate::try_from(certificate)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, chain, now, algorithms)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
