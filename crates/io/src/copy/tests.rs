@@ -121,3 +121,45 @@ fn a_destination_that_cannot_be_written_is_an_error() {
     let to = File::open("/dev/null").unwrap();
     assert!(copy(&from, &to, &CopyOptions::default(), |_, _| {}).is_err());
 }
+
+/// On an image of our own, in a mount namespace that takes it along when it ends.
+#[test]
+fn blocks_are_shared_where_the_file_system_can() {
+    const NAME: &str = "copy::tests::blocks_are_shared_where_the_file_system_can";
+    const LEN: usize = (20 << 20) + 17;
+    if crate::tests::role().is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = "cd \"$0\" && mkdir there && truncate -s 400M image && { mkfs.btrfs -q image || mkfs.xfs -q image; } && \
+                      mount -o loop image there && TMPDIR=\"$0/there\" exec \"$@\"";
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-m", "sh", "-c", script]).arg(dir.path()).arg(std::env::current_exe().unwrap());
+        command.args(["--exact", NAME, "--nocapture"]).env("LEVADA_IO_TEST_ROLE", "inside");
+        let said = match command.output() {
+            Err(error) => return crate::tests::links::skipped(NAME, &error.to_string()),
+            Ok(output) => [output.stdout, output.stderr].concat(),
+        };
+        let said = String::from_utf8_lossy(&said);
+        if said.contains("running 1 test") {
+            assert!(said.contains("1 passed"), "{said}");
+        } else {
+            crate::tests::links::skipped(NAME, said.lines().last().unwrap_or("no mount is allowed"));
+        }
+        return;
+    }
+    let free = || {
+        let system = rustix::fs::statvfs(std::env::temp_dir()).unwrap();
+        system.f_bfree * system.f_frsize
+    };
+    let content = content(LEN);
+    let (from, to) = (file_of(&content), tempfile::tempfile().unwrap());
+    from.sync_all().unwrap();
+    let before = free();
+    let copied = copy(&from, &to, &CopyOptions::default(), |_, _| {}).unwrap();
+    to.sync_all().unwrap();
+    assert_eq!((copied.by_path, copied.hole_bytes), (vec![(Path::Reflink, LEN as u64)], 0));
+    assert!(read_all(&to) == content);
+    assert!(before.saturating_sub(free()) < LEN as u64 / 2, "{before} bytes were free, {} are", free());
+    // Shared does not mean the same: what is written to one is not in the other.
+    to.write_all_at(b"other", 4096).unwrap();
+    assert!(read_all(&from) == content && read_all(&to)[4096..].starts_with(b"other"));
+}
