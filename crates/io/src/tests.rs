@@ -12,6 +12,7 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Advice;
 use rustix::net::sockopt;
+use rustix::process::{Resource, getrlimit};
 
 use crate::plan::Means;
 use crate::probe::Support;
@@ -74,6 +75,17 @@ pub(crate) fn blind(what: &str) -> bool {
         links::skipped(what, "cachestat does not work here");
     }
     blind
+}
+
+/// Whether so little memory may be locked (`ulimit -l`) that tests side by side take it from each other; says so then. What is done with
+/// little is tested by those that set the limit themselves.
+pub(crate) fn cramped(what: &str) -> bool {
+    const ENOUGH: u64 = 1 << 20;
+    let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
+    if limit < ENOUGH {
+        links::skipped(what, &format!("only {limit} bytes may be locked"));
+    }
+    limit < ENOUGH
 }
 
 /// Everything that there is.
