@@ -183,8 +183,8 @@ impl Broker {
     /// later the name may be another topic's.
     fn drop_topic(&self, topic: &DeletedTopic) -> Vec<PathBuf> {
         let removed = self.partitions.remove(topic.topic_id);
-        let indexes = removed.iter().map(|partition| partition.index()).collect();
-        self.groups.partitions_deleted(&[(topic.name.clone(), indexes)]);
+        // Those too that are not served yet: their logs are being checked, or cannot be opened.
+        self.groups.partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);
         let mut doomed = Vec::with_capacity(removed.len());
         for partition in removed.iter() {
             drop(partition.lane().take_writer());

@@ -14,7 +14,7 @@ use super::crash::recorder::Recorder;
 use crate::broker::RecoveryProgress;
 use crate::error_code::ErrorCode;
 use crate::group::GroupError;
-use crate::group::request::FetchRequest;
+use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest, FetchedTopic};
 use crate::metadata::controller::{NewTopic, TopicKey};
 use crate::partition::OFFSETS_TOPIC;
 use crate::web::Source;
@@ -36,7 +36,8 @@ fn write(now: &Incarnation, topic: &str) -> i64 {
     appended.unwrap().base_offset
 }
 
-/// A broker that died with a record in each of two topics, opened again while the log of one directory cannot be checked.
+/// A broker that died with a record in each of two topics, opened again while the log of one directory cannot be checked: all
+/// others are done.
 fn reopened(dir: &Path, held: &'static str) -> (Arc<Recorder>, Incarnation) {
     let now = Incarnation::begin(Arc::new(Recorder::new(dir)), dir, Ways::default()).unwrap();
     now.run(now.broker.ensure_internal_topic(OFFSETS_TOPIC)).unwrap();
@@ -48,18 +49,31 @@ fn reopened(dir: &Path, held: &'static str) -> (Arc<Recorder>, Incarnation) {
     let disk = Arc::new(Recorder::new(dir));
     disk.hold(Some(held));
     let now = Incarnation::begin(disk.clone(), dir, Ways::default()).unwrap();
+    while now.broker.recovery().progress().left > 1 {
+        std::thread::yield_now();
+    }
     (disk, now)
 }
 
-fn offsets_of(now: &Incarnation) -> Result<(), GroupError> {
-    let request = FetchRequest {
+fn commits_of_group() -> FetchRequest {
+    FetchRequest {
         group_id: "group".to_owned(),
         member_id: None,
         member_epoch: -1,
         topics: None,
         require_stable: false,
-    };
-    now.run(now.broker.groups().ask(request)).map(drop)
+    }
+}
+
+fn offsets_of(now: &Incarnation) -> Result<(), GroupError> {
+    now.run(now.broker.groups().ask(commits_of_group())).map(drop)
+}
+
+/// The topics that the group has commits for.
+fn committed(now: &Incarnation) -> Vec<String> {
+    let fetched = now.run(now.broker.groups().ask(commits_of_group())).unwrap();
+    let has = |topic: &FetchedTopic| topic.partitions.iter().any(|one| one.offset >= 0);
+    fetched.iter().filter(|topic| has(topic)).map(|topic| topic.name.to_string()).collect()
 }
 
 #[test]
@@ -109,6 +123,29 @@ fn a_topic_that_goes_while_it_is_checked_makes_way_for_its_namesake() {
             .map(|name| name.into_string().unwrap())
             .any(|name| name.contains("delete") || name.contains("stray"))
     );
+}
+
+#[test]
+fn a_topic_that_goes_while_it_is_checked_takes_its_commits_along() {
+    let home = directory();
+    let (disk, now) = reopened(home.path(), "slow-0");
+    let partitions = vec![CommitPartition { index: 0, offset: 7, leader_epoch: -1, metadata: None }];
+    let commit = CommitRequest {
+        api_version: 8,
+        group_id: "group".to_owned(),
+        member_id: String::new(),
+        group_instance_id: None,
+        generation: -1,
+        retention_ms: None,
+        topics: vec![CommitTopic { name: "slow".to_owned(), topic_id: uuid::Uuid::nil(), partitions }],
+    };
+    assert!(now.run(now.broker.groups().ask(commit)).is_ok());
+    assert_eq!(committed(&now), ["slow"]);
+    let key = TopicKey { name: Some("slow".to_owned()), topic_id: Uuid::ZERO };
+    assert!(now.run(now.broker.delete_topics(vec![key])).pop().unwrap().1.is_ok());
+    assert_eq!(committed(&now), [""; 0], "a namesake would begin where the old one was read to");
+    disk.hold(None);
+    assert!(now.broker.recovery().wait(LONG));
 }
 
 #[test]

@@ -225,6 +225,8 @@ pub struct DeletedTopic {
     pub name: String,
     /// Its id.
     pub topic_id: Uuid,
+    /// The partitions that it had.
+    pub partitions: Vec<i32>,
 }
 
 /// Deletes topics; outcomes are in the order of `keys`, without those that name a topic a second time.
@@ -280,7 +282,8 @@ fn find(image: &Image, key: &TopicKey) -> Result<DeletedTopic, Refusal> {
         (None, true) | (Some(_), false) => return Err(repeated_key(key)),
     };
     let topic = topic.ok_or(Refusal { reason: unknown, message: None })?;
-    Ok(DeletedTopic { name: topic.name().to_string(), topic_id: topic.id() })
+    let partitions = topic.partitions().map(|(index, _)| index).collect();
+    Ok(DeletedTopic { name: topic.name().to_string(), topic_id: topic.id(), partitions })
 }
 
 /// What occurs more than once.

@@ -93,6 +93,8 @@ fn config(dir: &Path, ways: Ways) -> BrokerConfig {
         format!("log.dirs={}", dir.display()),
         format!("levada.ack.durability={durability}"),
         format!("levada.log.append={append}"),
+        // One of them may be held, on any machine.
+        "num.recovery.threads.per.data.dir=2".to_owned(),
         "offsets.topic.num.partitions=2".to_owned(),
         "transaction.state.log.num.partitions=1".to_owned(),
         // An index has room for a few entries, one for each batch: segments are short.
