@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use levada_io::map::WriteMap;
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::LogError;
@@ -74,6 +74,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()>;
     /// Waits until the file's bytes (and its length) are on the device.
     fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
+    /// Takes a file's pages out of the page cache, as far as they count as written and nobody has them mapped.
+    fn drop_cached(&self, file: &File, _path: &Path) {
+        // Advice that is not taken leaves everything as it was.
+        let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+    }
     /// Waits until the names in a directory are on the device.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Renames, replacing what has the new name.

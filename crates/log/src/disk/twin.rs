@@ -121,6 +121,11 @@ impl Disk for Twin {
         self.ask("sync", path)
     }
 
+    fn drop_cached(&self, file: &File, path: &Path) {
+        let asked = self.ask("drop_cached", path);
+        asked.map(|()| RealDisk.drop_cached(file, path)).expect("nobody lets it fail");
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.ask("sync_dir", if dir.is_dir() { Path::new("") } else { dir })
     }

@@ -52,10 +52,7 @@ impl Partition {
             if next <= durable || segment.base() >= end {
                 continue;
             }
-            let synced = segment
-                .file(&*self.disk)
-                .and_then(|file| self.disk.sync(file, segment.path()).at("sync", segment.path()));
-            if let Err(error) = synced {
+            if let Err(error) = self.sync_batches(segment) {
                 self.go_offline();
                 return Err(error);
             }
@@ -108,10 +105,18 @@ impl Partition {
 
     fn sync_segment(&self, segment: &Segment) -> Result<(), LogError> {
         let disk = &*self.disk;
-        disk.sync(segment.file(disk)?, segment.path()).at("sync", segment.path())?;
+        self.sync_batches(segment)?;
         segment.offsets.entries().sync(disk)?;
         segment.times.entries().sync(disk)?;
         segment.aborted.sync(disk)
+    }
+
+    /// After a failure the page cache has, as if they had been written, pages that the device has not: the next opening is to read what
+    /// the device has.
+    fn sync_batches(&self, segment: &Segment) -> Result<(), LogError> {
+        let (file, path) = (segment.file(&*self.disk)?, segment.path());
+        let synced = self.disk.sync(file, path);
+        synced.inspect_err(|_| self.disk.drop_cached(file, path)).at("sync", path)
     }
 
     /// A file was created or renamed: the next flush syncs the directory as well.

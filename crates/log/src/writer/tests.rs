@@ -98,7 +98,9 @@ fn a_failed_sync_is_not_asked_for_again() {
     let mut writer = kit.open(0);
     plain(&mut writer).unwrap();
     kit.disk.fail("sync", ".log", EIO);
+    kit.disk.take_done();
     assert!(matches!(writer.flush(), Err(LogError::Io { operation: "sync", .. })));
+    assert_eq!(kit.disk.take_done(), ["drop_cached 00000000000000000000.log"], "what counts as written is not");
     kit.disk.heal();
     let partition = writer.partition().clone();
     assert!(matches!(partition.flush(), Err(LogError::Offline { .. })));
@@ -299,6 +301,7 @@ fn a_sync_of_records_leaves_nothing_out_and_syncs_no_more_than_that() {
     plain(&mut writer).unwrap();
     kit.disk.fail("sync", ".log", EIO);
     partition.sync_records().unwrap_err();
+    assert!(kit.disk.take_done().iter().any(|done| done.starts_with("drop_cached ")));
     kit.disk.heal();
     assert!(matches!(partition.sync_records(), Err(LogError::Offline { .. })), "not asked for again");
     assert_eq!(partition.durable(), 4);
