@@ -1,16 +1,21 @@
 //! kill -9 during a produce load, again and again: what was acknowledged stays, and an idempotent producer
 //! goes on as if nothing had happened.
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use levada_tests::node::Kind;
-use levada_tests::{Node, Tool, journal, seed};
+use levada_tests::raw::{self, Batch, Connection};
+use levada_tests::{Node, Tool, await_some, journal, seed};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 const PARTITIONS: &str = "4";
 const LIMIT: Duration = Duration::from_secs(60);
+const NONE: i16 = 0;
+const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 
 fn complaints(node: &Node, topic: &str, acknowledged: &Path, idempotent: bool) -> Vec<String> {
     let found = node.scratch().join(format!("{topic}-found"));
@@ -79,5 +84,47 @@ fn twenty_crashes_under_load() {
         found.len(),
         found[..found.len().min(10)].join("\n")
     );
+    node.stop();
+}
+
+fn produce(connection: &mut Connection, topic: &str) -> i16 {
+    raw::produce_error(&connection.call(&raw::produce(topic, -1, &Batch::of(&[b"one", b"two"]).encode())))
+}
+
+fn left_to_check(node: &Node) -> f64 {
+    let samples = node.metrics();
+    let found = samples.iter().find(|(name, _)| name == "levada_recovery_partitions");
+    found.map(|(_, value)| *value).expect("a sample")
+}
+
+#[test]
+fn others_serve_while_one_log_is_checked() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("left out: it is a promise of Levada's alone");
+    }
+    let mut node = Node::new().option("num.recovery.threads.per.data.dir", "2");
+    node.start();
+    let mut connection = Connection::open(node.address());
+    for topic in ["fast", "slow"] {
+        assert_eq!(raw::topic_error(&connection.call(&raw::create_topic(topic, 1))), NONE);
+        assert_eq!(produce(&mut connection, topic), NONE);
+    }
+    node.kill();
+    // Whoever reads this file waits until somebody writes it.
+    let epochs = node.data().join("slow-0/leader-epoch-checkpoint");
+    let contents = fs::read(&epochs).expect("epochs");
+    fs::remove_file(&epochs).expect("a file of the node's");
+    assert!(Command::new("mkfifo").arg(&epochs).status().expect("mkfifo").success());
+    node.start();
+    await_some("all others", LIMIT, || (left_to_check(&node) == 1.0).then_some(()));
+    let mut connection = Connection::open(node.address());
+    assert_eq!(produce(&mut connection, "fast"), NONE);
+    assert_eq!(raw::listed_offset(&connection.call(&raw::list_end_offset("fast"))), 4);
+    assert_eq!(produce(&mut connection, "slow"), NOT_LEADER_OR_FOLLOWER);
+    fs::write(&epochs, &contents).expect("somebody reads it");
+    fs::remove_file(&epochs).and_then(|()| fs::write(&epochs, contents)).expect("a file as it was");
+    await_some("the last one", LIMIT, || (left_to_check(&node) == 0.0).then_some(()));
+    assert_eq!(produce(&mut connection, "slow"), NONE);
+    assert_eq!(raw::listed_offset(&connection.call(&raw::list_end_offset("slow"))), 4);
     node.stop();
 }

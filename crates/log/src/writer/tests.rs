@@ -100,7 +100,11 @@ fn a_failed_sync_is_not_asked_for_again() {
     kit.disk.fail("sync", ".log", EIO);
     kit.disk.take_done();
     assert!(matches!(writer.flush(), Err(LogError::Io { operation: "sync", .. })));
-    assert_eq!(kit.disk.take_done(), ["drop_cached 00000000000000000000.log"], "what counts as written is not");
+    assert_eq!(
+        kit.disk.take_done(),
+        ["drop_cached 00000000000000000000.log"],
+        "what counts as written is not"
+    );
     kit.disk.heal();
     let partition = writer.partition().clone();
     assert!(matches!(partition.flush(), Err(LogError::Offline { .. })));
