@@ -71,7 +71,7 @@ impl<'a> Reads<'a> {
     /// # Errors
     /// There is no room.
     pub fn new(bench: &'a Bench) -> Result<Reads<'a>, LabError> {
-        let len = bench.scale().choose(2 << 20, 32 << 20, 256 << 20, 2 << 30);
+        let len = bench.scale().choose(2 << 20, 16 << 20, 256 << 20, 2 << 30);
         let (file, checksum) = bench.filled_file(len)?;
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
         let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap_or(0);
@@ -154,10 +154,12 @@ impl<'a> Reads<'a> {
         let shares = self.shares(setting);
         self.prepare(way, setting)?;
         let failed = || LabError::step::<io::Error>(format!("cannot read by {}", way.name()));
-        let start = Barrier::new(shares.len() + 1);
+        // Two, so that the clock starts between them: behind a single one readers may be done before whoever has the clock is woken.
+        let (ready_all, start) = (Barrier::new(shares.len() + 1), Barrier::new(shares.len() + 1));
         let reader = |share: &Share| {
             // Whoever is not ready lets the others go all the same.
             let ready = way.ready(file, BLOCK_BYTES);
+            ready_all.wait();
             start.wait();
             let before = faults::switches();
             let times = ready?.read(share, &mut |_: Block<'_>| {})?;
@@ -165,8 +167,9 @@ impl<'a> Reads<'a> {
         };
         let (times, elapsed, faults) = std::thread::scope(|scope| {
             let readers: Vec<_> = shares.iter().map(|share| scope.spawn(|| reader(share))).collect();
-            start.wait();
+            ready_all.wait();
             let (faults, watch) = (Faults::now(), Stopwatch::start());
+            start.wait();
             let joined = readers
                 .into_iter()
                 .map(|reader| reader.join().unwrap_or_else(|_| Err(io::Error::other("a reader panicked"))));
