@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::bench::{Bench, Scale};
 use crate::broker::node::{Node, Paused};
 use crate::error::LabError;
-use crate::experiment::{Experiment, Metrics};
+use crate::experiment::{Case, Experiment, Metrics};
 use crate::method::Limits;
 use crate::record::Metric;
 
@@ -192,6 +192,11 @@ fn alone<'n>(nodes: impl IntoIterator<Item = &'n Node>, system: System) -> Vec<P
 
 fn labels(nodes: &[Node]) -> impl Iterator<Item = &'static str> + Clone {
     nodes.iter().map(|node| node.system().label())
+}
+
+/// The process of the broker that a case is about; none for a floor.
+fn worker<'n>(nodes: impl IntoIterator<Item = &'n Node>, case: &Case) -> Option<u32> {
+    nodes.into_iter().find(|node| node.system().label() == case.name).map(Node::pid)
 }
 
 /// The metrics of experiments that move bytes.

@@ -209,7 +209,16 @@ impl Session<'_> {
 
     /// Runs a case for a second while somebody looks at its stacks.
     fn flame(&mut self, case: &Case) -> Result<(), LabError> {
-        let with = flame::start()?;
+        let with = match self.experiment.worker(case) {
+            None => flame::start()?,
+            Some(pid) => match flame::start_on(pid)? {
+                Some(with) => with,
+                None => {
+                    let text = "no flame graph: perf may not look at another process here".to_owned();
+                    return self.recorder.note(self.experiment.name(), Some(case), text);
+                }
+            },
+        };
         let start = Instant::now();
         let mut runs = Ok(());
         while runs.is_ok() && start.elapsed() < SAMPLED {

@@ -147,6 +147,10 @@ impl Experiment for Fetch<'_> {
             .collect()
     }
 
+    fn worker(&self, case: &Case) -> Option<u32> {
+        super::worker(self.subjects.iter().map(|(node, _)| node), case)
+    }
+
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
         let Some((_, max_bytes)) = SIZES.iter().find(|(label, _)| *label == case.group) else {
             return Ok(Outcome::Skipped("no such size".to_owned()));

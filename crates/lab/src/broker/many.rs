@@ -90,6 +90,10 @@ impl Experiment for Many<'_> {
             .collect()
     }
 
+    fn worker(&self, case: &Case) -> Option<u32> {
+        super::worker(&self.nodes, case)
+    }
+
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
         let Some(node) = self.nodes.iter().find(|node| node.system().label() == case.name) else {
             return Ok(Outcome::Skipped("no such broker".to_owned()));

@@ -111,6 +111,10 @@ impl Experiment for Produce<'_> {
             .collect()
     }
 
+    fn worker(&self, case: &Case) -> Option<u32> {
+        super::worker(&self.nodes, case)
+    }
+
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
         let Some((_, len)) = SIZES.iter().find(|(label, _)| *label == case.group) else {
             return Ok(Outcome::Skipped("no such size".to_owned()));

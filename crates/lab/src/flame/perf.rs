@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{FREQUENCY, Seen};
 use crate::error::LabError;
 
-/// perf, looking at this process when told to.
+/// perf, looking at a process when told to.
 pub(super) struct Perf {
     child: Child,
     data: PathBuf,
@@ -34,16 +34,24 @@ impl Perf {
     /// Starts perf to sample stacks, with its files in `dir`; none if it cannot be had or may not look.
     pub(super) fn sampling(dir: &Path) -> Option<Perf> {
         let frequency = FREQUENCY.to_string();
-        Perf::start(dir, &["record", "--quiet", "-e", "cpu-clock", "-g", "-F", &frequency])
+        let what = ["record", "--quiet", "-e", "cpu-clock", "-g", "-F", &frequency];
+        Perf::start(dir, std::process::id(), &what)
+    }
+
+    /// The same of another process, whose frames are found by its unwinding tables: it may have been built without frame pointers.
+    pub(super) fn sampling_other(dir: &Path, pid: u32) -> Option<Perf> {
+        let frequency = FREQUENCY.to_string();
+        let what = ["record", "--quiet", "-e", "cpu-clock", "--call-graph", "dwarf,8192", "-F", &frequency];
+        Perf::start(dir, pid, &what)
     }
 
     /// The same to count system calls by their tracepoints.
     pub(super) fn counting(dir: &Path, calls: &[&str]) -> Option<Perf> {
         let tracepoints: Vec<String> = calls.iter().map(|call| format!("{TRACEPOINT}{call}")).collect();
-        Perf::start(dir, &["stat", "-x,", "-e", &tracepoints.join(",")])
+        Perf::start(dir, std::process::id(), &["stat", "-x,", "-e", &tracepoints.join(",")])
     }
 
-    fn start(dir: &Path, what: &[&str]) -> Option<Perf> {
+    fn start(dir: &Path, pid: u32, what: &[&str]) -> Option<Perf> {
         let (orders, answers, data) = (dir.join("orders"), dir.join("answers"), dir.join("data"));
         for path in [&orders, &answers] {
             rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).ok()?;
@@ -56,7 +64,7 @@ impl Perf {
         let mut command = Command::new("perf");
         command.args(what).arg("--delay=-1");
         command.arg(format!("--control=fifo:{},{}", orders.display(), answers.display()));
-        command.arg("-p").arg(std::process::id().to_string()).arg("-o").arg(&data);
+        command.arg("-p").arg(pid.to_string()).arg("-o").arg(&data);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
         let mut perf = Perf { child, data, orders: order_file, answers: answer_file };
         // The first answer comes when perf has attached itself. perf that may not look has ended by then.
