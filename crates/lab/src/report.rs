@@ -97,6 +97,7 @@ fn experiment(summary: &Summary, flames: &[&Flame]) -> Markup {
             @if let Some(metric) = summary.metrics.first() {
                 @for sweep in said::sweeps(summary) { (swept(&sweep, metric)) }
                 @for group in &summary.groups { (compared(group, summary, metric)) }
+                (clocked(summary))
             }
             @for flame in flames { (burnt(flame)) }
             (doubts(summary))
@@ -106,12 +107,6 @@ fn experiment(summary: &Summary, flames: &[&Flame]) -> Markup {
 
 /// Cases side by side: a sentence, the picture and the table.
 fn compared(group: &Group, summary: &Summary, metric: &Metric) -> Markup {
-    let best = said::best(group, metric);
-    let bar = |(at, row): (usize, &Row)| {
-        let interval = *row.metrics.get(&metric.name)?;
-        Some(picture::Bar { label: row.case.clone(), interval, best: Some(at) == best })
-    };
-    let bars: Vec<_> = group.rows.iter().enumerate().filter_map(bar).collect();
     html! {
         figure {
             figcaption {
@@ -120,11 +115,20 @@ fn compared(group: &Group, summary: &Summary, metric: &Metric) -> Markup {
             }
             @if summary.sweep.is_none() {
                 p class="axis-title" { (said::axis(metric)) }
-                (picture::bars(&bars, &metric.unit))
+                (picture::bars(&bars(group, metric), &metric.unit))
             }
             (table(group, &summary.metrics))
         }
     }
+}
+
+fn bars(group: &Group, metric: &Metric) -> Vec<picture::Bar> {
+    let best = said::best(group, metric);
+    let bar = |(at, row): (usize, &Row)| {
+        let interval = *row.metrics.get(&metric.name)?;
+        Some(picture::Bar { label: row.case.clone(), interval, best: Some(at) == best })
+    };
+    group.rows.iter().enumerate().filter_map(bar).collect()
 }
 
 /// The same cases over a range of a parameter.
@@ -158,6 +162,33 @@ fn table(group: &Group, metrics: &[Metric]) -> Markup {
                             @for metric in &metrics { (cell(row.metrics.get(&metric.name))) }
                             td { @if let Some(relative) = &row.relative { (number::plain(relative.median)) } }
                             (checked(row.sound))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The system calls of each case, where each was on a clock.
+fn clocked(summary: &Summary) -> Markup {
+    let rows = summary.groups.iter().flat_map(|group| &group.rows);
+    let calls: Vec<_> = rows.flat_map(|row| row.calls.iter().map(move |calls| (&row.case, calls))).collect();
+    if calls.is_empty() {
+        return html! {};
+    }
+    let heads = ["calls", "total ms", "min ms", "avg ms", "max ms"];
+    html! {
+        h3 { "Call by call" }
+        div class="scroll" {
+            table {
+                thead { tr { th class="name" { "case" } th class="name" { "system call" } @for head in heads { th { (head) } } } }
+                tbody {
+                    @for (case, one) in &calls {
+                        tr {
+                            th class="name" scope="row" { (case) }
+                            td class="name" { (one.name) }
+                            @for value in [one.calls, one.total_ms, one.min_ms, one.avg_ms, one.max_ms] { td { (number::plain(value)) } }
                         }
                     }
                 }

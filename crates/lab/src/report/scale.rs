@@ -11,7 +11,7 @@ pub(super) struct Scale {
 }
 
 /// From this ratio of the largest to the smallest value on, equal steps on paper are equal factors.
-const LOG_FROM_RATIO: f64 = 40.0;
+const LOG_FROM_RATIO: f64 = 16.0;
 
 impl Scale {
     /// From zero to a little more than the largest value.
