@@ -17,6 +17,7 @@ use crate::output::{self, Format, FormatArgs};
 
 mod broker;
 mod calibrate;
+mod claims;
 mod compare;
 mod report;
 mod table;
@@ -81,6 +82,13 @@ enum Command {
   levada lab send --only pieces                 messages of many small pieces")]
     Send(RunArgs),
     Calibrate(calibrate::Args),
+    /// Hold records against what articles claim, for the documentation
+    #[command(
+        hide = true,
+        after_help = "Examples:
+  levada lab claims all.jsonl calibrate.jsonl   writes docs/lab/claims.md and what it is made of"
+    )]
+    Claims(claims::Args),
     /// Receive what an experiment sends, as told on standard input
     #[command(
         hide = true,
@@ -168,6 +176,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Search(args) => measure(&args.run, &SEARCH, args.kafka_libs.as_deref(), out),
         Command::Send(args) => measure(&args, &SEND, None, out),
         Command::Calibrate(args) => calibrate::run(&args, out),
+        Command::Claims(args) => claims::run(&args),
         Command::Peer => levada_lab::peer::serve()
             .map_err(|error| Failure::new(format!("the parent of this process failed: {error}"))),
     }

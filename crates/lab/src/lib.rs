@@ -34,6 +34,7 @@
 
 pub mod broker;
 pub mod calibrate;
+pub mod claims;
 pub mod compare;
 pub mod copy;
 pub mod cpu;

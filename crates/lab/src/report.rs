@@ -14,7 +14,7 @@ use crate::statistics::Interval;
 use crate::summary::{self, Group, Row, Summary};
 
 mod machine;
-mod number;
+pub(crate) mod number;
 mod picture;
 mod said;
 mod scale;
@@ -45,6 +45,21 @@ pub fn html(lines: &[Line]) -> String {
         }
     };
     page.into_string()
+}
+
+/// One picture of the page as a file of its own: the bars of a group, or the curves of a panel. None if the record has no such.
+pub fn picture(lines: &[Line], experiment: &str, group: &str) -> Option<String> {
+    let summaries = summary::of(lines);
+    let summary = summaries.iter().find(|summary| summary.name == experiment)?;
+    let metric = summary.metrics.first()?;
+    let (axis, drawn) = if summary.sweep.is_some() {
+        let sweep = said::sweeps(summary).into_iter().find(|sweep| sweep.name == group)?;
+        (None, picture::curves(&sweep.curves, &sweep.across, &said::up(metric)))
+    } else {
+        let group = summary.groups.iter().find(|one| one.name == group)?;
+        (Some(said::axis(metric)), picture::bars(&bars(group, metric), &metric.unit))
+    };
+    Some(picture::alone(&drawn, axis.as_deref(), include_str!("report/style.css")))
 }
 
 fn head(run: Option<&Run>, summaries: &[Summary]) -> Markup {

@@ -1,7 +1,7 @@
 //! How numbers are written: the three digits that matter, with a unit.
 
 /// Three digits that matter, and no more than can be read: `0.0653`, `2.31`, `1 240`, `1.3M`.
-pub(super) fn plain(value: f64) -> String {
+pub(crate) fn plain(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
         return "0".to_owned();
@@ -17,12 +17,12 @@ pub(super) fn plain(value: f64) -> String {
 }
 
 /// The same with its unit, if it has one.
-pub(super) fn with_unit(value: f64, unit: &str) -> String {
+pub(crate) fn with_unit(value: f64, unit: &str) -> String {
     if unit.is_empty() { plain(value) } else { format!("{}\u{202f}{unit}", plain(value)) }
 }
 
 /// A size as people say it: `64 KiB`.
-pub(super) fn size(bytes: f64) -> String {
+pub(crate) fn size(bytes: f64) -> String {
     let units = [(1024.0 * 1024.0 * 1024.0, "GiB"), (1024.0 * 1024.0, "MiB"), (1024.0, "KiB")];
     match units.into_iter().find(|(least, _)| bytes >= *least) {
         Some((least, unit)) => format!("{}\u{202f}{unit}", digits(bytes / least)),

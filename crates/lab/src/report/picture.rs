@@ -1,7 +1,7 @@
 //! Pictures of measurements as inline SVG: bars for cases, curves for sweeps. Colours come from the page's style sheet by
 //! class, so that one picture serves light, dark and paper; every mark says its numbers when pointed at.
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
 use super::number;
 use super::scale::Scale;
@@ -73,6 +73,32 @@ fn bar_row(bar: &Bar, unit: &str, scale: Scale, top: f64) -> Markup {
             text class="number" x=(px(high_px.max(end) + 8.0)) y=(middle) { (said) }
         }
     }
+}
+
+/// A picture as a document: with a name for what it is, its style, paper behind it, and what its axis shows above it.
+pub(super) fn alone(drawn: &Markup, axis: Option<&str>, style: &str) -> String {
+    const MARGIN: f64 = 16.0;
+    let drawn = &drawn.0;
+    let height = drawn.split_once("viewBox=\"0 0 760 ").and_then(|(_, rest)| rest.split_once('"'));
+    let height: f64 = height.and_then(|(height, _)| height.parse().ok()).unwrap_or(CURVES_HEIGHT);
+    let above = if axis.is_some() { 22.0 } else { 0.0 };
+    let (wide, high) = (WIDTH + 2.0 * MARGIN, height + above + 2.0 * MARGIN);
+    let inside = drawn.replacen(
+        "<svg ",
+        &format!("<svg x=\"{MARGIN}\" y=\"{}\" width=\"{WIDTH}\" height=\"{height}\" ", MARGIN + above),
+        1,
+    );
+    let page = html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (wide) " " (high) } width=(wide) height=(high) {
+            style { (PreEscaped(style)) }
+            rect width="100%" height="100%" fill="var(--paper)" {}
+            g class="picture" {
+                @if let Some(axis) = axis { text class="axis-label" x=(MARGIN) y=(MARGIN + 10.0) { (axis) } }
+            }
+            (PreEscaped(inside))
+        }
+    };
+    page.into_string() + "\n"
 }
 
 const CURVES_HEIGHT: f64 = 320.0;

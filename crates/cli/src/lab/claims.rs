@@ -1,0 +1,54 @@
+//! `levada lab claims`: the page about the articles' claims, the records that it is made of, and the pictures of the documentation.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use levada_lab::claims::{self, PICTURES, Picture};
+use levada_lab::record::{self, Line};
+use levada_lab::report;
+
+use crate::failure::Failure;
+
+/// Which records, and where to.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// What `levada lab` has recorded
+    #[arg(required = true)]
+    records: Vec<PathBuf>,
+    /// Directory of the documentation
+    #[arg(long, value_name = "DIR", default_value = "docs")]
+    docs: PathBuf,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let records = args.records.iter().map(|path| record::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let kept = claims::kept(&records);
+    for (experiment, lines) in &kept {
+        write(&args.docs.join(format!("lab/runs/{experiment}.jsonl")), &json(lines))?;
+    }
+    write(&args.docs.join("lab/claims.md"), &claims::page(&kept))?;
+    for Picture { name, experiment, group } in PICTURES {
+        let lines = kept.get(experiment).map_or(&[][..], Vec::as_slice);
+        let drawn = report::picture(lines, experiment, group).ok_or_else(|| {
+            Failure::with_next(
+                format!("no record has {experiment}, {group}"),
+                "name the record that has it as well",
+            )
+        })?;
+        write(&args.docs.join(format!("pictures/{name}.svg")), &drawn)?;
+    }
+    Ok(())
+}
+
+fn json(lines: &[Line]) -> String {
+    lines
+        .iter()
+        .filter_map(|line| serde_json::to_string(line).ok())
+        .fold(String::new(), |text, line| text + &line + "\n")
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display()));
+    fs::create_dir_all(dir).and_then(|()| fs::write(path, text)).map_err(failed)
+}

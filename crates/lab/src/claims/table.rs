@@ -1,0 +1,473 @@
+//! The claims, each with the cases that are to show it.
+//!
+//! Catalogue: a table of facts about five articles, one entry like the other.
+
+use super::{At, Claim, Says, Sum};
+
+/// What stands above the rows.
+pub(super) const HEAD: &str = "\
+# What the articles claim, and what this machine says
+
+Levada's paths were chosen after reading five articles on zero-copy I/O. Here each figure of theirs stands beside one of our own.
+The page is made by `levada lab claims` out of the records in [runs](runs), which `docs/lab/record.sh` makes; a test holds one against the others.
+A factor is the median of the quotients of runs of the same round, with its 95 % confidence interval ([how](METHODOLOGY.md),
+[what speaks against it](BIAS.md)). *Confirmed*: surely the same way, and by half of the claimed factor at least (of its
+logarithm). *In part*: surely the same way, by less. *Refuted*: surely less than that half. *Not sure*: the interval has both in it.
+
+Measured:
+
+";
+
+/// The articles.
+pub(super) const SOURCES: [(char, &str); 5] = [
+    ('A', "Zero copy in Kafka's broker"),
+    ('B', "sendfile for local copies"),
+    ('C', "Kafka's offset search (KAFKA-18989)"),
+    ('D', "io_uring's zero-copy send"),
+    ('E', "mmap, readv and io_uring on large files"),
+];
+
+const fn transfer(case: &'static str) -> At {
+    At { experiment: "transfer", group: "hot, receiver discards", case }
+}
+
+const fn copy(case: &'static str) -> At {
+    At { experiment: "copy", group: "hot", case }
+}
+
+const fn search(case: &'static str) -> At {
+    At { experiment: "search", group: "the last of 40 batches", case }
+}
+
+const fn send(group: &'static str, case: &'static str) -> At {
+    At { experiment: "send", group, case }
+}
+
+const fn mixed(group: &'static str, case: &'static str) -> At {
+    At { experiment: "mixed", group, case }
+}
+
+const fn read(group: &'static str, case: &'static str) -> At {
+    At { experiment: "read", group, case }
+}
+
+const RATE: Sum = &["gb_per_s"];
+const CPU: Sum = &["cpu_s_per_gb"];
+const COPIES: Sum = &["copies_per_byte"];
+const CALLS: Sum = &["calls_per_gb"];
+const MESSAGES: Sum = &["messages_per_s"];
+const IN_ORDER: &str = "hot, in order";
+const AT_RANDOM: &str = "hot, at random";
+const COLD: &str = "cold, in order";
+const RING: &str = "ring, depth 32, registered";
+const POOLED: &str = "preadv, 8 pooled buffers";
+const KAFKA_OLD: &str = "Kafka, last offset of each";
+const KAFKA_NEW: &str = "Kafka, searchForOffsetFromPosition";
+
+pub(super) const CLAIMS: &[Claim] = &[
+    Claim {
+        source: 'A',
+        words: "sendfile has 2.5 times the throughput of reading and writing 8 KiB",
+        says: Says::Times {
+            metric: RATE,
+            this: transfer("sendfile"),
+            that: transfer("read+write 8K"),
+            times: 2.5,
+        },
+        if_so: "Neither copy nor a call for each 8 KiB is left",
+        if_not: "Loopback charges the sender with the receiver's half of TCP, which no path saves",
+    },
+    Claim {
+        source: 'A',
+        words: "sendfile takes 73 % less processor time (45 % to 12 %)",
+        says: Says::Times {
+            metric: CPU,
+            this: transfer("read+write 8K"),
+            that: transfer("sendfile"),
+            times: 3.75,
+        },
+        if_so: "What is left is TCP itself",
+        if_not: "Loopback charges the sender with the receiver's half of TCP, which no path saves",
+    },
+    Claim {
+        source: 'A',
+        words: "sendfile copies no byte by processor",
+        says: Says::Is { metric: COPIES, this: transfer("sendfile"), value: 0.0 },
+        if_so: "Pages of the cache are put into the socket by reference; counted by our engine where bytes move",
+        if_not: "Some bytes took another path",
+    },
+    Claim {
+        source: 'A',
+        words: "mmap and write saves one of the two copies of read and write",
+        says: Says::Times {
+            metric: COPIES,
+            this: transfer("read+write 1M"),
+            that: transfer("mmap+write 1M"),
+            times: 2.0,
+        },
+        if_so: "The socket copies from the page cache, nobody copies out of it",
+        if_not: "The counters say otherwise",
+    },
+    Claim {
+        source: 'A',
+        words: "mmap and write is cheaper than read and write",
+        says: Says::Times {
+            metric: CPU,
+            this: transfer("read+write 1M"),
+            that: transfer("mmap+write 1M"),
+            times: 1.5,
+        },
+        if_so: "A copy is dearer than entering pages into a table",
+        if_not: "Entering pages into the page table costs as much as the copy that it saves; why the product never plans it",
+    },
+    Claim {
+        source: 'A',
+        words: "Zero copy does not pay for small transfers, of a few KB",
+        says: Says::From {
+            metric: &["cpu_us"],
+            this: At { experiment: "extents", group: "", case: "splice" },
+            that: At { experiment: "extents", group: "", case: "read_write" },
+            bytes: 16384.0,
+        },
+        if_so: "Below that two calls on a pipe cost more than a copy; `levada lab calibrate` finds the size for each machine",
+        if_not: "Where references begin to pay is the machine's; `levada lab calibrate` finds it",
+    },
+    Claim {
+        source: 'A',
+        words: "TLS in user space loses zero copy: it reads, encrypts and writes",
+        says: Says::Times {
+            metric: CPU,
+            this: transfer("TLS here, 128K"),
+            that: transfer("sendfile"),
+            times: 3.0,
+        },
+        if_so: "Every byte is read, encrypted and copied again",
+        if_not: "Encryption in this processor costs little beside TCP",
+    },
+    Claim {
+        source: 'A',
+        words: "sendfile is splice inside: the same pages by the same pipe of 64 KiB",
+        says: Says::Times {
+            metric: CPU,
+            this: transfer("splice, pipe 64K"),
+            that: transfer("sendfile"),
+            times: 1.0,
+        },
+        if_so: "The pipe is the kernel's instead of ours, and that is all",
+        if_not: "Our own pipe takes two calls for each filling, where sendfile takes one for all of them",
+    },
+    Claim {
+        source: 'A',
+        words: "(ours) a pipe of 1 MiB makes splice cheaper than sendfile",
+        says: Says::Times {
+            metric: CPU,
+            this: transfer("sendfile"),
+            that: transfer("splice, pipe 1M"),
+            times: 1.2,
+        },
+        if_so: "sendfile's own pipe has 16 pages; a larger one goes through TCP in fewer pieces",
+        if_not: "The pipe's size makes less of a difference than that here",
+    },
+    Claim {
+        source: 'B',
+        words: "sendfile needs half the system calls of read and write with 4 KB",
+        says: Says::Times {
+            metric: CALLS,
+            this: copy("read+write 4K"),
+            that: copy("sendfile 4K"),
+            times: 1.998,
+        },
+        if_so: "One call for each block instead of two",
+        if_not: "The counters say otherwise",
+    },
+    Claim {
+        source: 'B',
+        words: "The time in calls falls from 19.2 to 13.6 s",
+        says: Says::Times {
+            metric: &["call.read.total_ms", "call.write.total_ms", "call.sendfile.total_ms"],
+            this: copy("read+write 4K"),
+            that: copy("sendfile 4K"),
+            times: 1.41,
+        },
+        if_so: "Half of the calls are gone",
+        if_not: "Half of the calls are gone, but each of the others does more: into a file sendfile goes by a pipe, and copies in the end",
+    },
+    Claim {
+        source: 'B',
+        words: "sendfile costs less processor time than read and write with 4 KB",
+        says: Says::Times {
+            metric: CPU,
+            this: copy("read+write 4K"),
+            that: copy("sendfile 4K"),
+            times: 1.41,
+        },
+        if_so: "Half of the calls are gone",
+        if_not: "Into a file sendfile goes by a pipe and copies in the end: the calls that are gone are not what it costs",
+    },
+    Claim {
+        source: 'C',
+        words: "A lookup takes half the time: 55.9 to 27.7 ms an operation",
+        says: Says::Times {
+            metric: &["mean_us"],
+            this: search(KAFKA_OLD),
+            that: search(KAFKA_NEW),
+            times: 2.016,
+        },
+        if_so: "Kafka's own classes: a header is read for one batch instead of for each",
+        if_not: "Kafka's own classes; the start of each batch has to be read in both",
+    },
+    Claim {
+        source: 'C',
+        words: "The longest lookup falls from 88.2 to 35.3 ms",
+        says: Says::Times {
+            metric: &["max_us"],
+            this: search(KAFKA_OLD),
+            that: search(KAFKA_NEW),
+            times: 2.5,
+        },
+        if_so: "Fewer calls, fewer chances to be interrupted",
+        if_not: "The longest of thousands of lookups is the scheduler's or the collector's, not the loop's",
+    },
+    Claim {
+        source: 'C',
+        words: "The deviation falls by 67 %",
+        says: Says::Times {
+            metric: &["deviation_us"],
+            this: search(KAFKA_OLD),
+            that: search(KAFKA_NEW),
+            times: 3.03,
+        },
+        if_so: "Fewer calls, fewer chances to be interrupted",
+        if_not: "The deviation is made by a few lookups that something else interrupted",
+    },
+    Claim {
+        source: 'C',
+        words: "Bytes read in a lookup fall from 2440 to 61",
+        says: Says::Times {
+            metric: &["bytes"],
+            this: search("last offset of each"),
+            that: search("base offset of each"),
+            times: 40.0,
+        },
+        if_so: "One header instead of forty",
+        if_not: "The article counts headers alone. Each batch's start (17 bytes) must be read as well, to know where the next one begins",
+    },
+    Claim {
+        source: 'C',
+        words: "(ours) one window is cheaper than a read for each batch",
+        says: Says::Times {
+            metric: &["cpu_us"],
+            this: search("base offset of each"),
+            that: search("one window"),
+            times: 2.0,
+        },
+        if_so: "System calls are what a lookup costs, not bytes: why the product reads one bounded window",
+        if_not: "Calls are cheap on this machine",
+    },
+    Claim {
+        source: 'D',
+        words: "MSG_ZEROCOPY pays from about 10 KB on",
+        says: Says::From {
+            metric: &["cpu_us"],
+            this: send("ifb, transmit only, ", "MSG_ZEROCOPY"),
+            that: send("ifb, transmit only, ", "send"),
+            bytes: 10240.0,
+        },
+        if_so: "On a device that takes references; pinning pages and telling of them costs as much as copying so many bytes",
+        if_not: "On a device that takes references, but each datagram pays for its notification by the error queue",
+    },
+    Claim {
+        source: 'D',
+        words: "SEND_ZC pays for large messages (64 KiB)",
+        says: Says::Times {
+            metric: &["cpu_us"],
+            this: send("ifb, transmit only, 64K", "ring SEND"),
+            that: send("ifb, transmit only, 64K", "SEND_ZC registered"),
+            times: 1.5,
+        },
+        if_so: "On a device that takes references nobody copies",
+        if_not: "Accounting eats what the copy would have cost",
+    },
+    Claim {
+        source: 'D',
+        words: "Without a card that gathers the kernel copies",
+        says: Says::Is { metric: &["copied_share"], this: send("loopback, 64K", "SEND_ZC"), value: 1.0 },
+        if_so: "Loopback says so of every send: references are given up where the packet is received",
+        if_not: "The kernel does not say that it copied",
+    },
+    Claim {
+        source: 'D',
+        words: "On such a device SEND_ZC costs what SEND does, or more",
+        says: Says::Times {
+            metric: &["cpu_us"],
+            this: send("loopback, 64K", "SEND_ZC"),
+            that: send("loopback, 64K", "ring SEND"),
+            times: 1.1,
+        },
+        if_so: "The copy is made all the same, and notifications come on top",
+        if_not: "Notifications are lost in what TCP costs",
+    },
+    Claim {
+        source: 'D',
+        words: "Not waiting for the notification before the next send is faster",
+        says: Says::Times {
+            metric: MESSAGES,
+            this: send("loopback, 16K", "SEND_ZC"),
+            that: send("loopback, 16K", "SEND_ZC, waits for release"),
+            times: 1.5,
+        },
+        if_so: "A notification comes after the receiver has taken the bytes; who waits for it sends in lockstep",
+        if_not: "Over loopback the notification comes with the result",
+    },
+    Claim {
+        source: 'D',
+        words: "With few pieces (256) one send and sends cut by size are equal",
+        says: Says::Times {
+            metric: MESSAGES,
+            this: mixed("256 pieces", "cut by size"),
+            that: mixed("256 pieces", "one send"),
+            times: 1.0,
+        },
+        if_so: "So few references cost nothing that shows",
+        if_not: "A reference for each piece shows from the start",
+    },
+    Claim {
+        source: 'D',
+        words: "At 1024 pieces cutting is 3.1 times faster",
+        says: Says::Times {
+            metric: MESSAGES,
+            this: mixed("1024 pieces", "cut by size"),
+            that: mixed("1024 pieces", "one send"),
+            times: 3.1,
+        },
+        if_so: "Small pieces are copied together instead of being referred to one by one",
+        if_not: "Copying small pieces together costs time here as well",
+    },
+    Claim {
+        source: 'D',
+        words: "At 2048 pieces it is 6.7 times faster",
+        says: Says::Times {
+            metric: MESSAGES,
+            this: mixed("2048 pieces", "cut by size"),
+            that: mixed("2048 pieces", "one send"),
+            times: 6.7,
+        },
+        if_so: "Small pieces are copied together instead of being referred to one by one",
+        if_not: "Copying small pieces together costs time here as well",
+    },
+    Claim {
+        source: 'E',
+        words: "io_uring reads 1.56 times as fast as readv, in order (4.61 against 2.95 GiB/s), from memory",
+        says: Says::Times {
+            metric: RATE,
+            this: read(IN_ORDER, RING),
+            that: read(IN_ORDER, POOLED),
+            times: 1.56,
+        },
+        if_so: "A call for many reads",
+        if_not: "At 128 KiB the copy out of the page cache is the cost, and both make it",
+    },
+    Claim {
+        source: 'E',
+        words: "The same from the device",
+        says: Says::Times { metric: RATE, this: read(COLD, RING), that: read(COLD, POOLED), times: 1.56 },
+        if_so: "Many reads are under way at a time, where readv waits for each",
+        if_not: "The kernel's read-ahead keeps the device as busy as many reads would",
+    },
+    Claim {
+        source: 'E',
+        words: "mmap reads 1.29 times as fast as readv, in order, from memory",
+        says: Says::Times {
+            metric: RATE,
+            this: read(IN_ORDER, "mmap, sequential"),
+            that: read(IN_ORDER, POOLED),
+            times: 1.29,
+        },
+        if_so: "Nothing is copied",
+        if_not: "Faults cost more than copies",
+    },
+    Claim {
+        source: 'E',
+        words: "io_uring reads 1.21 times as fast as mmap, in order, from memory",
+        says: Says::Times {
+            metric: RATE,
+            this: read(IN_ORDER, RING),
+            that: read(IN_ORDER, "mmap, sequential"),
+            times: 1.21,
+        },
+        if_so: "No faults",
+        if_not: "A ring copies out of the page cache and a mapping does not",
+    },
+    Claim {
+        source: 'E',
+        words: "readv takes 2.7 times the processor time of io_uring (15.3 against 5.7 % user time; here all of it)",
+        says: Says::Times {
+            metric: CPU,
+            this: read(IN_ORDER, POOLED),
+            that: read(IN_ORDER, RING),
+            times: 2.68,
+        },
+        if_so: "Fewer calls",
+        if_not: "Either copies in the kernel, which is what it costs. Go's runtime, whose time the article measured, is not here",
+    },
+    Claim {
+        source: 'E',
+        words: "Pooled buffers: 42 to 27 µs a readv",
+        says: Says::Times {
+            metric: &["mean_us"],
+            this: read(IN_ORDER, "preadv, 8 new buffers a call"),
+            that: read(IN_ORDER, POOLED),
+            times: 1.56,
+        },
+        if_so: "Memory that was just returned has to be cleared and faulted in again",
+        if_not: "The allocator keeps what was returned",
+    },
+    Claim {
+        source: 'E',
+        words: "Registered files and buffers: 42 to 9 µs a read",
+        says: Says::Times {
+            metric: &["mean_us"],
+            this: read(IN_ORDER, "ring, depth 32"),
+            that: read(IN_ORDER, RING),
+            times: 4.67,
+        },
+        if_so: "No lookups and no pinning for each read",
+        if_not: "At 128 KiB a lookup of a file is nothing beside the copy",
+    },
+    Claim {
+        source: 'E',
+        words: "p99 of a read: readv 127, mmap 89 µs",
+        says: Says::Times {
+            metric: &["p99_us"],
+            this: read(COLD, POOLED),
+            that: read(COLD, "mmap, sequential"),
+            times: 1.43,
+        },
+        if_so: "Faults are spread over the pages of a block",
+        if_not: "Both wait for the same device",
+    },
+    Claim {
+        source: 'E',
+        words: "Huge pages help mappings at random",
+        says: Says::Times {
+            metric: RATE,
+            this: read(AT_RANDOM, "mmap, huge pages"),
+            that: read(AT_RANDOM, "mmap"),
+            times: 1.2,
+        },
+        if_so: "One fault and one entry in the page table instead of 512",
+        if_not: "The kernel maps around a fault, and the file is too small to run out of table entries",
+    },
+    Claim {
+        source: 'E',
+        words: "MAP_POPULATE: nobody waits for a fault later",
+        says: Says::Times {
+            metric: &["mean_us"],
+            this: read(AT_RANDOM, "mmap"),
+            that: read(AT_RANDOM, "mmap, populate"),
+            times: 1.5,
+        },
+        if_so: "All pages are entered before the first is looked at; the kernel counts that as faults all the same, and the rate has it",
+        if_not: "The kernel maps around each fault, and few are left",
+    },
+];
