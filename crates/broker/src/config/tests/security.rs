@@ -58,14 +58,16 @@ fn tokens_are_believed_by_keys_that_nobody_else_can_have_changed() {
             Err(error) => assert!(!taken && error.contains("must be a URL with the keys"), "{error}"),
         }
     };
-    for url in
-        ["file:/etc/jwks.json", "http://127.0.0.1:8080/keys", "http://localhost/keys", "http://[::1]:80/"]
-    {
+    for url in [
+        "file:/etc/jwks.json",
+        "https://idp/keys",
+        "http://127.0.0.1:8080/keys",
+        "http://localhost/keys",
+        "http://[::1]:80/",
+    ] {
         check(url, true);
     }
-    for url in
-        ["", "/etc/jwks.json", "http://10.0.0.1/keys", "http://localhost.example/keys", "https://idp/keys"]
-    {
+    for url in ["", "/etc/jwks.json", "http://10.0.0.1/keys", "http://localhost.example/keys"] {
         check(url, false);
     }
 }
