@@ -8,6 +8,8 @@ use levada_wire::{ApiKey, Uuid};
 
 use crate::api::{Context, TOPIC_ID_VERSION_MIN};
 use crate::error_code::{ErrorCode, Failure};
+use crate::group::Visible;
+use crate::security::Session;
 use crate::security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use crate::security::audit::{self, Weight};
 
@@ -55,6 +57,7 @@ questions! {
     FindCoordinator Describe TransactionalId, "of a transaction" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
     FindCoordinator ClusterAction Cluster, "of a share" => "CLUSTER_AUTHORIZATION_FAILED";
     JoinGroup Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
+    JoinGroup Describe Topic, "matched by an expression of the group" => "hidden";
     Heartbeat Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
     LeaveGroup Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
     SyncGroup Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
@@ -118,6 +121,7 @@ questions! {
     ListTransactions Describe TransactionalId, "" => "hidden";
     ConsumerGroupHeartbeat Read Group, "" => "GROUP_AUTHORIZATION_FAILED";
     ConsumerGroupHeartbeat Describe Topic, "subscribed by name" => "TOPIC_AUTHORIZATION_FAILED";
+    ConsumerGroupHeartbeat Describe Topic, "matched by an expression" => "hidden";
     ConsumerGroupDescribe Describe Group, "" => "GROUP_AUTHORIZATION_FAILED";
     ConsumerGroupDescribe Describe Topic, "subscribed or assigned" => "TOPIC_AUTHORIZATION_FAILED for the group";
     ListConfigResources DescribeConfigs Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
@@ -178,6 +182,21 @@ impl Context {
             true => Ok(()),
             false => Err(ErrorCode::TopicAuthorizationFailed),
         }
+    }
+
+    /// The topics that the client may know of, for whoever asks at another time and place.
+    pub(crate) fn visible_topics(&self) -> Visible {
+        if !self.broker().has_authorizer() {
+            return Visible::default();
+        }
+        self.debug_declared(Operation::Describe, ResourceType::Topic);
+        let (broker, session, api) = (self.broker().clone(), Session::clone(&self.session), self.header.api);
+        Visible::by(move |name| {
+            let wanted = (Operation::Describe, ResourceType::Topic, name);
+            let Some(rule) = broker.decide(&session, wanted) else { return true };
+            audit::decided(&session, api, wanted, (&rule, Weight::Filter));
+            rule.allows()
+        })
     }
 
     /// What the client may do with something, one bit for each operation's number.

@@ -70,5 +70,6 @@ fn join(context: &Context, request: JoinGroupRequest) -> JoinRequest {
         protocol_type: request.protocol_type.into_string(),
         protocols: request.protocols.into_iter().map(protocol).collect(),
         nonce: Uuid::new_v4(),
+        visible: context.visible_topics(),
     }
 }

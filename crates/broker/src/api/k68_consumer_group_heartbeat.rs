@@ -4,10 +4,10 @@
 //! and leaves. The broker assigns (`uniform`, `range`); regular expressions are matched by the broker too.
 //! From version 1 on members bring their own id.
 //!
-//! Asks for Read on the group and for Describe on each topic that is named.
+//! Asks for Read on the group and for Describe on each topic that is named; a regular expression finds only topics that its member may
+//! describe. It is matched when one is new or topics have changed, by the rights of the member that is heard then.
 //!
-//! Not done: a regular expression is matched against all topics, where Kafka leaves out those that the member may not
-//! describe; it then learns their ids, but no names. Racks are remembered and shown, but do not influence the assignment, as in Kafka.
+//! Racks are remembered and shown, but do not influence the assignment, as in Kafka.
 
 use levada_wire::Uuid;
 use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
@@ -83,6 +83,7 @@ fn heartbeat(context: &Context, request: ConsumerGroupHeartbeatRequest) -> Consu
         regex: request.subscribed_topic_regex.map(|regex| regex.into_string()),
         assignor: request.server_assignor.map(|name| name.into_string()),
         owned,
+        visible: context.visible_topics(),
     }
 }
 

@@ -27,7 +27,7 @@ pub use coordinator::{Coordinator, partition_for};
 pub use error::{GroupError, PersistFailure};
 pub use event::{Action, EncodedRecord, Event, Outcome, Payload, PersistId, Producer, Ticket};
 pub use request::Request;
-pub use topics::Topics;
+pub use topics::{Topics, Visible};
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::error::GroupError;
 use super::event::{Event, Outcome, Ticket};
+use super::topics::Visible;
 
 /// The half of a [`Request`] that is the same for all kinds.
 macro_rules! request {
@@ -80,6 +81,8 @@ pub struct JoinRequest {
     pub protocols: Vec<Protocol>,
     /// A fresh random value: becomes part of the member id if one has to be made.
     pub nonce: Uuid,
+    /// The topics it may know of: expressions of members of the new protocol select among them.
+    pub visible: Visible,
 }
 
 /// One protocol (for consumers: an assignor) a member offers.

@@ -1,6 +1,7 @@
 //! What a coordinator needs to know about topics.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -17,6 +18,41 @@ pub trait Topics: Debug + Send + Sync {
 
     /// The offset of the metadata.
     fn version(&self) -> i64;
+}
+
+/// Which topics somebody may know of; by default all.
+#[derive(Clone, Default)]
+pub struct Visible(Option<Arc<Question>>);
+
+type Question = dyn Fn(&str) -> bool + Send + Sync;
+
+impl Visible {
+    /// Those for which the answer is yes. It is asked only when names are looked for.
+    pub fn by(question: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(question)))
+    }
+
+    /// Whether a topic is one of them.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.as_ref().is_none_or(|question| question(name))
+    }
+}
+
+impl PartialEq for Visible {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+}
+
+impl Eq for Visible {}
+
+impl Debug for Visible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "some" } else { "all" })
+    }
 }
 
 /// Before the broker has told: no topics at all.

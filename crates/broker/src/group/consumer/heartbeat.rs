@@ -43,7 +43,7 @@ impl ConsumerGroup {
         let before = draft.seat(request, member);
         let resubscribed = draft.update(request, &before)?;
         let stale = draft.group.stale;
-        let matches_changed = (stale || resubscribed) && draft.resolve(topics, now_ms);
+        let matches_changed = (stale || resubscribed) && draft.resolve(topics, &request.visible, now_ms);
         if resubscribed || matches_changed || stale {
             draft.raise_epoch(resubscribed || matches_changed, topics);
         }

@@ -8,7 +8,7 @@ use regex::Regex;
 use super::Draft;
 use crate::group::error::GroupError;
 use crate::group::records::{ConsumerRecord, RegexValue};
-use crate::group::topics::Topics;
+use crate::group::topics::{Topics, Visible};
 
 /// Compiles an expression that must match whole names.
 pub(super) fn compile(pattern: &str) -> Result<Regex, GroupError> {
@@ -18,9 +18,9 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, GroupError> {
 }
 
 impl Draft {
-    /// Matches every expression that members use with the topics there are, and forgets the others. True if
-    /// any matches something else than before.
-    pub(super) fn resolve(&mut self, topics: &dyn Topics, now_ms: i64) -> bool {
+    /// Matches every expression that members use with the topics that the member may know of who is heard now, and forgets the others,
+    /// as Kafka does. True if any matches something else than before.
+    pub(super) fn resolve(&mut self, topics: &dyn Topics, visible: &Visible, now_ms: i64) -> bool {
         let used: BTreeSet<String> =
             self.group.members.values().filter_map(|member| Some(member.regex()?.to_owned())).collect();
         let unused: Vec<String> =
@@ -33,7 +33,8 @@ impl Draft {
         if used.is_empty() {
             return changed;
         }
-        let names = topics.names();
+        let mut names = topics.names();
+        names.retain(|name| visible.has(name));
         for pattern in used {
             // One that an earlier version accepted and this one does not matches nothing.
             let matching = compile(&pattern).map(|regex| {

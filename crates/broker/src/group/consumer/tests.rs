@@ -15,7 +15,7 @@ use crate::group::request::{
     OffsetDeleteRequest,
 };
 use crate::group::tests::rig::{GROUP, Rig, commit, commit_as, config, fetch};
-use crate::group::topics::Topics;
+use crate::group::topics::{Topics, Visible};
 
 /// Topics by name, with their number of partitions; a topic's id follows from its name.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +75,7 @@ pub(in crate::group) fn beat(member_id: &str, epoch: i32) -> ConsumerHeartbeatRe
         regex: None,
         assignor: None,
         owned: None,
+        visible: Visible::default(),
     }
 }
 
@@ -312,6 +313,25 @@ fn a_regular_expression_follows_the_topics() {
     let used = rig.ask(removal).unwrap()[0].partitions[0].1;
     assert_eq!(used, Some(GroupError::GroupSubscribedToTopic));
     assert_eq!(rig.ask(by("v(", beat("a", 4))), Err(GroupError::InvalidRegularExpression));
+}
+
+#[test]
+fn an_expression_finds_no_topic_that_its_member_may_not_know_of() {
+    let mut rig = rig();
+    rig.step(catalogue(&[("t", 1), ("tx", 1)]));
+    let by = |visible: Visible, request| ConsumerHeartbeatRequest {
+        regex: Some("t.*".into()),
+        topics: None,
+        visible,
+        ..request
+    };
+    let first = ok(&mut rig, by(Visible::by(|name| name != "tx"), enter("a", &[])));
+    assert_eq!(first.assigned, Some(parts("t", &[0])));
+    // The same expression is shared: what one member may know of counts until somebody makes it be matched again.
+    rig.step(catalogue(&[("t", 1), ("tx", 1), ("ty", 1)]));
+    let more = ok(&mut rig, by(Visible::by(|name| name != "tx"), beat("a", first.member_epoch)));
+    let more: Vec<_> = more.assigned.unwrap().into_keys().collect();
+    assert!(more.contains(&id_of("ty")) && !more.contains(&id_of("tx")), "{more:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::Request;
 use crate::group::error::GroupError;
 use crate::group::event::{Event, Outcome, Ticket};
 use crate::group::records::Partitions;
+use crate::group::topics::Visible;
 
 /// ConsumerGroupHeartbeat. What is none or -1 has not changed since the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct ConsumerHeartbeatRequest {
     pub assignor: Option<String>,
     /// The partitions it has.
     pub owned: Option<Partitions>,
+    /// The topics it may know of: its expression selects among them.
+    pub visible: Visible,
 }
 
 /// Answer to [`ConsumerHeartbeatRequest`].

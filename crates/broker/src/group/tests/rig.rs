@@ -13,6 +13,7 @@ use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, FetchRequest, FetchTopic, HeartbeatRequest, JoinOutcome,
     JoinRequest, LeaveRequest, LeavingMember, LeftMember, Protocol, Request, SyncOutcome, SyncRequest,
 };
+use crate::group::topics::Visible;
 
 /// The group all tests use unless they say otherwise.
 pub(in crate::group) const GROUP: &str = "g";
@@ -192,6 +193,7 @@ impl Rig {
             protocol_type: "consumer".into(),
             protocols: protocols(&["range", "roundrobin"]),
             nonce: self.nonce(),
+            visible: Visible::default(),
         }
     }
 
