@@ -165,7 +165,7 @@ impl Broker {
             ),
             quota_book: QuotaBook::default(),
             signing_keys: SigningKeys::default(),
-            tls: Tls::load(&config)?,
+            tls: Tls::load(&config, None)?,
             unopened: Mutex::default(),
             recovery: Arc::default(),
             cleaner: Cleaner::new(left.cleaned.clone()),

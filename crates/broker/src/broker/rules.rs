@@ -56,7 +56,7 @@ impl BrokerConfig {
             return Ok(());
         }
         let changed = self.with_own(values).map_err(|errors| errors.to_string())?;
-        Tls::load(&changed)
+        Tls::load(&changed, Tls::load(self, None).ok().as_ref())
             .map(drop)
             .map_err(|error| format!("Validation of dynamic config update of SSLFactory failed: {error}"))
     }

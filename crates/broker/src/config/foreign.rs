@@ -126,8 +126,6 @@ const NOTED: &[(&str, &[&str])] = &[
         "TLS is by rustls, which has nothing of the kind to choose",
         &[
             "security.providers",
-            "ssl.allow.dn.changes",
-            "ssl.allow.san.changes",
             "ssl.endpoint.identification.algorithm",
             "ssl.engine.factory.class",
             "ssl.keymanager.algorithm",

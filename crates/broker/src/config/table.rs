@@ -68,6 +68,8 @@ pub const BROKER_KEYS: &[Key] = &[
         .default("none")
         .valid(Valid::OneOf(&["required", "requested", "none"]))
         .per_listener(),
+    boolean("ssl.allow.dn.changes", "Whether a new certificate of the broker may be for another distinguished name while it runs.").default("false").per_listener(),
+    boolean("ssl.allow.san.changes", "Whether a new certificate of the broker may lack other names that the one before had.").default("false").per_listener(),
     list("ssl.enabled.protocols", "TLS versions that are spoken.").default("TLSv1.2,TLSv1.3").valid(Valid::SomeOf(&["TLSv1.2", "TLSv1.3"])).per_listener(),
     list("ssl.cipher.suites", "Cipher suites by their IANA names; unset, all that rustls has.").per_listener(),
     string("ssl.principal.mapping.rules", "How the distinguished name of a client's certificate becomes the name of its principal.").default("DEFAULT").per_listener(),

@@ -21,7 +21,7 @@ mod kernel;
 mod names;
 mod session;
 
-use self::names::Rules;
+use self::names::{Names, Rules};
 
 /// What every TLS listener goes by.
 pub(crate) struct Tls {
@@ -32,6 +32,8 @@ pub(crate) struct Tls {
 pub(crate) struct Setup {
     config: Arc<ServerConfig>,
     rules: Rules,
+    /// Whose the certificate is.
+    names: Option<Names>,
     /// The files it was read from, as they were then.
     files: Vec<(PathBuf, Stamp)>,
 }
@@ -45,14 +47,15 @@ struct Stamp {
 }
 
 impl Tls {
-    /// Reads what the TLS listeners need. Blocks for their files.
+    /// Reads what the TLS listeners need, which may have gone by something else `before`. Blocks for their files.
     ///
     /// # Errors
     /// The first setting that cannot be used.
-    pub(crate) fn load(config: &BrokerConfig) -> Result<Tls, TlsError> {
+    pub(crate) fn load(config: &BrokerConfig, before: Option<&Tls>) -> Result<Tls, TlsError> {
         let listeners = config.listeners.iter().filter(|listener| listener.protocol.has_tls());
         let setups = listeners.map(|listener| {
-            let setup = Setup::load(config.settings(), listener)?;
+            let before = before.and_then(|before| before.setup(listener));
+            let setup = Setup::load(config.settings(), listener, before.as_deref())?;
             Ok((listener.name.clone(), ArcSwap::from_pointee(setup)))
         });
         Ok(Tls { setups: setups.collect::<Result<_, _>>()? })
@@ -79,22 +82,23 @@ impl Tls {
             let Some((_, slot)) = self.setups.iter().find(|(name, _)| *name == listener.name) else {
                 continue;
             };
-            if !which(&slot.load()) {
+            let kept = slot.load_full();
+            if !which(&kept) {
                 continue;
             }
-            match Setup::load(config.settings(), listener) {
+            match Setup::load(config.settings(), listener, Some(&kept)) {
                 Ok(setup) => {
                     slot.store(Arc::new(setup));
                     tracing::info!(listener = listener.name, "TLS keys and trust read again");
                 }
                 Err(error) => {
                     // Asked again only when the files change again.
-                    let kept = slot.load();
                     let files = kept.files.iter().map(|(path, _)| (path.clone(), Stamp::of(path))).collect();
                     slot.store(Arc::new(Setup {
                         files,
                         config: kept.config.clone(),
                         rules: kept.rules.clone(),
+                        names: kept.names.clone(),
                     }));
                     tracing::error!(%error, "TLS goes on with the keys and trust that it had");
                 }
@@ -104,12 +108,17 @@ impl Tls {
 }
 
 impl Setup {
-    fn load(settings: &Settings, listener: &Listener) -> Result<Setup, TlsError> {
+    fn load(settings: &Settings, listener: &Listener, before: Option<&Setup>) -> Result<Setup, TlsError> {
         let owner = format!("listener {}", listener.name);
         let view = View::new(owner, |key| settings.listener_text(&listener.name, key));
         let no_identity =
             || view.error("ssl.keystore.location", "a TLS listener needs a key store, in PEM or PKCS12");
         let identity = stores::identity(&view)?.ok_or_else(no_identity)?;
+        let names = identity.chain.first().and_then(|certificate| Names::of(certificate));
+        if let (Some(names), Some(before)) = (&names, before.and_then(|before| before.names.as_ref())) {
+            let allowed = names.follow(before, |key| view.text(key) == Some("true"));
+            allowed.map_err(|(key, reason)| view.error(key, reason))?;
+        }
         let provider = view.provider()?;
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&view.versions())
@@ -143,7 +152,7 @@ impl Setup {
         let files = paths
             .filter_map(|key| view.text(key))
             .map(|path| (PathBuf::from(path), Stamp::of(path.as_ref())));
-        Ok(Setup { config: Arc::new(config), rules, files: files.collect() })
+        Ok(Setup { config: Arc::new(config), rules, names, files: files.collect() })
     }
 
     fn is_stale(&self) -> bool {

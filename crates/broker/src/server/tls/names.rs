@@ -1,5 +1,7 @@
 //! Whom a certificate names: its subject as Java writes it, and the rules that make a principal's name of that.
 
+use std::collections::BTreeSet;
+
 use regex::Regex;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::x509::AttributeTypeAndValue;
@@ -8,6 +10,49 @@ use x509_parser::x509::AttributeTypeAndValue;
 pub(super) fn subject(der: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     Some(distinguished_name(certificate.subject()))
+}
+
+/// Whose a broker's certificate is: its subject, and its other names.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    subject: String,
+    others: BTreeSet<String>,
+}
+
+impl Names {
+    /// Those of a certificate; none if it is broken.
+    pub(super) fn of(der: &[u8]) -> Option<Names> {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        let others = certificate.subject_alternative_name().ok()?;
+        let others = others.iter().flat_map(|others| &others.value.general_names).map(ToString::to_string);
+        Some(Names { subject: distinguished_name(certificate.subject()), others: others.collect() })
+    }
+
+    /// Whether they may follow `before` while the broker runs, as in Kafka: the same subject unless `ssl.allow.dn.changes`, and no other
+    /// name missing unless `ssl.allow.san.changes`. Else the key that would allow it, and why not.
+    pub(super) fn follow(
+        &self,
+        before: &Names,
+        allowed: impl Fn(&str) -> bool,
+    ) -> Result<(), (&'static str, String)> {
+        const DN: &str = "ssl.allow.dn.changes";
+        const SAN: &str = "ssl.allow.san.changes";
+        if self.subject != before.subject && !allowed(DN) {
+            let (old, new) = (&before.subject, &self.subject);
+            return Err((
+                DN,
+                format!("Keystore DistinguishedName does not match: existing={old}, new={new}"),
+            ));
+        }
+        if !self.others.is_superset(&before.others) && !allowed(SAN) {
+            let (old, new) = (&before.others, &self.others);
+            return Err((
+                SAN,
+                format!("Keystore SubjectAltNames do not match: existing={old:?}, new={new:?}"),
+            ));
+        }
+        Ok(())
+    }
 }
 
 fn distinguished_name(name: &X509Name<'_>) -> String {

@@ -322,13 +322,16 @@ fn a_replaced_key_store_is_read_again_and_a_broken_one_is_not_taken() {
     };
     let first = shown();
     let refresh = || rig.server().broker.tls().refresh(&rig.server().broker.config());
-    rig.write_identity("second");
+    rig.write_identity("first");
     refresh();
     let second = shown();
     assert_ne!(first, second);
     fs::write(rig.path("broker.pem"), "-----BEGIN CERTIFICATE-----").unwrap();
     refresh();
     assert_eq!(shown(), second);
+    rig.write_identity("somebody else");
+    refresh();
+    assert_eq!(shown(), second, "it is for another subject");
 }
 
 #[test]
@@ -362,7 +365,7 @@ fn stores_that_cannot_be_used_say_why() {
     let check = |settings: &[String], expected: &str| {
         let all = [&["listeners=SSL://127.0.0.1:0".to_owned()], settings].concat();
         let config = BrokerConfig::load(&Sources::flags(all)).unwrap();
-        let message = Tls::load(&config).err().map(|error| error.to_string()).unwrap_or_default();
+        let message = Tls::load(&config, None).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(message.starts_with("listener SSL: ssl.") && message.contains(expected), "{message}");
     };
     let store = |name: &str| vec![format!("ssl.keystore.location={}", at(name))];

@@ -53,3 +53,35 @@ fn rules_that_are_none_are_refused() {
         assert!(Rules::parse(wrong).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn a_new_certificate_is_for_whom_the_old_one_was() {
+    let names = |subject: &str, others: &[&str]| Names {
+        subject: subject.to_owned(),
+        others: others.iter().map(ToString::to_string).collect(),
+    };
+    let old = names("CN=a", &["DNSName(a)", "DNSName(b)"]);
+    let check = |new: &Names, allowed: &[&str], refused: Option<&str>| {
+        let outcome = new.follow(&old, |key| allowed.contains(&key));
+        assert_eq!(outcome.err().map(|(key, _)| key), refused, "{new:?} {allowed:?}");
+    };
+    let (dn, san) = ("ssl.allow.dn.changes", "ssl.allow.san.changes");
+    check(&old, &[], None);
+    check(&names("CN=a", &["DNSName(a)", "DNSName(b)", "DNSName(c)"]), &[], None);
+    check(&names("CN=a", &["DNSName(a)"]), &[], Some(san));
+    check(&names("CN=a", &["DNSName(a)"]), &[san], None);
+    check(&names("CN=b", &["DNSName(a)", "DNSName(b)"]), &[san], Some(dn));
+    check(&names("CN=b", &["DNSName(a)", "DNSName(b)"]), &[dn], None);
+    check(&names("CN=b", &[]), &[dn], Some(san));
+}
+
+#[test]
+fn names_are_those_of_the_certificate() {
+    let mut params = rcgen::CertificateParams::new(["a.test".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::CommonName, "a");
+    let certificate = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+    let names = Names::of(certificate.der()).unwrap();
+    assert_eq!((names.subject.as_str(), names.others.len()), ("CN=a", 2));
+    assert!(Names::of(&certificate.der()[1..]).is_none());
+}
