@@ -73,9 +73,11 @@ impl Incarnation {
         self.local.block_on(&self.runtime, work)
     }
 
-    /// From now on what transactions wait for is done.
+    /// From now on what transactions wait for is done, and what failed is tried again.
     pub(super) fn run_transactions(&self) {
         self.local.spawn_local(self.broker.clone().run_transactions());
+        let clock = self.broker.clone();
+        self.local.spawn_local(async move { clock.txns().run_clock().await });
     }
 
     /// Stops in order.
@@ -487,15 +489,17 @@ fn commit_of(index: i32, offset: i64) -> CommitTopic {
 /// Waits until the transaction of an id that was decided has all its markers.
 pub(super) fn settle(now: &Incarnation, id: &str) {
     let coordinator = || now.broker.txns().view(id, |one| one.describe(id));
+    let is_ending = || {
+        let state = coordinator().and_then(Result::ok).map(|described: Described| described.state);
+        matches!(state, Some(TxnState::PrepareCommit | TxnState::PrepareAbort))
+    };
     now.run(async {
-        for _ in 0..100_000 {
-            match coordinator() {
-                Some(Ok(Described { state: TxnState::PrepareCommit | TxnState::PrepareAbort, .. })) => {
-                    tokio::task::yield_now().await;
-                }
-                _ => return,
+        let ended = async {
+            while is_ending() {
+                tokio::task::yield_now().await;
             }
-        }
-        panic!("transaction {id} does not end: {:?}", coordinator());
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(60), ended).await;
+        assert!(ended.is_ok(), "transaction {id} does not end: {:?}", coordinator());
     });
 }
