@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use levada_lab::copy::Copies;
 use levada_lab::read::Reads;
+use levada_lab::receive::Receives;
 use levada_lab::record::Recorder;
 use levada_lab::search::Searches;
 use levada_lab::send::{Mixed, Sends};
@@ -69,6 +70,11 @@ enum Command {
   levada lab read --dir /var/lib/levada         on the disk that will hold the data
   levada lab read --only cold --full")]
     Read(RunArgs),
+    /// Compare ways to bring batches from a socket to a file
+    #[command(after_help = "Examples:
+  levada lab receive
+  levada lab receive --only 256                 batches of 256 KiB")]
+    Receive(RunArgs),
     /// Compare ways to find the batch of an offset
     #[command(after_help = "Examples:
   levada lab search
@@ -149,11 +155,12 @@ pub(crate) struct BesideArgs {
 type Maker = for<'a> fn(&'a Bench, Option<&Path>) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
 /// All experiments that need nothing but this machine, in the order of `levada lab all`.
-const EXPERIMENTS: [Maker; 6] = [TRANSFER[0], COPY[0], READ[0], SEARCH[0], SEND[0], SEND[1]];
+const EXPERIMENTS: [Maker; 7] = [TRANSFER[0], COPY[0], READ[0], RECEIVE[0], SEARCH[0], SEND[0], SEND[1]];
 
 const TRANSFER: [Maker; 1] = [|bench, _| Ok(Box::new(Transfers::new(bench)?))];
 const COPY: [Maker; 1] = [|bench, _| Ok(Box::new(Copies::new(bench)?))];
 const READ: [Maker; 1] = [|bench, _| Ok(Box::new(Reads::new(bench)?))];
+const RECEIVE: [Maker; 1] = [|bench, _| Ok(Box::new(Receives::new(bench)?))];
 const SEARCH: [Maker; 1] = [|bench, libs| {
     let searches = Searches::new(bench)?;
     Ok(Box::new(match libs {
@@ -173,6 +180,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Transfer(args) => measure(&args, &TRANSFER, None, out),
         Command::Copy(args) => measure(&args, &COPY, None, out),
         Command::Read(args) => measure(&args, &READ, None, out),
+        Command::Receive(args) => measure(&args, &RECEIVE, None, out),
         Command::Search(args) => measure(&args.run, &SEARCH, args.kafka_libs.as_deref(), out),
         Command::Send(args) => measure(&args, &SEND, None, out),
         Command::Calibrate(args) => calibrate::run(&args, out),

@@ -21,7 +21,8 @@ mod connections;
 mod fairness;
 mod fetch;
 mod floor;
-mod frames;
+pub(crate) mod frames;
+mod growth;
 mod idle;
 mod interference;
 mod java;
@@ -44,6 +45,7 @@ pub use append::Append;
 pub use connections::Connections;
 pub use fairness::Fairness;
 pub use fetch::Fetch;
+pub use growth::Growth;
 pub use idle::Idle;
 pub use interference::Interference;
 pub use java::Java;
@@ -102,7 +104,7 @@ fn fewest(scale: Scale) -> Limits {
 }
 
 /// All experiments on brokers, in the order in which they are run.
-pub const OFFERS: [Offer; 14] = [
+pub const OFFERS: [Offer; 15] = [
     Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
     Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
     Offer {
@@ -150,6 +152,7 @@ pub const OFFERS: [Offer; 14] = [
         begin: |bench, systems| Ok(Box::new(Memory::new(bench, systems)?)),
         limits: fewest,
     },
+    Offer { name: "growth", begin: |bench, systems| Ok(Box::new(Growth::new(bench, systems)?)), limits: few },
     Offer {
         name: "fairness",
         begin: |bench, systems| Ok(Box::new(Fairness::new(bench, systems)?)),

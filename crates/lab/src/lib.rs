@@ -44,6 +44,7 @@ pub mod memory;
 pub mod noise;
 pub mod peer;
 pub mod read;
+pub mod receive;
 pub mod record;
 pub mod report;
 pub mod search;

@@ -31,19 +31,18 @@ impl<'b> Connections<'b> {
         allow_descriptors(count as u64 + 200)?;
         Ok(Connections { bench, systems: systems.clone(), count })
     }
+}
 
-    /// Opens a connection; one fetch has been answered on it.
-    fn open(node: &Node) -> Result<Connection, LabError> {
-        let place = Place { topic: TOPIC.to_owned(), partition: 0 };
-        let mut connection = Connection::open(node.address())?;
-        connection.send(&frames::fetch(&place, Wanted { offset: 0, max_bytes: 1 << 20, max_wait_ms: 0 })?)?;
-        frames::fetched(connection.receive(4)?, &place)?;
-        Ok(connection)
-    }
+/// Opens a connection; one fetch has been answered on it.
+pub(super) fn answered(node: &Node, place: &Place) -> Result<Connection, LabError> {
+    let mut connection = Connection::open(node.address())?;
+    connection.send(&frames::fetch(place, Wanted { offset: 0, max_bytes: 1 << 20, max_wait_ms: 0 })?)?;
+    frames::fetched(connection.receive(4)?, place)?;
+    Ok(connection)
 }
 
 /// Raises the limit of open descriptors, for this process and those that it starts.
-fn allow_descriptors(wanted: u64) -> Result<(), LabError> {
+pub(super) fn allow_descriptors(wanted: u64) -> Result<(), LabError> {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {
@@ -89,14 +88,14 @@ impl Experiment for Connections<'_> {
         node.start(self.bench)?;
         topic::create(&node, TOPIC, 1, &[])?;
         // What the first ones make once for all is not counted.
-        let first: Vec<Connection> = (0..10).map(|_| Self::open(&node)).collect::<Result<_, _>>()?;
+        let place = Place { topic: TOPIC.to_owned(), partition: 0 };
+        let first: Vec<Connection> = (0..10).map(|_| answered(&node, &place)).collect::<Result<_, _>>()?;
         let before = process::resident_bytes(node.pid());
         let mut open: Vec<Connection> =
-            (0..self.count).map(|_| Self::open(&node)).collect::<Result<_, _>>()?;
+            (0..self.count).map(|_| answered(&node, &place)).collect::<Result<_, _>>()?;
         let after = process::resident_bytes(node.pid());
         if pass == Pass::Integrity {
             // All of them still answer.
-            let place = Place { topic: TOPIC.to_owned(), partition: 0 };
             for connection in &mut open {
                 connection
                     .send(&frames::fetch(&place, Wanted { offset: 0, max_bytes: 1, max_wait_ms: 0 })?)?;

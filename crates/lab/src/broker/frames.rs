@@ -25,7 +25,7 @@ pub(super) struct Place {
 
 /// A batch of records without keys, at most `len` bytes, as near to that as `record_len` allows; and how many records it has. No two seeds
 /// have the same bytes.
-pub(super) fn batch(len: usize, record_len: usize, seed: u64) -> Result<(BytesMut, usize), LabError> {
+pub(crate) fn batch(len: usize, record_len: usize, seed: u64) -> Result<(BytesMut, usize), LabError> {
     let mut value = vec![0; record_len.min(len)];
     Payload::new(seed).fill(&mut value);
     let mut builder = Builder::new();

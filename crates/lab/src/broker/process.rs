@@ -21,14 +21,18 @@ impl Spent {
 
     /// What was spent since then.
     pub(super) fn since(pid: u32, before: &Spent) -> Duration {
-        let now = Spent::of(pid);
-        if before.threads.keys().any(|thread| !now.threads.contains_key(thread)) {
-            return now.whole.saturating_sub(before.whole);
+        Spent::of(pid).less(before)
+    }
+
+    /// What was spent from one moment to this one.
+    pub(super) fn less(&self, before: &Spent) -> Duration {
+        if before.threads.keys().any(|thread| !self.threads.contains_key(thread)) {
+            return self.whole.saturating_sub(before.whole);
         }
         let spent = |(thread, now): (&u32, &Duration)| {
             now.saturating_sub(before.threads.get(thread).copied().unwrap_or_default())
         };
-        now.threads.iter().map(spent).sum()
+        self.threads.iter().map(spent).sum()
     }
 }
 

@@ -1,0 +1,164 @@
+//! The ways of a batch from a socket to a file, call by call.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+
+use levada_log::batch;
+use rustix::pipe::SpliceFlags;
+
+/// How batches get from the socket to the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// As the broker does it.
+    Buffer { checked: bool },
+    /// Past this process, but for what is read back.
+    Splice { checked: bool },
+}
+
+/// The leader epoch that every batch gets.
+pub(super) const EPOCH: i32 = 7;
+
+/// Where a batch has its leader epoch: behind its offset and length.
+const EPOCH_AT: usize = 12;
+
+/// As large as an unprivileged pipe may be.
+const PIPE_BYTES: usize = 1 << 20;
+
+impl Way {
+    pub(super) const ALL: [Way; 4] = [
+        Way::Buffer { checked: true },
+        Way::Buffer { checked: false },
+        Way::Splice { checked: true },
+        Way::Splice { checked: false },
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Way::Buffer { checked: true } => "read, check, write",
+            Way::Buffer { checked: false } => "read, write",
+            Way::Splice { checked: true } => "splice, read back, check",
+            Way::Splice { checked: false } => "splice",
+        }
+    }
+
+    pub(super) fn splices(self) -> bool {
+        matches!(self, Way::Splice { .. })
+    }
+}
+
+/// Sends so many batches, each behind its length.
+pub(super) fn send(mut socket: &TcpStream, sent: &[u8], batches: usize) -> io::Result<()> {
+    let mut frame = u32::try_from(sent.len()).map_err(io::Error::other)?.to_be_bytes().to_vec();
+    frame.extend_from_slice(sent);
+    for _ in 0..batches {
+        socket.write_all(&frame)?;
+    }
+    Ok(())
+}
+
+/// Takes batches one after the other.
+pub(super) struct Taker<'a> {
+    way: Way,
+    socket: &'a TcpStream,
+    file: &'a File,
+    buffer: Vec<u8>,
+    pipe: Option<(OwnedFd, OwnedFd)>,
+    end: u64,
+    calls: u64,
+}
+
+impl<'a> Taker<'a> {
+    /// # Errors
+    /// There is no pipe.
+    pub(super) fn new(way: Way, socket: &'a TcpStream, file: &'a File) -> io::Result<Taker<'a>> {
+        let pipe = match way.splices() {
+            true => {
+                let pipe = rustix::pipe::pipe()?;
+                rustix::pipe::fcntl_setpipe_size(&pipe.1, PIPE_BYTES)?;
+                Some(pipe)
+            }
+            false => None,
+        };
+        Ok(Taker { way, socket, file, buffer: Vec::new(), pipe, end: 0, calls: 0 })
+    }
+
+    pub(super) fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Takes the next batch, which gets this offset.
+    pub(super) fn take(&mut self, offset: i64) -> io::Result<()> {
+        let mut len = [0; 4];
+        self.read(&mut len)?;
+        let len = u32::from_be_bytes(len) as usize;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(len, 0);
+        let taken = match self.way {
+            Way::Buffer { checked } => self.through(&mut buffer, offset, checked),
+            Way::Splice { checked } => self.past(&mut buffer, offset, checked),
+        };
+        self.buffer = buffer;
+        self.end += len as u64;
+        taken
+    }
+
+    fn through(&mut self, buffer: &mut [u8], offset: i64, checked: bool) -> io::Result<()> {
+        self.read(buffer)?;
+        if checked {
+            batch::check_stored(buffer).map_err(io::Error::other)?;
+        }
+        buffer[..8].copy_from_slice(&offset.to_be_bytes());
+        buffer[EPOCH_AT..EPOCH_AT + 4].copy_from_slice(&EPOCH.to_be_bytes());
+        self.calls += 1;
+        self.file.write_all_at(buffer, self.end)
+    }
+
+    fn past(&mut self, buffer: &mut [u8], offset: i64, checked: bool) -> io::Result<()> {
+        let (mut at, end) = (self.end, self.end + buffer.len() as u64);
+        while at < end {
+            at = self.splice(at, end)?;
+        }
+        if checked {
+            self.calls += 1;
+            self.file.read_exact_at(buffer, self.end)?;
+            if let Err(error) = batch::check_stored(buffer) {
+                // Nobody may ever find it.
+                self.file.set_len(self.end)?;
+                return Err(io::Error::other(error));
+            }
+        }
+        self.calls += 2;
+        self.file.write_all_at(&offset.to_be_bytes(), self.end)?;
+        self.file.write_all_at(&EPOCH.to_be_bytes(), self.end + EPOCH_AT as u64)
+    }
+
+    /// Moves what the socket has, at most up to `end`; where the file is then.
+    fn splice(&mut self, mut at: u64, end: u64) -> io::Result<u64> {
+        let Some((reader, writer)) = &self.pipe else { return Err(io::ErrorKind::Unsupported.into()) };
+        let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIPE_BYTES);
+        let mut held = rustix::pipe::splice(self.socket, None, writer, None, want, SpliceFlags::MOVE)?;
+        if held == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.calls += 1;
+        while held > 0 {
+            held -= rustix::pipe::splice(reader, None, self.file, Some(&mut at), held, SpliceFlags::MOVE)?;
+            self.calls += 1;
+        }
+        Ok(at)
+    }
+
+    fn read(&mut self, mut into: &mut [u8]) -> io::Result<()> {
+        while !into.is_empty() {
+            self.calls += 1;
+            match (&mut &*self.socket).read(into)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                got => into = &mut into[got..],
+            }
+        }
+        Ok(())
+    }
+}
