@@ -43,6 +43,8 @@ struct Report {
     kernel: String,
     directory: PathBuf,
     large_fetches_use: &'static str,
+    /// Of new connections, as the system has it; the broker leaves it alone.
+    congestion_control: Option<String>,
     capabilities: Vec<Capability>,
     thresholds: InForce,
 }
@@ -116,10 +118,16 @@ impl Report {
             kernel,
             directory,
             large_fetches_use: best.unwrap_or(Path::ReadWrite).label(),
+            congestion_control: congestion_control(),
             capabilities: caps.iter().map(capability).collect(),
             thresholds,
         }
     }
+}
+
+fn congestion_control() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok()?;
+    Some(name.trim().to_owned())
 }
 
 fn print(out: &mut dyn Write, report: &Report, format: Format) -> Result<(), Failure> {
@@ -142,6 +150,9 @@ fn print(out: &mut dyn Write, report: &Report, format: Format) -> Result<(), Fai
         writeln!(out, "  {name}: {remedy}")?;
     }
     report.thresholds.print(out)?;
+    if let Some(name) = &report.congestion_control {
+        writeln!(out, "\nConnections begin with the system's congestion control, {name}.")?;
+    }
     writeln!(out, "\nLarge fetches of cached data leave by {}.", report.large_fetches_use)?;
     Ok(())
 }
@@ -171,6 +182,7 @@ mod tests {
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(json["capabilities"][0]["why"], "Operation not permitted");
         assert_eq!(json["large_fetches_use"], "sendfile");
+        assert_eq!(json["congestion_control"].as_str(), congestion_control().as_deref());
         assert_eq!(json["thresholds"]["bytes"]["small_extent_bytes"], 16384);
     }
 
