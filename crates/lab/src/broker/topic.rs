@@ -28,6 +28,10 @@ pub(super) const IN_FLIGHT: usize = 5;
 /// How long a broker may take to have a new topic ready.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Records say that they are years old, so that every run writes the same bytes: their age must neither delete them under the readers nor end the
+/// one segment that the bare loops read.
+const AGELESS: [(&str, &str); 2] = [("retention.ms", "-1"), ("segment.ms", "3153600000000")];
+
 /// Creates a topic that keeps its records and waits until its partitions take requests.
 pub(super) fn create(
     node: &Node,
@@ -45,8 +49,7 @@ pub(super) fn create(
         setting.value = Some(StrBytes::from(*value));
         setting
     };
-    // Records say that they are years old, so that every run writes the same bytes; retention would take them away under the readers.
-    topic.configs = config.iter().chain(&[("retention.ms", "-1")]).map(setting).collect();
+    topic.configs = config.iter().chain(&AGELESS).map(setting).collect();
     let mut request = CreateTopicsRequest::default();
     request.topics = vec![topic];
     request.timeout_ms = 60_000;
