@@ -1,15 +1,20 @@
 //! Does a reader of much keep readers of little waiting? Many consumers that fetch a few KB each at a steady rate, with and without one
-//! that fetches 50 MB at a time. The broker has one processor, so that all of them are on the same shard.
+//! that fetches 50 MB at a time. The broker has one processor, so that all of them are on the same shard. The same beside a bare loop tells what of
+//! that is the machine's: packets that the sender's processor delivers, and clients that share one.
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::bench::Bench;
 use crate::broker::connection::Connection;
+use crate::broker::floor::{Fetches, LABEL as FLOOR};
 use crate::broker::frames::{self, Place, Wanted};
 use crate::broker::live::joined;
 use crate::broker::metrics::Scrape;
-use crate::broker::node::Node;
+use crate::broker::node::{Node, System};
 use crate::broker::pace::{self, Latencies, Pace};
 use crate::broker::topic::{self, Filled};
 use crate::broker::{Systems, replay};
@@ -17,6 +22,8 @@ use crate::cpu;
 use crate::error::LabError;
 use crate::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
+
+mod floor;
 
 const SMALL_BYTES: i32 = 4 << 10;
 const LARGE_BYTES: i32 = 50_000_000;
@@ -34,15 +41,21 @@ pub struct Fairness<'b> {
     bench: &'b Bench,
     readers: u32,
     subjects: Vec<Subject>,
+    /// The p99 of the last run without the large reader, by group.
+    alone: BTreeMap<String, f64>,
 }
 
 #[derive(Debug)]
 struct Subject {
     node: Node,
+    topics: Topics,
+}
+
+/// What is read.
+#[derive(Debug)]
+struct Topics {
     small: Filled,
     large: Filled,
-    /// The p99 of the last run without the large reader.
-    alone: Option<f64>,
 }
 
 impl<'b> Fairness<'b> {
@@ -62,16 +75,17 @@ impl<'b> Fairness<'b> {
             };
             let small = filled("small", SMALL_BYTES.unsigned_abs() as usize, 4 << 20)?;
             let large = filled("large", 16 << 10, large_bytes)?;
-            Ok(Subject { node, small, large, alone: None })
+            Ok(Subject { node, topics: Topics { small, large } })
         };
         let subjects = systems.all().into_iter().map(subject).collect::<Result<_, LabError>>()?;
-        Ok(Fairness { bench, readers: bench.scale().choose(5, 50, 50, 50), subjects })
+        let readers = bench.scale().choose(5, 50, 50, 50);
+        Ok(Fairness { bench, readers, subjects, alone: BTreeMap::new() })
     }
 
     /// One run; what the small readers saw, and how many bytes a second the large one got.
     fn measure(
         &self,
-        subject: &Subject,
+        (address, topics): (SocketAddr, &Topics),
         with_large: bool,
         time: Duration,
     ) -> Result<(Latencies, f64), LabError> {
@@ -81,7 +95,7 @@ impl<'b> Fairness<'b> {
             let large = scope.spawn(|| {
                 cpu::pin(bench.places().receiver());
                 replay::step_back();
-                if with_large { read_large(subject, &over) } else { Ok(0.0) }
+                if with_large { read_large(address, &topics.large, &over) } else { Ok(0.0) }
             });
             let small: Vec<_> = (0..self.readers)
                 .map(|reader| {
@@ -90,7 +104,7 @@ impl<'b> Fairness<'b> {
                     let pace = Pace::new(start, PER_SECOND / f64::from(self.readers));
                     scope.spawn(move || {
                         pace::settle(bench);
-                        read_small(subject, reader, (pace, pace.count(time).max(1)))
+                        read_small(address, &topics.small, reader, (pace, pace.count(time).max(1)))
                     })
                 })
                 .collect();
@@ -105,20 +119,48 @@ impl<'b> Fairness<'b> {
         })
     }
 
-    fn check(subject: &Subject, with_large: bool) -> Result<Verdict, LabError> {
-        let small = topic::verify(subject.node.address(), &subject.small, 0, SMALL_BYTES)?;
+    fn check(address: SocketAddr, topics: &Topics, with_large: bool) -> Result<Verdict, LabError> {
+        let small = topic::verify(address, &topics.small, 0, SMALL_BYTES)?;
         if !with_large || !small.sound {
             return Ok(small);
         }
-        let large = topic::verify(subject.node.address(), &subject.large, 0, LARGE_BYTES)?;
+        let large = topic::verify(address, &topics.large, 0, LARGE_BYTES)?;
         Ok(Verdict { what: format!("small: {}; large: {}", small.what, large.what), ..large })
+    }
+
+    /// Has `clients` run beside a broker, or beside the bare loop, which sends from Levada's files.
+    fn beside<T>(
+        &self,
+        subject: &Subject,
+        group: &str,
+        clients: impl FnOnce(SocketAddr) -> Result<T, LabError>,
+    ) -> Result<T, LabError> {
+        if group != FLOOR {
+            return clients(subject.node.address());
+        }
+        let Topics { small, large } = &subject.topics;
+        let file = |filled: &Filled| {
+            let path = topic::segments(&subject.node, &filled.place)?.into_iter().next();
+            let path = path.ok_or_else(|| subject.node.failed("has no segment"))?;
+            File::open(&path).map_err(LabError::file("cannot open", path))
+        };
+        let files = (file(small)?, file(large)?);
+        let fetches = [
+            Fetches { filled: small, file: &files.0, max_bytes: SMALL_BYTES },
+            Fetches { filled: large, file: &files.1, max_bytes: LARGE_BYTES },
+        ];
+        floor::beside(self.bench, &fetches, clients)
     }
 }
 
 /// Fetches one batch whenever that is due, each time the next one.
-fn read_small(subject: &Subject, reader: u32, (pace, count): (Pace, u64)) -> Result<Latencies, LabError> {
-    let filled = &subject.small;
-    let mut connection = Connection::open(subject.node.address())?;
+fn read_small(
+    address: SocketAddr,
+    filled: &Filled,
+    reader: u32,
+    (pace, count): (Pace, u64),
+) -> Result<Latencies, LabError> {
+    let mut connection = Connection::open(address)?;
     let mut latencies = Latencies::new()?;
     let mut batch = reader as usize * 17 % filled.batches;
     for n in 0..count {
@@ -137,9 +179,8 @@ fn read_small(subject: &Subject, reader: u32, (pace, count): (Pace, u64)) -> Res
 }
 
 /// Fetches as much as it may, over and over; bytes a second.
-fn read_large(subject: &Subject, over: &AtomicBool) -> Result<f64, LabError> {
-    let filled = &subject.large;
-    let mut connection = Connection::open(subject.node.address())?;
+fn read_large(address: SocketAddr, filled: &Filled, over: &AtomicBool) -> Result<f64, LabError> {
+    let mut connection = Connection::open(address)?;
     let (start, mut bytes, mut batch) = (Instant::now(), 0, 0);
     while !over.load(Ordering::Relaxed) {
         let got = replay::step(&mut connection, filled, batch, LARGE_BYTES)?;
@@ -157,7 +198,7 @@ impl Experiment for Fairness<'_> {
     fn shows(&self) -> String {
         format!(
             "whether {} readers of {SMALL_BYTES} bytes, {PER_SECOND} fetches a second together, wait for one that reads {LARGE_BYTES} \
-             bytes at a time from the same shard",
+             bytes at a time from the same shard; and the same beside a bare loop of epoll and splice that gives each its turn",
             self.readers
         )
     }
@@ -171,37 +212,43 @@ impl Experiment for Fairness<'_> {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let of_system = |subject: &Subject| {
-            let case = |name| Case::new(subject.node.system().label(), name).with("readers", self.readers);
+        let of_group = |group: &'static str| {
+            let case = |name| Case::new(group, name).with("readers", self.readers);
             [case(ALONE), case(BESIDE).with("fetch_bytes", LARGE_BYTES)]
         };
-        self.subjects.iter().flat_map(of_system).collect()
+        let systems = self.subjects.iter().map(|subject| subject.node.system().label());
+        systems.chain([FLOOR]).flat_map(of_group).collect()
     }
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
-        let own = |subject: &Subject| subject.node.system().label() == case.group;
-        let Some(index) = self.subjects.iter().position(own) else {
+        let own = |subject: &&Subject| match subject.node.system() {
+            System::Levada if case.group == FLOOR => true,
+            system => system.label() == case.group,
+        };
+        let Some(subject) = self.subjects.iter().find(own) else {
             return Ok(Outcome::Skipped("no such broker".to_owned()));
         };
-        let (subject, with_large) = (&self.subjects[index], case.name == BESIDE);
+        let with_large = case.name == BESIDE;
         if pass == Pass::Integrity {
-            return Ok(Outcome::Checked(Self::check(subject, with_large)?));
+            let check = |address| Self::check(address, &subject.topics, with_large);
+            return Ok(Outcome::Checked(self.beside(subject, &case.group, check)?));
         }
         let time = Duration::from_millis(self.bench.scale().choose(100, 1_000, 3_000, 6_000));
         let _others = super::alone(self.subjects.iter().map(|subject| &subject.node), subject.node.system());
         let before = Scrape::of(subject.node.http())?;
-        let (latencies, rate) = self.measure(subject, with_large, time)?;
+        let (latencies, rate) = self.beside(subject, &case.group, |address| {
+            self.measure((address, &subject.topics), with_large, time)
+        })?;
         let stalls = Scrape::of(subject.node.http())?.growth(&before, "levada_transfer_stalls_total");
         let mut metrics = Metrics::new();
         latencies.put("fetch", &mut metrics);
-        metrics.extend(stalls.map(|stalls| ("stalls".to_owned(), stalls)));
+        metrics.extend(stalls.filter(|_| case.group != FLOOR).map(|stalls| ("stalls".to_owned(), stalls)));
         let p99 = latencies.quantile_ms(0.99);
-        let alone = &mut self.subjects[index].alone;
         if with_large {
             metrics.insert("large_reader".to_owned(), rate / 1e6);
-            metrics.extend(alone.map(|alone| (RATIO.to_owned(), p99 / alone)));
+            metrics.extend(self.alone.get(&case.group).map(|alone| (RATIO.to_owned(), p99 / alone)));
         } else {
-            *alone = Some(p99);
+            self.alone.insert(case.group.clone(), p99);
         }
         Ok(Outcome::Measured(metrics))
     }

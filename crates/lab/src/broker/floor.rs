@@ -105,6 +105,26 @@ impl Fetches<'_> {
         fit.max(1).min(self.filled.batches - n)
     }
 
+    /// Which batch a request asks for, if it is for this topic.
+    pub(super) fn number(&self, request: &[u8]) -> Option<usize> {
+        let name = self.filled.place.topic.as_bytes();
+        request.windows(name.len()).position(|bytes| bytes == name)?;
+        let at = request.len().checked_sub(frames::FETCH_OFFSET_FROM_END)?;
+        let offset = i64::from_be_bytes(request.get(at..at + 8)?.try_into().ok()?);
+        let batch = usize::try_from(offset).ok()? / self.filled.records.max(1);
+        (batch < self.filled.batches).then_some(batch)
+    }
+
+    /// Where the records of an answer lie in the file, and how many bytes they are.
+    pub(super) fn range(&self, batch: usize) -> (usize, usize) {
+        (batch * self.filled.batch_len, self.batches(batch) * self.filled.batch_len)
+    }
+
+    /// Whether so many bytes had better be copied.
+    pub(super) fn is_small(&self, len: usize) -> bool {
+        len < SPLICE_FROM
+    }
+
     /// Receives a request, sends the next batches; from the beginning again after the last.
     pub(super) fn serve(&self, stream: &TcpStream) -> io::Result<()> {
         let wanted = Wanted { offset: 0, max_bytes: self.max_bytes, max_wait_ms: 0 };
@@ -116,9 +136,9 @@ impl Fetches<'_> {
         loop {
             stream_in.read_exact(&mut request)?;
             let count = self.batches(at);
-            let (from, len) = (at * self.filled.batch_len, count * self.filled.batch_len);
+            let (from, len) = self.range(at);
             let header = self.header(len)?;
-            if len < SPLICE_FROM {
+            if self.is_small(len) {
                 self.copy(stream, &header, (from, len))?;
             } else {
                 rustix::net::send(stream, &header, SendFlags::MORE | SendFlags::NOSIGNAL)?;
@@ -128,7 +148,8 @@ impl Fetches<'_> {
         }
     }
 
-    fn header(&self, len: usize) -> io::Result<Bytes> {
+    /// The answer's beginning, if it has so many bytes of records.
+    pub(super) fn header(&self, len: usize) -> io::Result<Bytes> {
         let records = Some(Records(len as u64));
         let partition = FetchedPartition { records, ..FetchedPartition::new(self.filled.place.partition) };
         let name = StrBytes::from(self.filled.place.topic.as_str());
@@ -148,7 +169,13 @@ impl Fetches<'_> {
         }
     }
 
-    fn copy(&self, mut stream: &TcpStream, header: &[u8], (from, len): (usize, usize)) -> io::Result<()> {
+    /// Sends header and records by one call.
+    pub(super) fn copy(
+        &self,
+        mut stream: &TcpStream,
+        header: &[u8],
+        (from, len): (usize, usize),
+    ) -> io::Result<()> {
         let mut body = vec![0; len];
         self.file.read_exact_at(&mut body, from as u64)?;
         let sent = stream.write_vectored(&[IoSlice::new(header), IoSlice::new(&body)])?;

@@ -102,6 +102,9 @@ pub(super) fn fetch(place: &Place, wanted: Wanted) -> Result<Bytes, LabError> {
     frame.map_err(|error| LabError::step("cannot encode Fetch")(io::Error::other(error)))
 }
 
+/// How far before a [`fetch`]'s end its offset lies: that, log start, bytes, no forgotten topics, no rack.
+pub(super) const FETCH_OFFSET_FROM_END: usize = 8 + 8 + 4 + 4 + 2;
+
 /// How long a response to [`fetch`] is without records, its length included.
 pub(super) fn fetched_overhead(place: &Place) -> usize {
     4 + records_at(place)

@@ -91,3 +91,10 @@ fn the_records_are_found_in_a_fetch_response() {
     assert!(fetched(&response(1)[4..], &place()).is_err());
     assert!(fetched(&whole[4..40], &place()).is_err());
 }
+
+#[test]
+fn the_offset_of_a_fetch_is_where_it_is_looked_for() {
+    let wanted = Wanted { offset: 0x0123_4567_89ab, max_bytes: 1 << 20, max_wait_ms: 5 };
+    let frame = fetch(&place(), wanted).unwrap();
+    assert_eq!(i64_at(&frame, frame.len() - FETCH_OFFSET_FROM_END), Some(wanted.offset));
+}
