@@ -38,7 +38,7 @@
 //! | the same without ever waiting for the disk | [`residency`] | |
 //! | send large memory by reference, many connections at a time | [`outbox`] on a [`ring`] | `serve_memory`, `mixed_load` |
 //! | the same where no ring is allowed | [`zerocopy`] | |
-//! | read files that are not in the cache, without a thread that waits | [`inflow`] | |
+//! | read files that are not in the cache, without a thread that waits | [`inflow`], then [`Transfer::supply`] | `ring_or_threads` |
 //! | store what a socket sends in a file | [`receive`] | |
 //! | copy a file | [`copy`](mod@copy) | `copy_file` |
 //! | know what this machine allows, and what the rest would take | [`probe`] | |
