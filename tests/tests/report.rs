@@ -1,5 +1,6 @@
 //! The laboratory's report as a person sees it: opened in a browser, in light and dark, with nothing on top of each other.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -67,6 +68,30 @@ fn a_report_of_this_machine_is_legible() {
     check(&page, groups as u64);
     let text = fs::read_to_string(&page).expect("a report");
     assert!(text.contains("data:image/svg+xml;base64,"), "no flame graph");
+}
+
+#[test]
+fn a_report_of_all_experiments_is_legible() {
+    let scratch = scratch();
+    let dir = scratch.path().display();
+    let said = levada(&format!(
+        "lab all --tiny --output json --dir {dir} --record {dir}/raw.jsonl --report {dir}/all.html"
+    ));
+    let summaries: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let pictures = summaries.as_array().expect("experiments").iter().map(pictures).sum();
+    check(&scratch.path().join("all.html"), pictures);
+}
+
+/// One for each group, or for each panel of what is drawn as curves.
+fn pictures(summary: &Value) -> u64 {
+    let groups = summary["groups"].as_array().expect("groups");
+    let panel = match &summary["sweep"] {
+        Value::Null => return groups.len() as u64,
+        sweep => sweep["panel"].as_str(),
+    };
+    let rows = groups.iter().flat_map(|group| group["rows"].as_array().expect("rows"));
+    let panels = rows.map(|row| panel.and_then(|panel| row["params"][panel].as_str()));
+    panels.collect::<BTreeSet<_>>().len() as u64
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use levada_io::{Counters, Engine, Extent, Path, Piece, Thresholds, Transfer, Turn};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 
 use crate::bench::{Bench, Scale};
 use crate::cpu::Stopwatch;
@@ -151,7 +152,7 @@ impl<'a> Responses<'a> {
                 cause: io::Error::other(error),
             };
             while transfer.step(engine, socket.as_fd(), 1 << 20).map_err(failed)? != Turn::Done {
-                poll(&mut [PollFd::new(socket, PollFlags::OUT)], None)
+                retry_on_intr(|| poll(&mut [PollFd::new(socket, PollFlags::OUT)], None))
                     .map_err(LabError::step("cannot wait for the socket"))?;
             }
         }

@@ -11,6 +11,7 @@ use levada_io::ring::{Event, Key, Memory, Operation, Ring, RingOptions};
 use levada_io::zerocopy::ZeroCopyOutbox;
 use levada_io::{Counters, Path, Thresholds, Turn};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use rustix::net::SendFlags;
 
 use super::route::{Socket, fd};
@@ -154,7 +155,7 @@ fn collect(
     if outbox.collect(fd(socket), counters)?.is_none() {
         *calls += 1;
         // Errors are always polled for.
-        poll(&mut [PollFd::new(socket, PollFlags::empty())], None)?;
+        retry_on_intr(|| poll(&mut [PollFd::new(socket, PollFlags::empty())], None))?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use levada_io::path::ktls::{self, Direction};
 use levada_io::probe::Support;
 use levada_io::{Caps, Counters, Engine, Extent, Path, Piece, SealedTransfer, Thresholds, Transfer, Turn};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 
 use super::bytes;
 use crate::error::LabError;
@@ -161,7 +162,8 @@ impl Source {
             cause: io::Error::other(error),
         };
         let wait = |socket: &TcpStream| {
-            poll(&mut [PollFd::new(socket, PollFlags::OUT)], None)
+            // A signal that asks us to stop does so after the run.
+            retry_on_intr(|| poll(&mut [PollFd::new(socket, PollFlags::OUT)], None))
                 .map(|_| ())
                 .map_err(LabError::step("cannot wait for the socket"))
         };
