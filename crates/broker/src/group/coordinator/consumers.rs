@@ -20,7 +20,7 @@ pub(super) struct Waiting(VecDeque<Held>);
 
 #[derive(Debug)]
 enum Held {
-    Event(Event),
+    Event(Box<Event>),
     Alarm(TimerKey, Alarm),
 }
 
@@ -99,7 +99,7 @@ impl Coordinator {
         let waiting = event.group_id().and_then(|group_id| self.writing.get_mut(group_id));
         match waiting {
             Some(waiting) => {
-                waiting.0.push_back(Held::Event(event));
+                waiting.0.push_back(Held::Event(Box::new(event)));
                 None
             }
             None => Some(event),
@@ -247,7 +247,7 @@ impl Coordinator {
         let mut waiting = waiting.0;
         while let Some(held) = waiting.pop_front() {
             match held {
-                Held::Event(event) => self.handle(event, now_ms),
+                Held::Event(event) => self.handle(*event, now_ms),
                 Held::Alarm(key, alarm) => self.alarm(key, alarm, now_ms),
             }
             if let Some(again) = self.writing.get_mut(&group_id) {
