@@ -1,7 +1,7 @@
 //! The layers that may set a key, laid over each other: flags over environment over file over default. Every value
 //! is checked and keeps its origin; everything that is wrong is reported at once.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, fmt, fs, path::PathBuf};
 
 use super::{
     ConfigError, ConfigErrors, Origin,
@@ -34,13 +34,20 @@ pub struct Note {
 }
 
 /// The broker's keys that were set, checked, each with its origin.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Settings {
     set: BTreeMap<&'static str, (String, Origin)>,
     /// Keys written for one listener.
     set_for_listeners: BTreeMap<String, (String, Origin)>,
     dynamic: DynamicLayers,
     notes: Vec<Note>,
+}
+
+impl fmt::Debug for Settings {
+    /// Without values: some are passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.set.keys()).entries(self.set_for_listeners.keys()).finish()
+    }
 }
 
 /// One assignment found in a layer.

@@ -108,3 +108,22 @@ fn mistakes_name_the_key_and_no_password() {
         "super.users=alice (flag -o): must be principals",
     );
 }
+
+#[test]
+fn a_dump_of_the_configuration_holds_no_secret() {
+    let config = load(&[
+        "listeners=PLAINTEXT://:0,OWN://:0",
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OWN:SASL_PLAINTEXT",
+        "listener.name.own.sasl.enabled.mechanisms=PLAIN,OAUTHBEARER",
+        &format!("listener.name.own.plain.sasl.jaas.config={JAAS}"),
+        "listener.name.own.oauthbearer.sasl.jaas.config=Login required ssl.truststore.password=\"s3cret\";",
+        "sasl.oauthbearer.jwks.endpoint.url=https://idp/keys",
+        "ssl.keystore.password=s3cret",
+        "listener.name.own.ssl.key.password=s3cret",
+        "levada.http.token=s3cret",
+    ]);
+    let dump = format!("{config:#?}");
+    assert!(dump.contains("listener.name.own.ssl.key.password"), "{dump}");
+    let line = dump.lines().find(|line| line.contains("s3cret"));
+    assert_eq!(line, None);
+}
