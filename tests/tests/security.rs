@@ -201,6 +201,96 @@ fn a_session_ends_unless_its_client_shows_again_who_it_is() {
     node.stop();
 }
 
+/// A connection by PLAIN, and the error by which it was answered.
+fn login(address: SocketAddr, user: &str, password: &str) -> (levada_tests::raw::Connection, i16) {
+    use levada_tests::raw::{Connection, Encoder};
+    let mut connection = Connection::open(address);
+    connection.call(&Encoder::default().i16(17).i16(1).i32(1).string("raw").string("PLAIN").done());
+    let token = format!("\0{user}\0{password}");
+    let token = Encoder::default().i16(36).i16(0).i32(2).string("raw").bytes(token.as_bytes()).done();
+    let answer = connection.call(&token);
+    (connection, i16::from_be_bytes([answer[4], answer[5]]))
+}
+
+/// A connection of a user of PLAIN.
+fn logged_in(address: SocketAddr, user: &str, password: &str) -> levada_tests::raw::Connection {
+    let (connection, error) = login(address, user, password);
+    assert_eq!(error, 0, "{user} comes in");
+    connection
+}
+
+#[test]
+fn quotas_hold_for_whom_sasl_has_found_the_client_to_be() {
+    use levada_tests::raw;
+    let (mut node, client) = guarded();
+    Tool::python("topics.py").args([&node.bootstrap(), "t", "1"]).run();
+    let mut quota = Tool::java("kafka.admin.ConfigCommand");
+    quota.args(["--bootstrap-server", &node.bootstrap(), "--alter", "--entity-type", "users"]);
+    quota.args(["--entity-name", "admin", "--add-config", "producer_byte_rate=1000"]).run();
+    let mut acls = Tool::java("org.apache.kafka.tools.AclCommand");
+    acls.args(["--bootstrap-server", &node.bootstrap(), "--add", "--allow-principal", "User:mallory"]);
+    acls.args(["--operation", "write", "--topic", "t"]).run();
+    let batch = raw::Batch::of(&[&[7; 50_000]]).encode();
+    // Both have the same client id.
+    for (user, password, slowed) in [("admin", "admin-pass", true), ("mallory", "mallory-pass", false)] {
+        let mut connection = logged_in(client, user, password);
+        let answer = connection.call(&raw::produce("t", 1, &batch));
+        assert_eq!(raw::produce_error(&answer), 0, "{user}");
+        let throttled_ms = i32::from_be_bytes(answer[answer.len() - 4..].try_into().expect("four bytes"));
+        assert_eq!(throttled_ms > 0, slowed, "{user}: {throttled_ms} ms");
+    }
+    node.stop();
+}
+
+#[test]
+fn the_audit_log_is_json_and_off_unless_asked_for() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: Kafka writes another log");
+        return;
+    }
+    for (level, expected) in [("info", false), ("info,levada::audit=debug", true)] {
+        let users = "user_admin=\"admin-pass\" user_mallory=\"mallory-pass\"";
+        let mut node = Node::new()
+            .option("authorizer.class.name", AUTHORIZER)
+            .option("super.users", "User:ANONYMOUS;User:admin")
+            .option("sasl.enabled.mechanisms", "PLAIN")
+            .option("listener.name.client.plain.sasl.jaas.config", &format!("{PLAIN} required {users};"));
+        let client = node.listen("CLIENT", "SASL_PLAINTEXT");
+        node.wrap(&["env", &format!("LEVADA_LOG={level}")]);
+        node.start();
+        logged_in(client, "admin", "admin-pass").call(&levada_tests::raw::fetch("t", 0, 1));
+        logged_in(client, "mallory", "mallory-pass").call(&levada_tests::raw::fetch("t", 0, 1));
+        // Lines come in order: when somebody else's failure is there, everything before is there as well.
+        let text = "connection closed by the broker";
+        login(client, "mallory", "wrong");
+        levada_tests::await_some(text, std::time::Duration::from_secs(60), || {
+            node.talk().contains(text).then_some(())
+        });
+        let talk = node.talk();
+        let lines: Vec<Value> = talk
+            .lines()
+            .filter(|line| line.starts_with('{'))
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+            .collect();
+        let told = |event: &str, principal: &str, allowed: bool| {
+            lines.iter().any(|line| {
+                line["target"] == "levada::audit"
+                    && line["event"] == event
+                    && line["principal"] == principal
+                    && line["allowed"] == allowed
+            })
+        };
+        for (event, principal, allowed) in [
+            ("authentication", "User:admin", true),
+            ("authorization", "User:admin", true),
+            ("authorization", "User:mallory", false),
+        ] {
+            assert_eq!(told(event, principal, allowed), expected, "{level}: {event} of {principal}: {talk}");
+        }
+        assert_eq!(talk.contains("levada::audit"), expected, "{talk}");
+    }
+}
+
 #[test]
 fn planted_secrets_are_seen_nowhere() {
     if Kind::under_test() == Kind::Kafka {
