@@ -54,7 +54,7 @@ fn every_experiment_on_levada_is_sound() {
     }
     let scratch = tempfile::tempdir().expect("a directory");
     let summaries = run(scratch.path(), &[]);
-    assert!(summaries.len() >= 15, "{}", summaries.len());
+    assert!(summaries.len() >= 16, "{}", summaries.len());
     for summary in &summaries {
         let measured = check(summary);
         // Rows of what grows are named by how large it is.
@@ -73,8 +73,8 @@ fn kafka_runs_beside_levada() {
     }
     let scratch = tempfile::tempdir().expect("a directory");
     let libs = place::kafka_libs().display().to_string();
-    let summaries = run(scratch.path(), &["fetch", JAVA, "interference", "--kafka-libs", &libs]);
-    assert_eq!(summaries.len(), 3);
+    let summaries = run(scratch.path(), &["fetch", "tls-fetch", JAVA, "interference", "--kafka-libs", &libs]);
+    assert_eq!(summaries.len(), 4);
     for summary in &summaries {
         let measured = check(summary);
         assert!(

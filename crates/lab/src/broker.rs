@@ -39,6 +39,7 @@ mod produce;
 mod recovery;
 mod replay;
 mod start;
+mod tls_fetch;
 mod topic;
 
 pub use append::Append;
@@ -57,6 +58,7 @@ pub use parallel::Parallel;
 pub use produce::Produce;
 pub use recovery::Recovery;
 pub use start::Start;
+pub use tls_fetch::TlsFetch;
 
 /// What can be started.
 #[derive(Debug, Clone)]
@@ -104,7 +106,7 @@ fn fewest(scale: Scale) -> Limits {
 }
 
 /// All experiments on brokers, in the order in which they are run.
-pub const OFFERS: [Offer; 15] = [
+pub const OFFERS: [Offer; 16] = [
     Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
     Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
     Offer {
@@ -115,6 +117,11 @@ pub const OFFERS: [Offer; 15] = [
     Offer {
         name: "fetch",
         begin: |bench, systems| Ok(Box::new(Fetch::new(bench, systems)?)),
+        limits: Limits::of,
+    },
+    Offer {
+        name: "tls-fetch",
+        begin: |bench, systems| Ok(Box::new(TlsFetch::new(bench, systems)?)),
         limits: Limits::of,
     },
     Offer {

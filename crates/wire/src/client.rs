@@ -85,7 +85,7 @@ impl Client {
         options: &ClientOptions,
         channel: impl FnOnce(&str, TcpStream) -> io::Result<Box<dyn Channel>>,
     ) -> Result<Client, ClientError> {
-        let mut client = Client::over(address, options, channel)?;
+        let mut client = Client::connect_over_unnegotiated(address, options, channel)?;
         client.negotiate()?;
         Ok(client)
     }
@@ -96,10 +96,14 @@ impl Client {
     /// # Errors
     /// The address does not resolve or nobody answers there.
     pub fn connect_unnegotiated(address: &str, options: &ClientOptions) -> Result<Client, ClientError> {
-        Client::over(address, options, |_, socket| Ok(Box::new(socket)))
+        Client::connect_over_unnegotiated(address, options, |_, socket| Ok(Box::new(socket)))
     }
 
-    fn over(
+    /// Both: over what `channel` makes, and without sending anything.
+    ///
+    /// # Errors
+    /// Nobody answers, or `channel` fails.
+    pub fn connect_over_unnegotiated(
         address: &str,
         options: &ClientOptions,
         channel: impl FnOnce(&str, TcpStream) -> io::Result<Box<dyn Channel>>,

@@ -54,8 +54,8 @@ struct Plan {
     controller: SocketAddr,
     http: SocketAddr,
     pinned: bool,
-    /// A setting beside those that all have.
-    setting: Option<(&'static str, &'static str)>,
+    /// Settings beside those that all have.
+    settings: Vec<(&'static str, String)>,
 }
 
 /// How long a broker may take to start or stop.
@@ -70,8 +70,15 @@ impl Node {
         let home = tempfile::Builder::new().prefix(system.label()).tempdir_in(bench.dir());
         let home = home.map_err(LabError::file("cannot make a directory in", bench.dir()))?;
         let [kafka, controller, http] = free_addresses()?;
-        let plan =
-            Plan { systems: systems.clone(), home, kafka, controller, http, pinned: true, setting: None };
+        let plan = Plan {
+            systems: systems.clone(),
+            home,
+            kafka,
+            controller,
+            http,
+            pinned: true,
+            settings: Vec::new(),
+        };
         Ok(Node { system, plan, child: None })
     }
 
@@ -84,9 +91,30 @@ impl Node {
 
     /// Gives it a setting beside those that all have.
     #[must_use]
-    pub(super) fn with(mut self, key: &'static str, value: &'static str) -> Node {
-        self.plan.setting = Some((key, value));
+    pub(super) fn with(mut self, key: &'static str, value: &str) -> Node {
+        self.plan.settings.push((key, value.to_owned()));
         self
+    }
+
+    /// Opens a second listener, with TLS 1.3 by one suite that all have. This process encrypts, not the kernel.
+    pub(super) fn sealed(mut self, identity: &Path) -> Result<(Node, SocketAddr), LabError> {
+        let [address, ..] = free_addresses()?;
+        let mut listeners = format!("PLAINTEXT://{},SSL://{address}", self.plan.kafka);
+        match self.system {
+            System::Levada => self = self.with("levada.ssl.kernel.offload", "never"),
+            System::Kafka => {
+                listeners += &format!(",CONTROLLER://{}", self.plan.controller);
+                let protocols = "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT";
+                self = self.with("listener.security.protocol.map", protocols);
+            }
+        }
+        let node = self
+            .with("listeners", &listeners)
+            .with("ssl.keystore.type", "PEM")
+            .with("ssl.keystore.location", &identity.display().to_string())
+            .with("ssl.enabled.protocols", "TLSv1.3")
+            .with("ssl.cipher.suites", "TLS_AES_128_GCM_SHA256");
+        Ok((node, address))
     }
 
     /// Does beforehand what is no part of a start: formats Kafka's directory.

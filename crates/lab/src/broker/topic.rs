@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use levada_io::Extent;
 use levada_io::residency;
 use levada_log::batch;
@@ -201,12 +202,24 @@ pub(super) fn verify(
     max_bytes: i32,
 ) -> Result<Verdict, LabError> {
     let mut connection = Connection::open(address)?;
+    verify_by(filled, base, max_bytes, |frame| {
+        connection.send(frame)?;
+        Ok(Bytes::from(connection.receive_whole()?))
+    })
+}
+
+/// The same, by whatever way `ask` takes.
+pub(super) fn verify_by(
+    filled: &Filled,
+    base: i64,
+    max_bytes: i32,
+    mut ask: impl FnMut(&[u8]) -> Result<Bytes, LabError>,
+) -> Result<Verdict, LabError> {
     let end = base + filled.offset(filled.batches);
     let (mut offset, mut bytes, mut batches) = (base, 0, 0);
     while offset < end {
         let wanted = Wanted { offset, max_bytes, max_wait_ms: 0 };
-        connection.send(&frames::fetch(&filled.place, wanted)?)?;
-        let body = connection.receive_whole()?;
+        let body = ask(&frames::fetch(&filled.place, wanted)?)?;
         let (_, mut records) = frames::fetched(&body, &filled.place)?;
         let before = offset;
         while let Ok(view) = batch::check_stored(records) {

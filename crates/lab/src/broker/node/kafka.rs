@@ -89,6 +89,6 @@ fn configuration(plan: &Plan) -> String {
         "broker.session.timeout.ms=3600000".to_owned(),
     ];
     // The last line of a key counts.
-    let setting = plan.setting.map(|(key, value)| format!("{key}={value}"));
-    lines.into_iter().chain(setting).collect::<Vec<_>>().join("\n") + "\n"
+    let settings = plan.settings.iter().map(|(key, value)| format!("{key}={value}"));
+    lines.into_iter().chain(settings).collect::<Vec<_>>().join("\n") + "\n"
 }

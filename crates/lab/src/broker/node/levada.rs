@@ -12,8 +12,7 @@ pub(super) fn command(plan: &Plan) -> Command {
         ("log.dirs", data(plan.home.path()).display().to_string()),
     ];
     command.arg("serve").env("LEVADA_LOG", "warn");
-    let setting = plan.setting.map(|(key, value)| (key, value.to_owned()));
-    for (key, value) in own.into_iter().chain(setting) {
+    for (key, value) in own.into_iter().chain(plan.settings.iter().cloned()) {
         command.arg("-o").arg(format!("{key}={value}"));
     }
     command
