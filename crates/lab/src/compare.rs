@@ -2,7 +2,8 @@
 //!
 //! Nothing is assumed about how values are distributed. The change is the median of all quotients of a value after by a value before; its
 //! ends are the quotients between which the true one lies, by the ranks that the values have among each other (Hodges and Lehmann; Mann and Whitney).
-//! Runs hours apart differ by more than chance within each: a change counts from [`LEAST_CHANGE`] on, whatever its ends.
+//! Runs hours apart differ by more than chance within each: a change counts from [`LEAST_CHANGE`] on, whatever its ends; one that all cases of an
+//! experiment share counts from [`LEAST_SHARED_CHANGE`] on.
 
 use serde::Serialize;
 
@@ -10,6 +11,13 @@ use crate::record::{Announced, Better, Line, Metric, Sample};
 
 /// Smaller changes are what a machine does by itself from one run to the next.
 pub const LEAST_CHANGE: f64 = 0.05;
+
+/// What all cases of an experiment share is the machine's too, up to here: another run has other pages of memory and other neighbours. A case has
+/// to differ from what it shares as well.
+pub const LEAST_SHARED_CHANGE: f64 = 0.1;
+
+/// From so many cases on there is something that they share.
+const SHARED_BY: usize = 4;
 
 /// How many deviations the ends lie from the middle: one comparison in a thousand finds a difference where none is.
 const DEVIATIONS: f64 = 3.29;
@@ -99,10 +107,25 @@ fn of_experiment(announced: &Announced, before: &[Line], after: &[Line]) -> Vec<
             before: middle(&before)?,
             after: middle(&after)?,
             change,
-            verdict: verdict(change, metric.better),
+            verdict: Verdict::TooFew,
         })
     };
-    announced.cases.iter().filter_map(compared).collect()
+    let mut compared: Vec<Compared> = announced.cases.iter().filter_map(compared).collect();
+    let shared = shared(&compared);
+    for one in &mut compared {
+        one.verdict = verdict(one.change, shared, metric.better);
+    }
+    compared
+}
+
+/// What all cases share, if that is little enough to be the machine's; else 1.
+fn shared(compared: &[Compared]) -> f64 {
+    let mut quotients: Vec<f64> = compared.iter().filter_map(|one| Some(one.change?.quotient)).collect();
+    quotients.sort_by(f64::total_cmp);
+    match middle(&quotients) {
+        Some(shared) if quotients.len() >= SHARED_BY && (shared - 1.0).abs() < LEAST_SHARED_CHANGE => shared,
+        _ => 1.0,
+    }
 }
 
 fn middle(sorted: &[f64]) -> Option<f64> {
@@ -128,10 +151,11 @@ fn change(before: &[f64], after: &[f64]) -> Option<Change> {
     })
 }
 
-fn verdict(change: Option<Change>, better: Better) -> Verdict {
+fn verdict(change: Option<Change>, shared: f64, better: Better) -> Verdict {
     let Some(Change { quotient, low, high }) = change else { return Verdict::TooFew };
-    let enough = (quotient - 1.0).abs() >= LEAST_CHANGE;
-    match (enough && (low > 1.0 || high < 1.0), better, quotient > 1.0) {
+    let differs_from =
+        |base: f64| (quotient / base - 1.0).abs() >= LEAST_CHANGE && (low / base > 1.0 || high / base < 1.0);
+    match (differs_from(1.0) && differs_from(shared), better, quotient > 1.0) {
         (false, _, _) => Verdict::NoDifference,
         (true, Better::Neither, _) => Verdict::Changed,
         (true, Better::Less, more) => {

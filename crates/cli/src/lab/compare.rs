@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use levada_lab::compare::{self, Compared, LEAST_CHANGE, Verdict};
+use levada_lab::compare::{self, Compared, LEAST_CHANGE, LEAST_SHARED_CHANGE, Verdict};
 use levada_lab::record::{self, Line};
 
 use crate::failure::Failure;
@@ -55,8 +55,9 @@ fn print(compared: &[Compared], out: &mut dyn Write) -> Result<(), Failure> {
         );
     }
     eprintln!(
-        "note: less than {:.0} % is what machines do by themselves, and no difference",
-        LEAST_CHANGE * 100.0
+        "note: less than {:.0} % is what machines do by themselves, and no difference; nor is less than {:.0} % that all cases share",
+        LEAST_CHANGE * 100.0,
+        LEAST_SHARED_CHANGE * 100.0
     );
     Ok(())
 }

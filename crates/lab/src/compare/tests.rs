@@ -56,6 +56,42 @@ fn verdicts() {
     assert_eq!(judged(Better::Less, &around(1.0, 3), &around(2.0, 3)), Verdict::TooFew);
 }
 
+/// A record of several cases, each with as many values around its middle.
+fn cases(middles: &[f64]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (at, middle) in middles.iter().enumerate() {
+        for mut line in record(Better::Less, &around(*middle, 15)) {
+            match &mut line {
+                Line::Experiment(announced) => announced.cases[0].case = at.to_string(),
+                Line::Sample(sample) => sample.case = at.to_string(),
+                _ => {}
+            }
+            match (&line, lines.first_mut()) {
+                (Line::Experiment(one), Some(Line::Experiment(all))) => all.cases.extend(one.cases.clone()),
+                _ => lines.push(line),
+            }
+        }
+    }
+    lines
+}
+
+#[test]
+fn what_all_cases_share_is_the_machines_up_to_a_tenth() {
+    fn check(after: &[f64], expected: &[Verdict]) {
+        let verdicts: Vec<Verdict> =
+            of(&cases(&vec![1.0; after.len()]), &cases(after)).iter().map(|one| one.verdict).collect();
+        assert_eq!(verdicts, expected, "{after:?}");
+    }
+    const SAME: Verdict = Verdict::NoDifference;
+    check(&[1.07, 1.06, 1.08, 1.07, 1.06], &[SAME; 5]);
+    check(&[1.07, 1.06, 1.3, 1.07, 1.06], &[SAME, SAME, Verdict::Worse, SAME, SAME]);
+    check(&[1.0, 0.99, 1.07, 1.0, 1.01], &[SAME, SAME, Verdict::Worse, SAME, SAME]);
+    // All of it, and too much for a machine.
+    check(&[1.2, 1.2, 1.2, 1.2, 1.2], &[Verdict::Worse; 5]);
+    // Of three nobody knows what they share.
+    check(&[1.07, 1.06, 1.08], &[Verdict::Worse; 3]);
+}
+
 #[test]
 fn cases_of_one_record_alone_are_left_out() {
     assert!(of(&record(Better::Less, &[1.0]), &[]).is_empty());
