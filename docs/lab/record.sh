@@ -1,15 +1,22 @@
 #!/bin/sh
-# Records what docs/lab/claims.md and the README's pictures are made of, and makes them. To be run on a quiet machine, from the
-# repository's root, with the directory of Kafka's jars; further words go to `levada lab` (`--rounds 15` unless there are any).
+# Records what docs/lab/claims.md and the README's pictures are made of, and makes them: ten minutes of a quiet machine, from the
+# repository's root, with the directory of Kafka's jars.
 set -eu
 
-libs=${1:?usage: docs/lab/record.sh KAFKA_LIBS [OPTION]...}
-shift
-[ $# -gt 0 ] || set -- --rounds 15
-cargo build --release --quiet --package levada
-levada=target/release/levada
+libs=${1:?usage: docs/lab/record.sh KAFKA_LIBS}
+levada=${LEVADA_BIN:-target/release/levada}
 scratch=$(mktemp -d)
 trap 'rm -r "$scratch"' EXIT
-"$levada" lab all --kafka-libs "$libs" --record "$scratch/all.jsonl" "$@" > /dev/null
-"$levada" lab calibrate --dry-run --record "$scratch/calibrate.jsonl" "$@" > /dev/null
-"$levada" lab claims "$scratch/all.jsonl" "$scratch/calibrate.jsonl"
+record() {
+    what=$1
+    shift
+    "$levada" lab "$what" --record "$scratch/$what.jsonl" "$@" > /dev/null
+}
+record transfer --rounds 9
+record copy --rounds 9
+record search --rounds 9 --kafka-libs "$libs"
+record send --rounds 9
+record read --rounds 6
+record calibrate --rounds 9 --dry-run
+# What calibrate measures of send is not what is meant: it comes last.
+"$levada" lab claims "$scratch"/[!c]*.jsonl "$scratch"/copy.jsonl "$scratch"/calibrate.jsonl
