@@ -50,7 +50,8 @@ fn crashes_of(seed: u64, crashes: usize) -> usize {
             let crash = [Crash::Killed, Crash::Dropped, Crash::Torn, Crash::Torn][random.random_range(0..4)];
             let keeps = ways.durable || crash == Crash::Killed;
             let tree = world.crash(crash, Some(op), &mut random);
-            let ended = Ended { facts: &life.facts, moment, keeps };
+            let is_whole = crash == Crash::Killed;
+            let ended = Ended { facts: &life.facts, moment, keeps, is_whole };
             let case = || format!("seed {seed}, moment {moment} of {} ({op:?}), {crash:?}", ops.len());
             survive(&tree, ended, (ways, crash), &mut random)
                 .unwrap_or_else(|what| panic!("{}: {what}", case()));
