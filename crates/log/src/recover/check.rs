@@ -37,9 +37,12 @@ impl Recovery<'_> {
             let walked = self.check(at)?;
             end = walked.end_offset.max(end);
             at += 1;
-            let overlap = self.segments.get(at).is_some_and(|next| next.base() < end);
+            let next = self.segments.get(at).map(|next| next.base());
+            let overlap = next.is_some_and(|next| next < end);
             let rest = old.size() - walked.position;
-            if rest > 0 && !overlap && self.is_unused(at - 1, walked.position)? {
+            // With offsets missing behind them zeroes are not room but what is left of writes.
+            let may_be_room = rest > 0 && next.is_none_or(|next| next == end);
+            if may_be_room && self.is_unused(at - 1, walked.position)? {
                 let (path, position) = (old.path().display(), walked.position);
                 tracing::info!(%path, position, "zeroes behind the last batch go: room reserved ahead, or writes that a crash of the machine took");
                 self.shorten(at - 1, walked.position)?;

@@ -71,6 +71,21 @@ fn zeroes_behind_the_last_batch_are_room_and_no_damage() {
 }
 
 #[test]
+fn zeroes_before_missing_offsets_are_a_loss() {
+    for zeroes in [1, 300] {
+        let dir = log();
+        let path = dir.path().join("00000000000000000008.log");
+        let whole = fs::read(&path).unwrap();
+        let three_of_four = whole.len() / 4 * 3;
+        fs::write(&path, [&whole[..three_of_four], &vec![0; zeroes]].concat()).unwrap();
+        let (writer, report) = open(dir.path(), |options| options.clean = false);
+        let cut = report.cut.unwrap();
+        assert_eq!((writer.partition().log_end(), cut.offset), (14, 14), "{cut:?}");
+        assert_eq!(writer.partition().segment_count(), 2);
+    }
+}
+
+#[test]
 fn a_mark_of_a_clean_shutdown_that_lies_is_found_out() {
     for change in [
         |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 1),
