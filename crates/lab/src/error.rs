@@ -53,6 +53,11 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// Whether a step lacked memory, or memory that may be locked.
+    pub(crate) fn is_no_memory(&self) -> bool {
+        matches!(self, LabError::Step { cause, .. } if cause.kind() == io::ErrorKind::OutOfMemory)
+    }
+
     /// For `map_err`: what was tried.
     pub fn step<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> LabError {
         move |cause| LabError::Step { what: what.into(), cause: cause.into() }

@@ -34,7 +34,7 @@ impl Limits {
         Limits {
             rounds: scale.choose(1, 15, 21, 51),
             least_rounds: scale.choose(1, 3, 15, 31),
-            time: Duration::from_secs(scale.choose(0, 3, 60, 600)),
+            time: Duration::from_secs(scale.choose(0, 2, 60, 600)),
         }
     }
 

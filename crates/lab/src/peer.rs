@@ -54,11 +54,17 @@ enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    Listening { port: u16 },
+    Listening {
+        port: u16,
+    },
     Part(Part),
     Ready,
     Sent(Sent),
-    Failed { what: String },
+    Failed {
+        what: String,
+        /// Because there was no memory, or none that may be locked.
+        no_memory: bool,
+    },
 }
 
 /// What became of one part.
@@ -212,7 +218,10 @@ impl Peer {
     fn answer(&mut self) -> Result<Answer, LabError> {
         let answer = hear(&mut self.control).map_err(|error| LabError::Peer(error.to_string()))?;
         match answer {
-            Some(Answer::Failed { what }) => Err(LabError::Peer(what)),
+            Some(Answer::Failed { what, no_memory: true }) => {
+                Err(LabError::Step { what, cause: io::ErrorKind::OutOfMemory.into() })
+            }
+            Some(Answer::Failed { what, .. }) => Err(LabError::Peer(what)),
             Some(answer) => Ok(answer),
             None => Err(LabError::Peer("it has gone".to_owned())),
         }
@@ -262,7 +271,10 @@ pub fn serve() -> io::Result<()> {
     let mut requests = BufReader::new(control.try_clone()?);
     let mut servant = Servant { answers: control, listener: None, stage: None };
     while let Some(request) = hear(&mut requests)? {
-        let answer = servant.obey(request).unwrap_or_else(|error| Answer::Failed { what: error.to_string() });
+        let answer = servant.obey(request).unwrap_or_else(|error| Answer::Failed {
+            what: error.to_string(),
+            no_memory: error.is_no_memory(),
+        });
         say(&mut servant.answers, &answer)?;
     }
     Ok(())

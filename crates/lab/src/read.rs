@@ -71,7 +71,7 @@ impl<'a> Reads<'a> {
     /// # Errors
     /// There is no room.
     pub fn new(bench: &'a Bench) -> Result<Reads<'a>, LabError> {
-        let len = bench.scale().choose(2 << 20, 16 << 20, 256 << 20, 2 << 30);
+        let len = bench.scale().choose(2 << 20, 8 << 20, 256 << 20, 2 << 30);
         let (file, checksum) = bench.filled_file(len)?;
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
         let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap_or(0);

@@ -20,6 +20,9 @@ use super::{How, Load, Wait};
 /// Buffers that take turns. As many sends may be parked.
 const BUFFERS: u16 = 16;
 
+/// Of all buffers together, but for two at least: so much memory users may usually lock.
+const BUFFERED_BYTES: usize = 4 << 20;
+
 /// One way, ready to send.
 pub(super) struct Single {
     socket: Socket,
@@ -43,7 +46,8 @@ enum Way {
 
 impl Single {
     pub(super) fn new(load: &Load, socket: Socket) -> io::Result<Single> {
-        let pool = BufferPool::new(load.bytes, BUFFERS)?;
+        let room = u16::try_from(BUFFERED_BYTES / load.bytes.max(1)).unwrap_or(BUFFERS);
+        let pool = BufferPool::new(load.bytes, room.clamp(2, BUFFERS))?;
         for buffer in std::iter::from_fn(|| pool.take()).collect::<Vec<_>>().iter_mut() {
             load.fill(0, buffer.space());
         }
