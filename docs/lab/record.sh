@@ -17,6 +17,6 @@ record copy --rounds 9
 record search --rounds 9 --kafka-libs "$libs"
 record send --rounds 9
 record read --rounds 6
-record calibrate --rounds 9 --dry-run
+record calibrate --rounds 31 --only 4K --dry-run
 # What calibrate measures of send is not what is meant: it comes last.
 "$levada" lab claims "$scratch"/[!c]*.jsonl "$scratch"/copy.jsonl "$scratch"/calibrate.jsonl
