@@ -401,7 +401,7 @@ fn json_has_the_fields_that_the_documentation_promises() {
         shape(&serde_json::from_str(&said).expect("JSON"))
     };
     assert_eq!(json(["config", "show", "--output", "json"]), "[{doc key origin value}]");
-    let doctor = "{capabilities:[{name remedy why works}] directory kernel large_fetches_use \
+    let doctor = "{capabilities:[{name remedy why works}] congestion_control directory kernel large_fetches_use \
                   thresholds:{bytes:{pipe_bytes registered_send_bytes small_extent_bytes zero_copy_send_bytes} file wrong}}";
     assert_eq!(json(["doctor", "--dir=.", "--output", "json"]), doctor);
     leave(reader);
