@@ -198,12 +198,7 @@ fn first_of(filled: &Filled, number: usize, max_bytes: usize) -> usize {
 /// A log of so many segments with a batch each: each batch is older than a segment may become.
 fn segments(node: &Node, count: usize) -> Result<Filled, LabError> {
     let place = Place { topic: format!("segments-{count}"), partition: 0 };
-    let settings = [
-        ("segment.ms", "1"),
-        ("segment.jitter.ms", "0"),
-        ("retention.ms", "-1"),
-        ("segment.index.bytes", "1024"),
-    ];
+    let settings = [("segment.ms", "1"), ("segment.jitter.ms", "0"), ("segment.index.bytes", "1024")];
     topic::create(node, &place.topic, 1, &settings)?;
     let mut connection = Connection::open(node.address())?;
     let frame = |number: usize| {

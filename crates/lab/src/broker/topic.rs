@@ -33,7 +33,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// one segment that the bare loops read.
 const AGELESS: [(&str, &str); 2] = [("retention.ms", "-1"), ("segment.ms", "3153600000000")];
 
-/// Creates a topic that keeps its records and waits until its partitions take requests.
+/// Creates a topic that keeps its records, unless told otherwise, and waits until its partitions take requests.
 pub(super) fn create(
     node: &Node,
     name: &str,
@@ -50,7 +50,8 @@ pub(super) fn create(
         setting.value = Some(StrBytes::from(*value));
         setting
     };
-    topic.configs = config.iter().chain(&AGELESS).map(setting).collect();
+    let ageless = AGELESS.iter().filter(|(key, _)| config.iter().all(|(own, _)| own != key));
+    topic.configs = config.iter().chain(ageless).map(setting).collect();
     let mut request = CreateTopicsRequest::default();
     request.topics = vec![topic];
     request.timeout_ms = 60_000;
