@@ -11,10 +11,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use levada_io::probe::Support;
 use levada_log::batch;
+use rustix::net::sockopt;
 
 use crate::bench::Bench;
 use crate::broker::frames;
 use crate::cpu::{self, Stopwatch};
+use crate::environment::CONGESTION;
 use crate::error::LabError;
 use crate::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
@@ -66,6 +68,10 @@ impl<'a> Receives<'a> {
         let address = listener.local_addr().map_err(step("a listener has an address"))?;
         let stream = TcpStream::connect(address).map_err(step("cannot connect"))?;
         let (sender, _) = listener.accept().map_err(step("cannot accept"))?;
+        for end in [&stream, &sender] {
+            // Where it is not allowed, the record says so.
+            let _ = sockopt::set_tcp_congestion(end, CONGESTION);
+        }
         std::thread::scope(|scope| {
             let places = self.bench.places();
             let sending = scope.spawn(move || {
