@@ -72,7 +72,7 @@ impl<'a> Receives<'a> {
             // Where it is not allowed, the record says so.
             let _ = sockopt::set_tcp_congestion(end, CONGESTION);
         }
-        std::thread::scope(|scope| {
+        let (cpu, wall, calls) = std::thread::scope(|scope| {
             let places = self.bench.places();
             let sending = scope.spawn(move || {
                 cpu::pin(places.receiver());
@@ -90,14 +90,9 @@ impl<'a> Receives<'a> {
             let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             taken.map_err(step(way.name()))?;
             sent.map_err(step("cannot send"))?;
-            Ok(Received {
-                file: file.try_clone().map_err(step("a file of ours"))?,
-                batches,
-                cpu,
-                wall,
-                calls,
-            })
-        })
+            Ok((cpu, wall, calls))
+        })?;
+        Ok(Received { file, batches, cpu, wall, calls })
     }
 }
 
