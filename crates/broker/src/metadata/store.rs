@@ -139,16 +139,13 @@ impl Store {
             published: Images::fixed(Image::empty()),
         };
         store.begin_epoch(&loaded.quorum, loaded.epochs, now_ms)?;
-        store.journal.flush()?;
         if is_new {
-            store.push(format::first_change(options)?, now_ms)?;
-            store.journal.flush()?;
+            store.append(format::first_change(options)?, now_ms)?;
         }
         if store.replay.in_transaction() {
             // A crash left half of a change: it never happened.
             let reason = Some("failover".to_owned());
-            store.push(vec![AbortTransactionRecord { reason }.into()], now_ms)?;
-            store.journal.flush()?;
+            store.append(vec![AbortTransactionRecord { reason }.into()], now_ms)?;
         }
         store.publish();
         Ok((store, report))
@@ -203,19 +200,14 @@ impl Store {
         }
         let Decision { records, outcome } = decide(self.replay.image(), self.journal.end_offset());
         if !records.is_empty() {
-            let before = self.replay.clone();
-            self.push(records, now_ms)?;
-            if let Err(error) = self.journal.flush() {
-                self.replay = before;
-                return Err(error);
-            }
+            self.append(records, now_ms)?;
             self.publish();
         }
         Ok(outcome)
     }
 
-    /// Takes records as one batch, to be written by the next [`Journal::flush`].
-    fn push(&mut self, records: Vec<Record>, now_ms: i64) -> Result<(), StoreError> {
+    /// Writes records as one batch; an error leaves the image as it was.
+    fn append(&mut self, records: Vec<Record>, now_ms: i64) -> Result<(), StoreError> {
         let base = self.journal.end_offset();
         // First on a copy: a batch that contradicts the image must not reach the log.
         let mut replay = self.replay.clone();
@@ -224,14 +216,14 @@ impl Store {
             let position = Position { offset, epoch: self.epoch, timestamp_ms: now_ms };
             replay.push(record, position).map_err(|source| StoreError::Contradiction { offset, source })?;
         }
-        self.journal.push(&batch.bytes, batch.records);
+        self.journal.append(&batch)?;
         self.replay = replay;
         Ok(())
     }
 
-    fn push_control(&mut self, records: &[ControlRecord], now_ms: i64) -> Result<(), StoreError> {
+    fn append_control(&mut self, records: &[ControlRecord], now_ms: i64) -> Result<(), StoreError> {
         let batch = control_batch(&self.path, records, self.journal.end_offset(), self.epoch, now_ms)?;
-        self.journal.push(&batch.bytes, batch.records);
+        self.journal.append(&batch)?;
         let offset = self.journal.end_offset() - 1;
         self.replay.skip(Position { offset, epoch: self.epoch, timestamp_ms: now_ms });
         Ok(())
@@ -259,10 +251,11 @@ impl Store {
             records.push(ControlRecord::KRaftVersion(quorum.kraft_version));
             records.push(ControlRecord::Voters(quorum.voters.clone()));
         }
-        self.push_control(&records, now_ms)?;
         epochs.push((self.epoch, start));
         let leader = (node_id, self.epoch);
-        files::write_leadership(&*self.disk, &self.path, leader, quorum.kraft_version, &epochs)
+        // Before the epoch's first batch: should a crash come between, the next epoch is another one.
+        files::write_leadership(&*self.disk, &self.path, leader, quorum.kraft_version, &epochs)?;
+        self.append_control(&records, now_ms)
     }
 }
 

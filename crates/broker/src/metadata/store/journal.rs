@@ -13,6 +13,7 @@ use levada_log::disk::{Disk, is_full};
 use levada_wire::primitives::Bytes;
 
 use super::StoreError;
+use super::snapshot::Encoded;
 
 /// Kafka's `metadata.log.segment.bytes`.
 const SEGMENT_MAX_BYTES: u64 = 1 << 30;
@@ -26,9 +27,6 @@ pub(super) struct Journal {
     file: File,
     size_bytes: u64,
     end_offset: i64,
-    /// The end offset as of the last flush.
-    flushed_offset: i64,
-    pending: Vec<u8>,
     /// A failure of the disk left nobody knows what.
     in_doubt: bool,
 }
@@ -102,17 +100,7 @@ impl Journal {
             cut.map_err(|source| StoreError::io("cut the torn tail of", &path, source))?;
         }
         let (disk, dir) = (disk.clone(), dir.to_owned());
-        let journal = Self {
-            disk,
-            dir,
-            path,
-            file,
-            size_bytes,
-            end_offset,
-            flushed_offset: end_offset,
-            pending: Vec::new(),
-            in_doubt: false,
-        };
+        let journal = Self { disk, dir, path, file, size_bytes, end_offset, in_doubt: false };
         Ok((journal, torn))
     }
 
@@ -121,21 +109,15 @@ impl Journal {
         self.end_offset
     }
 
-    /// Takes `batch`, whose base offset is [`Journal::end_offset`], to be written by the next [`Journal::flush`].
-    pub(super) fn push(&mut self, batch: &[u8], records: usize) {
-        debug_assert!(self.pending.is_empty(), "a torn batch is told from damage by nothing that follows it");
-        self.pending.extend_from_slice(batch);
-        self.end_offset += i64::try_from(records).unwrap_or(i64::MAX);
-    }
-
-    /// Writes what was pushed and waits until it is on the disk. What was pushed is given up if that fails. When the disk
-    /// is full that is all; after any other error nobody knows what the disk holds, see [`Journal::is_in_doubt`].
-    pub(super) fn flush(&mut self) -> Result<(), StoreError> {
-        let len_bytes = self.pending.len() as u64;
+    /// Writes one batch, whose base offset is [`Journal::end_offset`], and waits until it is on the disk: the next one is written behind
+    /// one that is whole, which is how a torn batch is told from damage. When the disk is full the batch is not there, and that is all; after
+    /// any other error nobody knows what the disk holds, see [`Journal::is_in_doubt`].
+    pub(super) fn append(&mut self, batch: &Encoded) -> Result<(), StoreError> {
+        let len_bytes = batch.bytes.len() as u64;
         if self.size_bytes > 0 && self.size_bytes + len_bytes > SEGMENT_MAX_BYTES {
             self.roll()?;
         }
-        let parts = &mut [IoSlice::new(&self.pending)];
+        let parts = &mut [IoSlice::new(&batch.bytes)];
         if let Err(source) = self.disk.write_at(&self.file, &self.path, parts, self.size_bytes) {
             let cut = self.disk.truncate(&self.file, &self.path, self.size_bytes);
             return Err(self.give_up(is_full(&source) && cut.is_ok(), source));
@@ -143,9 +125,8 @@ impl Journal {
         if let Err(source) = self.disk.sync(&self.file, &self.path) {
             return Err(self.give_up(false, source));
         }
-        self.pending.clear();
         self.size_bytes += len_bytes;
-        self.flushed_offset = self.end_offset;
+        self.end_offset += i64::try_from(batch.records).unwrap_or(i64::MAX);
         Ok(())
     }
 
@@ -156,13 +137,11 @@ impl Journal {
 
     fn give_up(&mut self, undone: bool, source: io::Error) -> StoreError {
         self.in_doubt |= !undone;
-        self.pending.clear();
-        self.end_offset = self.flushed_offset;
         StoreError::io("append to", &self.path, source)
     }
 
     fn roll(&mut self) -> Result<(), StoreError> {
-        let path = segment_path(&self.dir, self.flushed_offset);
+        let path = segment_path(&self.dir, self.end_offset);
         let file = create(&*self.disk, &path).and_then(|file| {
             let synced = self.disk.sync_dir(&self.dir);
             synced.map_err(|source| StoreError::io("sync", &self.dir, source)).map(|()| file)
@@ -226,7 +205,7 @@ impl Scan<'_> {
     }
 }
 
-/// Whether a whole batch lies anywhere behind a damaged place. Batches are flushed one by one, so only the last
+/// Whether a whole batch lies anywhere behind a damaged place. Batches are synced one by one, so only the last
 /// can be torn: if another follows, the damage is of another kind and cutting would lose what was acknowledged.
 fn batch_follows(bytes: &[u8], after: i64) -> bool {
     (1..bytes.len().saturating_sub(HEADER_LEN)).any(|position| {
