@@ -13,6 +13,9 @@ const MACHINE: [&str; 4] =
 /// A note to oneself belongs in the tracker. Split for the same reason.
 const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
+/// What a merge leaves at the start of a line where it wants a decision. Split for the same reason.
+const MERGE: [&str; 2] = [concat!("<<<<", "<<< "), concat!(">>>>", ">>> ")];
+
 /// Hosts that documents may link to: specifications, manuals and sources that people can look up.
 const HOSTS: [&str; 12] = [
     "127.0.0.1",
@@ -40,6 +43,9 @@ pub(super) fn check_text(source: &Source) -> Vec<Complaint> {
         let words = || line.split(|c: char| !c.is_ascii_alphanumeric());
         if let Some(word) = UNFINISHED.iter().find(|word| words().any(|found| found == **word)) {
             complaints.push(source.complaint(index + 1, format!("{word}: finish it or file it")));
+        }
+        if MERGE.iter().any(|mark| line.starts_with(mark)) {
+            complaints.push(source.complaint(index + 1, "a merge that nobody has decided"));
         }
         if let Some(place) = MACHINE.iter().find(|place| line.contains(**place)) {
             complaints.push(source.complaint(index + 1, format!("{place}… is a place on one machine")));
