@@ -22,7 +22,7 @@ mod offset;
 mod time;
 mod txn;
 
-pub(crate) use offset::OffsetIndex;
+pub(crate) use offset::{Entry, OffsetIndex};
 pub(crate) use time::{TimeEntry, TimeIndex};
 pub(crate) use txn::{Aborted, TxnIndex, WIDTH as TXN_WIDTH};
 

@@ -10,7 +10,11 @@ pub const MAX_FRAME_BYTES: u32 = 100 * 1024 * 1024;
 pub const MAX_FRAME_BYTES_BEFORE_AUTHENTICATION: u32 = 512 * 1024;
 
 /// Room for reading that an idle or unknown connection gets.
-const FIRST_READ_BYTES: usize = 4 * 1024;
+const FIRST_READ_BYTES: usize = 1024;
+
+/// Room beyond a frame like the largest one so far: a read that fills less has emptied the socket, and one that ends with a frame
+/// would not tell.
+const SLACK_BYTES: usize = 64;
 
 /// Memory that a connection without a frame in progress may keep. More goes back with the frame that needed it,
 /// or a thousand idle connections would hold what each once needed for its largest frame.
@@ -43,17 +47,25 @@ impl FrameBuffer {
         self.bytes.len()
     }
 
+    /// Gives memory back that holds nothing, for as long as nothing comes.
+    pub fn rest(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes = BytesMut::new();
+        }
+    }
+
     /// The buffer to append the next read to, with spare capacity to read into (`capacity() - len() > 0`).
     ///
-    /// The spare room is at most what the frame in progress still lacks, and beyond 4 KiB at most as much as
-    /// has already arrived of it or as the largest frame this connection has completed.
+    /// The spare room is at most what the frame in progress still lacks and a little more, and beyond 1 KiB at most as much as
+    /// has already arrived of it or as the largest frame this connection has completed; between frames at most 64 KiB of that.
     pub fn spare(&mut self) -> &mut BytesMut {
         let received = self.bytes.len();
         let missing = match self.claimed() {
-            Some(claimed) => (claimed as usize + 4).saturating_sub(received).max(1),
-            None => FIRST_READ_BYTES,
+            Some(claimed) => (claimed as usize + 4 + SLACK_BYTES).saturating_sub(received),
+            None => FIRST_READ_BYTES.max((self.largest_bytes + SLACK_BYTES).min(KEPT_BYTES)),
         };
-        let earned = FIRST_READ_BYTES.max(received).max(self.largest_bytes.saturating_sub(received));
+        let earned =
+            FIRST_READ_BYTES.max(received).max((self.largest_bytes + SLACK_BYTES).saturating_sub(received));
         let wanted = missing.min(earned);
         if self.bytes.capacity() - received < wanted.min(FIRST_READ_BYTES) || wanted > FIRST_READ_BYTES {
             self.bytes.reserve(wanted);

@@ -49,10 +49,11 @@ macro_rules! serve {
         async fn dispatch(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
             match context.header.api {
                 $(ApiKey::$hot_key => $hot_file::answer(context, body).await,)*
-                $(ApiKey::$key => {
+                // In a box: each connection has room for the largest of the others all the time.
+                $(ApiKey::$key => Box::pin(async move {
                     let request = decode(context, body)?;
                     encode(context, &$file::answer(context, request).await)
-                })*
+                }).await,)*
                 api => Err(Refusal::NotServed { api }),
             }
         }

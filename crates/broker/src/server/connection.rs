@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use levada_wire::{ApiKey, RequestHeader};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
+use tokio::time::Sleep;
 
 use crate::api::{self, Context, Refusal, Reply};
 use crate::quota::Used;
@@ -34,6 +36,12 @@ const AHEAD_BYTES: u64 = 1 << 20;
 /// holds memory, and one byte now and then is no progress.
 const PROGRESS_BYTES: usize = 64 * 1024;
 const PROGRESS_TIME: Duration = Duration::from_secs(60);
+
+/// A connection that is silent for so long gives its buffer back: there may be thousands of them.
+const REST_AFTER: Duration = Duration::from_secs(1);
+
+/// As far as a timer is set.
+const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Whether pages that come from the disk stay in the page cache after they were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +94,7 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
         entry: Rc::new(accepted.entry),
         local: stream.local_addr()?,
         max_idle: shard.broker.config().connections_max_idle,
+        silent: Box::pin(tokio::time::sleep(SILENCE_MAX)),
         _place: accepted.place,
         received: FrameBuffer::new(0),
         held: None,
@@ -124,6 +133,8 @@ struct Connection {
     trail: Trail,
     channel: Channel,
     max_idle: Option<Duration>,
+    /// Fires some time into a [silence](Connection::silence).
+    silent: Pin<Box<Sleep>>,
     _place: Place,
 }
 
@@ -131,10 +142,12 @@ impl Connection {
     /// Answers one request after the other until the client has no more, or the broker stops.
     async fn converse(&mut self) -> Result<(), Ended> {
         let shard = self.shard.clone();
+        // One for all requests: to begin listening takes a lock that all shards share.
+        let mut stopped = std::pin::pin!(shard.stop.signalled());
         loop {
             let frame = tokio::select! {
                 frame = self.next_frame() => frame?,
-                () = shard.stop.signalled() => return Ok(()),
+                () = &mut stopped => return Ok(()),
             };
             let Some(frame) = frame else { return Ok(()) };
             self.take(frame).await?;
@@ -150,7 +163,7 @@ impl Connection {
                 return Ok(Some(frame));
             }
             match self.received.claimed() {
-                None if self.received.pending() == 0 => self.unless_idle(self.stream.readable()).await?,
+                None if self.received.pending() == 0 => self.silence().await?,
                 claimed => {
                     self.hold(claimed).await;
                     self.unless_slow(&mut progress).await?;
@@ -187,6 +200,34 @@ impl Connection {
         let limit = self.max_idle.unwrap_or(PROGRESS_TIME).min(PROGRESS_TIME);
         let ready = tokio::time::timeout_at((since + limit).into(), self.stream.readable());
         Ok(ready.await.map_err(|_| Ended::Slow)??)
+    }
+
+    /// Waits for a request to begin; after a while without the memory for it.
+    ///
+    /// The timer is set anew only when it fires, or would fire too late: with every request that would cost more than the rest of waiting.
+    async fn silence(&mut self) -> Result<(), Ended> {
+        let since = tokio::time::Instant::now();
+        let limit = self.max_idle.unwrap_or(Duration::MAX);
+        let rest = limit.min(REST_AFTER);
+        if self.silent.deadline() > since + rest {
+            self.silent.as_mut().reset(since + rest);
+        }
+        loop {
+            tokio::select! {
+                biased;
+                ready = self.stream.readable() => return Ok(ready?),
+                () = &mut self.silent => {}
+            }
+            let silent = since.elapsed();
+            if silent >= limit {
+                return Err(Ended::Idle);
+            }
+            let next = if silent < rest { rest } else { limit.min(SILENCE_MAX) };
+            if silent >= rest {
+                self.received.rest();
+            }
+            self.silent.as_mut().reset(since.checked_add(next).unwrap_or(since + SILENCE_MAX));
+        }
     }
 
     /// Waits for the socket, no longer than a connection may be idle.

@@ -66,7 +66,11 @@ pub(crate) fn start(index: usize, broker: Arc<Broker>, stop: Stop) -> Result<Sha
             let cold_lane = ColdLane::new(broker.caps(), broker.counters().clone());
             drop(entered);
             let shard = Rc::new(Shard { broker, engine, cold_lane, stop });
-            LocalSet::new().block_on(&runtime, run(shard, accepted));
+            // What a set of tasks is driven by is looked at with every step of one of them: it only waits.
+            let work = async move { tokio::task::spawn_local(run(shard, accepted)).await };
+            if let Err(error) = LocalSet::new().block_on(&runtime, work) {
+                tracing::error!(%error, "a shard has ended");
+            }
         })
         .map_err(|source| StartError::Runtime { source })?;
     Ok(ShardHandle { inbox, thread })

@@ -23,8 +23,16 @@ pub(crate) struct Hint {
     pub(crate) position: u64,
     /// No batch that starts there ends behind this offset (less the segment's base); none without an entry.
     pub(crate) delta: Option<u32>,
-    /// The position of the entry after that, whose batch ends behind the offset sought.
-    pub(crate) next: Option<u64>,
+    /// The entry after that, whose batch ends behind the offset sought.
+    pub(crate) next: Option<Entry>,
+}
+
+/// An entry: a batch, by where it starts and by its last offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) position: u64,
+    /// Less the segment's base.
+    pub(crate) delta: u32,
 }
 
 impl OffsetIndex {
@@ -50,7 +58,7 @@ impl OffsetIndex {
         let view = self.entries.view(disk)?;
         let after = partition_point(&view, |map, slot| delta_at(map, slot) <= delta);
         let delta = after.checked_sub(1).zip(view.map()).map(|(slot, map)| delta_at(map, slot));
-        view.vouch(Hint { position: position_before(&view, after), delta, next: position_of(&view, after) })
+        view.vouch(Hint { position: position_before(&view, after), delta, next: entry_of(&view, after) })
     }
 
     /// The last entry's position that is not greater than `limit`: the start of a batch, or 0.
@@ -123,13 +131,13 @@ fn position_at(map: &FileMap, slot: usize) -> u64 {
     u64::from(map.read_u32_be(slot * WIDTH + 4))
 }
 
-fn position_of(view: &View<'_>, slot: usize) -> Option<u64> {
+fn entry_of(view: &View<'_>, slot: usize) -> Option<Entry> {
     let map = view.map().filter(|_| slot < view.count)?;
-    Some(position_at(map, slot))
+    Some(Entry { position: position_at(map, slot), delta: delta_at(map, slot) })
 }
 
 fn position_before(view: &View<'_>, slot: usize) -> u64 {
-    slot.checked_sub(1).and_then(|slot| position_of(view, slot)).unwrap_or(0)
+    slot.checked_sub(1).and_then(|slot| entry_of(view, slot)).map_or(0, |entry| entry.position)
 }
 
 /// The first slot for which `before` does not hold.

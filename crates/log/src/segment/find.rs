@@ -5,6 +5,7 @@ use super::{Head, Scan, Segment};
 use crate::ReadError;
 use crate::batch::HEADER_LEN;
 use crate::disk::Disk;
+use crate::index::Entry;
 
 impl Segment {
     /// The first batch below `end` whose last offset is not before `offset`, if there is one.
@@ -28,8 +29,15 @@ impl Segment {
             false => self.offsets.boundary(disk, end - 1)?,
         };
         // To the next entry, which lies less than a batch behind the interval; farther if there are large batches between.
-        let distance = hint.next.unwrap_or(end).saturating_sub(start);
+        let distance = hint.next.map_or(end, |next| next.position).saturating_sub(start);
         let interval = u64::from(interval);
+        // Who reads on where he ended asks for what follows an entry; and where batches are large each has an entry.
+        if let Some(next) = hint.next.filter(|_| distance > interval)
+            && hint.delta.is_some_and(|delta| self.base() + i64::from(delta) + 1 == offset)
+            && let Some(head) = self.batch_of(disk, next, (offset, end))?
+        {
+            return Ok(Some(head));
+        }
         let window = if distance <= 2 * interval { distance } else { interval };
         let window = usize::try_from(window).unwrap_or(usize::MAX) + HEADER_LEN;
         let latest =
@@ -41,6 +49,29 @@ impl Segment {
                 Ok(self.find_from(disk, (offset, None), 0..end, super::SWEEP)?.head())
             }
             other => Ok(other?.head()),
+        }
+    }
+
+    /// The batch of an index entry, if it is there, and starts with the offset.
+    fn batch_of(
+        &self,
+        disk: &dyn Disk,
+        entry: Entry,
+        (offset, end): (i64, u64),
+    ) -> Result<Option<Head>, ReadError> {
+        if entry.position >= end {
+            return Ok(None);
+        }
+        let mut scan = self.scan(disk, entry.position..end, HEADER_LEN)?;
+        let head = match scan.next() {
+            Ok(Some(head)) if head.base_offset == offset => head,
+            Ok(_) | Err(ReadError::Corrupt { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match scan.last_offset(&head) {
+            Ok(last) if last == self.base() + i64::from(entry.delta) => Ok(Some(head)),
+            Ok(_) | Err(ReadError::Corrupt { .. }) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

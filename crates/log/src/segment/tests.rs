@@ -46,6 +46,30 @@ fn a_lookup_reads_one_interval_at_most() {
 }
 
 #[test]
+fn who_reads_on_where_it_ended_costs_a_header() {
+    let (disk, dir) = (Arc::new(Twin::default()), tempdir().unwrap());
+    let config = LogConfig { index_interval_bytes: INTERVAL, ..LogConfig::default() };
+    let options = OpenOptions { config, disk: disk.clone(), ..OpenOptions::new(dir.path()) };
+    let mut writer = Writer::open(options, 0).unwrap().0;
+    for at in 0..50 {
+        let mut builder = Builder::new();
+        builder.push(at, None, Some(&[3; 5000]));
+        builder.push(at, None, Some(&[4; 5000]));
+        let mut group = [Append::client(builder.build().unwrap())];
+        writer.append(&mut group, 0).pop().unwrap().unwrap();
+    }
+    let segment = writer.partition().segments.load()[0].clone();
+    // Offsets within a batch, and the first two batches, have no entry before them that ends where they start.
+    for (offset, most) in (4..100).map(|offset| (offset, if offset % 2 == 0 { 61 } else { 2 * 4096 + 300 })) {
+        disk.take_read_bytes();
+        let head = segment.find(&*disk, offset, segment.size(), INTERVAL).unwrap().unwrap();
+        assert_eq!(head.base_offset, offset / 2 * 2);
+        let read = disk.take_read_bytes();
+        assert!(read <= most, "{read} bytes for offset {offset}");
+    }
+}
+
+#[test]
 fn an_index_that_misleads_costs_reads_and_nothing_else() {
     let (disk, dir) = (Arc::new(Twin::default()), tempdir().unwrap());
     filled(&disk, dir.path()).close().unwrap();

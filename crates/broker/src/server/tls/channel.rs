@@ -41,7 +41,7 @@ impl Channel {
     /// Takes what the socket has to the end of `plain`, without waiting. An error of kind `WouldBlock` means that it has nothing.
     pub(crate) fn receive(&mut self, stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<Received> {
         match self {
-            Channel::Plain => match stream.try_read_buf(plain)? {
+            Channel::Plain => match receive(stream, plain)? {
                 0 => Ok(Received::End),
                 _ => Ok(Received::Something),
             },
@@ -117,6 +117,18 @@ impl Channel {
             }
         }
     }
+}
+
+/// Takes what the socket has. A read that leaves room has emptied it: what comes later is announced anew, and until then nobody
+/// asks the kernel again.
+fn receive(stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<usize> {
+    let count = stream.try_read_buf(plain)?;
+    if count > 0 && plain.len() < plain.capacity() {
+        // The runtime forgets that there was something to read. It watches the socket on this thread, so that nothing was announced since.
+        let forget = || Err::<(), _>(std::io::ErrorKind::WouldBlock.into());
+        let _ = stream.try_io(tokio::io::Interest::READABLE, forget);
+    }
+    Ok(count)
 }
 
 impl Sending {
