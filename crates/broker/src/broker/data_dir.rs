@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use levada_log::checkpoint::{CleanShutdown, OffsetCheckpoint, PartitionMetadata}
 use levada_log::disk::{self, Disk, Kind};
 use levada_log::{Background, LogError};
 use levada_wire::Uuid;
+use parking_lot::Mutex;
 
 use crate::broker::opening::OpenError;
 use crate::metadata::controller::{METADATA_TOPIC, check_topic_name};
@@ -33,6 +35,8 @@ pub(super) struct DataDir {
     disk: Arc<dyn Disk>,
     background: Background,
     path: PathBuf,
+    /// A hash of what each checkpoint has, by file name, of those that were written by this process.
+    stored: Mutex<BTreeMap<&'static str, u64>>,
     /// Held, not read: the kernel lets go of the lock when the process ends, however it ends.
     _lock: File,
 }
@@ -136,7 +140,13 @@ impl DataDir {
         let failed = |source| OpenError::DataDir { path: path.to_owned(), source };
         disk.create_dir(path).map_err(failed)?;
         let lock = lock(path)?;
-        Ok(Self { path: std::path::absolute(path).map_err(failed)?, disk, background, _lock: lock })
+        Ok(Self {
+            path: std::path::absolute(path).map_err(failed)?,
+            disk,
+            background,
+            stored: Mutex::default(),
+            _lock: lock,
+        })
     }
 
     /// Takes the clean-shutdown marker away: from now on the directory counts as in use.
@@ -233,9 +243,21 @@ impl DataDir {
         Ok(())
     }
 
-    /// Replaces a checkpoint; flushed when this returns.
+    /// Replaces a checkpoint, unless it has these offsets already: a broker with nothing to do leaves the device alone. Flushed when
+    /// this returns.
     pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: &Offsets) -> Result<(), LogError> {
-        checkpoint.store(&*self.disk, &self.path, offsets)
+        let mut hasher = DefaultHasher::new();
+        offsets.hash(&mut hasher);
+        let hash = hasher.finish();
+        let mut stored = self.stored.lock();
+        if stored.get(checkpoint.file_name()) == Some(&hash) {
+            return Ok(());
+        }
+        // What a failure leaves is not known.
+        stored.remove(checkpoint.file_name());
+        checkpoint.store(&*self.disk, &self.path, offsets)?;
+        stored.insert(checkpoint.file_name(), hash);
+        Ok(())
     }
 
     /// Leaves the marker that says that every log was closed in good order.

@@ -1,4 +1,5 @@
 //! A broker without connections.
 
 mod crash;
+mod idle;
 mod recovering;

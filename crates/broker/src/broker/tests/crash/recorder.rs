@@ -104,7 +104,7 @@ impl Recorder {
     }
 
     /// How many changes there were so far.
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::broker::tests) fn count(&self) -> usize {
         let mut state = self.state.lock();
         state.look_at_mappings();
         state.ops.len()

@@ -1,0 +1,35 @@
+//! What a broker does to the device while it has nothing to do.
+
+use std::sync::Arc;
+
+use levada_log::Append;
+use levada_log::batch::Builder;
+
+use super::crash::directory;
+use super::crash::life::{Incarnation, Ways};
+use super::crash::recorder::Recorder;
+use crate::metadata::controller::NewTopic;
+
+#[test]
+fn a_broker_with_nothing_to_do_leaves_the_device_alone() {
+    let home = directory();
+    let disk = Arc::new(Recorder::new(home.path()));
+    let now = Incarnation::begin(disk.clone(), home.path(), Ways::default()).unwrap();
+    let topic =
+        NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
+    assert!(now.run(now.broker.create_topics(vec![topic], false)).pop().unwrap().is_ok());
+    let keep_house = || {
+        let before = disk.count();
+        now.run(now.broker.keep_house());
+        disk.count() - before
+    };
+    assert!(keep_house() > 0, "the first checkpoints");
+    assert_eq!(keep_house(), 0);
+    let mut batch = Builder::new();
+    batch.push(0, None, Some(b"one"));
+    let append = Append::client(batch.build().unwrap());
+    let partition = now.broker.partition("t", 0).unwrap();
+    now.run(async { partition.append(append, 0).wait().await }).unwrap();
+    assert!(keep_house() > 0, "another high watermark");
+    assert_eq!(keep_house(), 0);
+}
