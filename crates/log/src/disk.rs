@@ -21,6 +21,8 @@ use crate::LogError;
 
 mod cached;
 #[cfg(test)]
+mod tests;
+#[cfg(test)]
 pub(crate) mod twin;
 
 pub(crate) use cached::Cached;
@@ -38,7 +40,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     }
     /// Creates or replaces a small file as a whole; not atomic, not synced.
     fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
-    /// The whole of a small file.
+    /// The whole of a small file; one that is absurdly large is an error, and no reason to run out of memory.
     fn read_file(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// Fills `into` from `position` on, as far as the file goes; returns the bytes read.
     fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize>;
@@ -123,6 +125,9 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
+/// The largest file that is read as a whole: twice a full segment of the metadata log. Checkpoints and snapshots are far smaller.
+const WHOLE_BYTES_MAX: u64 = 2 << 30;
+
 /// Vectors in one call; the kernel refuses more.
 const PARTS_MAX: usize = 1024;
 
@@ -132,18 +137,26 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<File> {
+        regular(path)?;
         OpenOptions::new().read(true).write(true).open(path)
     }
 
     fn open_to_read(&self, path: &Path) -> io::Result<File> {
+        regular(path)?;
         File::open(path)
     }
 
     fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        regular_if_there(path)?;
         fs::write(path, bytes)
     }
 
     fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let len = regular(path)?;
+        if len > WHOLE_BYTES_MAX {
+            let text = format!("{len} bytes are more than a file of this kind ever has");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
         fs::read(path)
     }
 
@@ -287,6 +300,23 @@ impl Disk for RealDisk {
     }
 }
 
+/// The length of a file. Opening what is none could wait for ever: a named pipe does until somebody writes.
+fn regular(path: &Path) -> io::Result<u64> {
+    let found = fs::metadata(path)?;
+    match found.file_type() {
+        kind if kind.is_file() => Ok(found.len()),
+        kind if kind.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+}
+
+fn regular_if_there(path: &Path) -> io::Result<()> {
+    match regular(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// What came of [`lock_to_read`].
 #[derive(Debug)]
 pub enum ReadLock {
@@ -303,6 +333,7 @@ pub enum ReadLock {
 /// # Errors
 /// A failing disk.
 pub fn lock_to_read(path: &Path) -> io::Result<ReadLock> {
+    regular_if_there(path)?;
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ReadLock::Absent),
         other => other?,
@@ -320,6 +351,7 @@ pub fn lock_to_read(path: &Path) -> io::Result<ReadLock> {
 /// # Errors
 /// What the kernel says.
 pub fn lock(path: &Path) -> io::Result<Option<File>> {
+    regular_if_there(path)?;
     let file = File::options().create(true).truncate(false).write(true).open(path)?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
