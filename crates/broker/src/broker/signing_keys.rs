@@ -11,6 +11,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::broker::{Broker, now_ms};
 use crate::security::jaas::Jaas;
+use crate::security::oauth::KeySource;
 use crate::security::oauth::jwks::{Jwks, JwksError};
 use crate::stores::{self, TlsError, View};
 
@@ -19,15 +20,15 @@ const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
 /// How long an address may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Keys by the address that they are from.
+/// Keys by where they are from.
 #[derive(Debug, Default)]
 pub(super) struct SigningKeys {
-    sources: Mutex<BTreeMap<String, Source>>,
+    sources: Mutex<BTreeMap<KeySource, Had>>,
     wanted: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Source {
+struct Had {
     keys: Arc<Jwks>,
     tried_ms: i64,
     failures: u32,
@@ -51,16 +52,16 @@ enum KeysError {
 }
 
 impl Broker {
-    /// The keys that were last had from an address.
-    pub(crate) fn signing_keys(&self, url: &str) -> Arc<Jwks> {
+    /// The keys that were last had from there.
+    pub(crate) fn signing_keys(&self, source: &KeySource) -> Arc<Jwks> {
         let sources = self.signing_keys.sources.lock();
-        sources.get(url).map(|source| source.keys.clone()).unwrap_or_default()
+        sources.get(source).map(|had| had.keys.clone()).unwrap_or_default()
     }
 
-    /// A token names a key that the address did not have: it may have it by now.
-    pub(crate) fn miss_signing_key(&self, url: &str) {
-        if let Some(source) = self.signing_keys.sources.lock().get_mut(url) {
-            source.missed = true;
+    /// A token names a key that was not there: it may be by now.
+    pub(crate) fn miss_signing_key(&self, source: &KeySource) {
+        if let Some(had) = self.signing_keys.sources.lock().get_mut(source) {
+            had.missed = true;
             self.signing_keys.wanted.notify_one();
         }
     }
@@ -69,34 +70,34 @@ impl Broker {
     pub(crate) async fn run_signing_keys(self: Arc<Self>) {
         loop {
             let (due, next_ms) = self.due_signing_keys(now_ms());
-            for url in due {
-                self.off_shard(move |broker| broker.renew_signing_keys(&url)).await;
+            for source in due {
+                self.off_shard(move |broker| broker.renew_signing_keys(&source)).await;
             }
             let pause = Duration::from_millis(next_ms.unsigned_abs());
             let _ = tokio::time::timeout(pause, self.signing_keys.wanted.notified()).await;
         }
     }
 
-    /// The addresses whose turn it is, and in how many milliseconds the next one has its turn.
-    fn due_signing_keys(&self, now_ms: i64) -> (Vec<String>, i64) {
+    /// The sources whose turn it is, and in how many milliseconds the next one has its turn.
+    fn due_signing_keys(&self, now_ms: i64) -> (Vec<KeySource>, i64) {
         let config = self.config();
         let listeners = config.security.sasl.values();
-        let urls: BTreeSet<&String> =
-            listeners.map(|sasl| &sasl.tokens.jwks_url).filter(|url| !url.is_empty()).collect();
+        let wanted: BTreeSet<&KeySource> =
+            listeners.map(|sasl| &sasl.tokens.keys).filter(|source| !source.url.is_empty()).collect();
         let times = config.security.signing_keys;
         let mut sources = self.signing_keys.sources.lock();
         let mut due = Vec::new();
         let mut next_ms = times.refresh_ms;
-        for url in urls {
-            let source = sources.entry(url.clone()).or_default();
-            let pause_ms = match source.failures {
-                0 if source.missed => times.retry_ms_max,
+        for source in wanted {
+            let had = sources.entry(source.clone()).or_default();
+            let pause_ms = match had.failures {
+                0 if had.missed => times.retry_ms_max,
                 0 => times.refresh_ms,
                 failures => times.retry_ms.saturating_mul(1 << failures.min(20)).min(times.retry_ms_max),
             };
-            let left_ms = source.tried_ms.saturating_add(pause_ms) - now_ms;
-            if source.tried_ms == 0 || left_ms <= 0 {
-                due.push(url.clone());
+            let left_ms = had.tried_ms.saturating_add(pause_ms) - now_ms;
+            if had.tried_ms == 0 || left_ms <= 0 {
+                due.push(source.clone());
             } else {
                 next_ms = next_ms.min(left_ms);
             }
@@ -105,26 +106,23 @@ impl Broker {
         (due, next_ms)
     }
 
-    fn renew_signing_keys(&self, url: &str) {
-        let config = self.config();
-        let listeners = config.security.sasl.values().map(|sasl| &sasl.tokens);
-        let login =
-            listeners.filter(|tokens| tokens.jwks_url == url).find_map(|tokens| tokens.login.as_ref());
-        let had = fetch(url, login).and_then(|document| Ok(Jwks::parse(&document)?));
+    fn renew_signing_keys(&self, source: &KeySource) {
+        let KeySource { url, login } = source;
+        let document = fetch(url, login.as_ref()).and_then(|document| Ok(Jwks::parse(&document)?));
         let mut sources = self.signing_keys.sources.lock();
-        let source = sources.entry(url.to_owned()).or_default();
-        source.tried_ms = now_ms();
-        source.missed = false;
-        match had {
+        let had = sources.entry(source.clone()).or_default();
+        had.tried_ms = now_ms();
+        had.missed = false;
+        match document {
             Ok(keys) => {
                 if keys.is_empty() {
                     tracing::warn!(url, "there is no key to check tokens with");
                 }
-                source.keys = Arc::new(keys);
-                source.failures = 0;
+                had.keys = Arc::new(keys);
+                had.failures = 0;
             }
             Err(error) => {
-                source.failures = source.failures.saturating_add(1);
+                had.failures = had.failures.saturating_add(1);
                 tracing::warn!(url, %error, "the keys that tokens are signed with cannot be had");
             }
         }

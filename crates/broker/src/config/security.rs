@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{HIDDEN, Listener, Settings, key::words, prefix::prefixed};
 use crate::security::authorizer::AuthorizerConfig;
 use crate::security::jaas::Jaas;
-use crate::security::oauth::OauthConfig;
+use crate::security::oauth::{KeySource, OauthConfig};
 use crate::security::sasl::{Mechanism, Offer, SaslConfig};
 use crate::security::scram::same_secret;
 
@@ -159,8 +159,8 @@ fn passwords(settings: &Settings, listener: &str) -> Checked<BTreeMap<String, St
 fn tokens(settings: &Settings, listener: &str) -> Checked<OauthConfig> {
     const URL: &str = "sasl.oauthbearer.jwks.endpoint.url";
     let text = |key| of_mechanism(settings, (listener, Mechanism::OauthBearer), key).unwrap_or_default();
-    let jwks_url = text(URL);
-    if !is_key_url(jwks_url) {
+    let url = text(URL);
+    if !is_key_url(url) {
         let must_be =
             "a URL with the keys that tokens are signed with: file:/…, https://…, or http://… of this machine"
                 .to_owned();
@@ -174,8 +174,7 @@ fn tokens(settings: &Settings, listener: &str) -> Checked<OauthConfig> {
     })?;
     let issuer = text("sasl.oauthbearer.expected.issuer");
     Ok(OauthConfig {
-        jwks_url: jwks_url.to_owned(),
-        login,
+        keys: KeySource { url: url.to_owned(), login },
         clock_skew_ms: text("sasl.oauthbearer.clock.skew.seconds").parse::<i64>().unwrap_or(0) * 1000,
         audiences: words(text("sasl.oauthbearer.expected.audience")).map(str::to_owned).collect(),
         issuer: (!issuer.is_empty()).then(|| issuer.to_owned()),

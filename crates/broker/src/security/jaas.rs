@@ -8,7 +8,7 @@ use std::fmt;
 mod tests;
 
 /// One login module with its options.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Jaas {
     /// The Java class.
     pub module: String,

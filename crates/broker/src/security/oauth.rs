@@ -16,10 +16,8 @@ use self::jwt::JwtError;
 /// What a token has to be like.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OauthConfig {
-    /// `sasl.oauthbearer.jwks.endpoint.url`: where the keys are that tokens are signed with.
-    pub jwks_url: String,
-    /// `sasl.jaas.config`: its options `ssl.*` are for having the keys by https.
-    pub login: Option<Jaas>,
+    /// Where the keys are that tokens are signed with.
+    pub keys: KeySource,
     /// `sasl.oauthbearer.clock.skew.seconds`, in milliseconds.
     pub clock_skew_ms: i64,
     /// `sasl.oauthbearer.expected.audience`; empty for tokens without an audience.
@@ -30,6 +28,15 @@ pub struct OauthConfig {
     pub scope_claim: String,
     /// `sasl.oauthbearer.sub.claim.name`.
     pub sub_claim: String,
+}
+
+/// Where keys are, and who is trusted to be there: two listeners with one address may trust different authorities.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeySource {
+    /// `sasl.oauthbearer.jwks.endpoint.url`.
+    pub url: String,
+    /// `sasl.jaas.config`: its options `ssl.*` are for having the keys by https.
+    pub login: Option<Jaas>,
 }
 
 /// Why a client is not let in. It is told no more than that its token is not valid.

@@ -15,7 +15,7 @@ use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader};
 use crate::error_code::ErrorCode;
 use crate::security::oauth::jwks::Jwks;
 use crate::security::oauth::jwt::JwtError;
-use crate::security::oauth::{INVALID_TOKEN, OauthConfig, OauthError, OauthServer};
+use crate::security::oauth::{INVALID_TOKEN, KeySource, OauthConfig, OauthError, OauthServer};
 use crate::security::plain::{self, PlainError};
 use crate::security::scram::{self, Credential, ScramError, ScramServer};
 
@@ -113,7 +113,7 @@ pub struct Moment<'a> {
     /// Looks a user's SCRAM credential up.
     pub credential: &'a dyn Fn(&str, scram::Mechanism) -> Option<Credential>,
     /// The keys that were last had from an address, for tokens.
-    pub keys: &'a dyn Fn(&str) -> Arc<Jwks>,
+    pub keys: &'a dyn Fn(&KeySource) -> Arc<Jwks>,
 }
 
 /// What a frame leads to.
@@ -229,11 +229,11 @@ impl Exchange {
         self.before.is_some()
     }
 
-    /// The address that should have a key which the client's token is signed with, and has not.
-    pub fn misses_key(&self) -> Option<&str> {
+    /// Where a key should be which the client's token is signed with, and is not.
+    pub fn misses_key(&self) -> Option<&KeySource> {
         match &self.state {
             State::Tokens(Server::Oauth(server), _) if server.refused() == Some(&JwtError::UnknownKey) => {
-                Some(&self.config.tokens.jwks_url)
+                Some(&self.config.tokens.keys)
             }
             _ => None,
         }
@@ -381,7 +381,7 @@ impl Server {
                 Ok(server.step(token, |user| (moment.credential)(user, mechanism))?)
             }
             Self::Oauth(server) => {
-                let keys = (moment.keys)(&config.tokens.jwks_url);
+                let keys = (moment.keys)(&config.tokens.keys);
                 Ok(server.step(token, &config.tokens, (&keys, moment.now_ms))?)
             }
         }

@@ -117,14 +117,14 @@ impl Gate {
         let image = broker.metadata().image();
         let moment = Moment {
             now_ms: now_ms(),
-            keys: &|url| broker.signing_keys(url),
+            keys: &|source| broker.signing_keys(source),
             credential: &|user, mechanism| image.credentials().find(user, mechanism.code()).cloned(),
         };
         let address: IpAddr = entry.peer.ip();
         let listener = &entry.listener.name;
         let outcome = exchange.step(frame, &moment);
-        if let Some(url) = exchange.misses_key() {
-            broker.miss_signing_key(url);
+        if let Some(source) = exchange.misses_key() {
+            broker.miss_signing_key(source);
         }
         match outcome {
             Outcome::Versions(header, body) => Passage::Versions(header, body),

@@ -8,6 +8,7 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
+use crate::config::{BrokerConfig, Sources};
 
 /// Answers each connection with the same bytes, by TLS if it has a certificate.
 fn serve(answer: &str, identity: Option<&(rcgen::Certificate, KeyPair)>) -> SocketAddr {
@@ -94,4 +95,46 @@ fn answers_that_are_no_keys_are_errors() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"key\r\n6\r\ns\":[]}\r\n0\r\n\r\n";
     let had = fetch(&format!("http://{}/", serve(chunked, None)), None).unwrap();
     assert_eq!(had, "{\"keys\":[]}");
+}
+
+const KEY: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
+
+#[test]
+fn listeners_that_share_an_address_have_keys_from_whom_each_of_them_trusts() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = identity("localhost");
+    let document =
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{KEY}", KEY.len());
+    let url = format!("https://localhost:{}/keys", serve(&document, Some(&server)).port());
+    let mut settings = vec![
+        format!("log.dirs={}", directory.path().join("data").display()),
+        "listeners=ONE://127.0.0.1:0,TWO://127.0.0.1:0,SAME://127.0.0.1:0".to_owned(),
+        "listener.security.protocol.map=ONE:SASL_PLAINTEXT,TWO:SASL_PLAINTEXT,SAME:SASL_PLAINTEXT".to_owned(),
+        "sasl.enabled.mechanisms=OAUTHBEARER".to_owned(),
+        format!("sasl.oauthbearer.jwks.endpoint.url={url}"),
+    ];
+    let stranger = identity("localhost");
+    for (listener, trusted) in [("one", &stranger), ("two", &server), ("same", &server)] {
+        let path = directory.path().join(format!("{listener}.pem"));
+        std::fs::write(&path, trusted.0.pem()).unwrap();
+        // The same place for those who trust the same.
+        let path = if listener == "same" { directory.path().join("two.pem") } else { path };
+        settings.push(format!(
+            "listener.name.{listener}.oauthbearer.sasl.jaas.config=OAuthBearerLoginModule required ssl.truststore.location=\"{}\";",
+            path.display()
+        ));
+    }
+    let config = BrokerConfig::load(&Sources::flags(settings)).unwrap();
+    let source = |listener: &str| config.security.sasl[listener].tokens.keys.clone();
+    let [one, two, same] = ["ONE", "TWO", "SAME"].map(source);
+    let broker = Broker::open(config, &[]).unwrap();
+    let (due, _) = broker.due_signing_keys(now_ms());
+    assert_eq!(due.len(), 2, "{due:?}");
+    for source in &due {
+        broker.renew_signing_keys(source);
+    }
+    assert!(broker.signing_keys(&one).is_empty());
+    assert!(!broker.signing_keys(&two).is_empty());
+    assert!(!broker.signing_keys(&same).is_empty());
+    broker.close();
 }

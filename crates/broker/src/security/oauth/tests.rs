@@ -40,8 +40,7 @@ impl Issuer {
 
 fn config() -> OauthConfig {
     OauthConfig {
-        jwks_url: String::new(),
-        login: None,
+        keys: KeySource::default(),
         clock_skew_ms: 30_000,
         audiences: Vec::new(),
         issuer: None,
