@@ -131,7 +131,8 @@ impl Sources {
 }
 
 /// Variables with the prefix that are not keys: the command line reads them.
-const OTHER_VARIABLES: [&str; 4] = ["LEVADA_BROKERS", "LEVADA_COMMAND_CONFIG", "LEVADA_CONFIG", "LEVADA_LOG"];
+const OTHER_VARIABLES: [&str; 5] =
+    ["LEVADA_BROKERS", "LEVADA_COMMAND_CONFIG", "LEVADA_CONFIG", "LEVADA_LOG", "LEVADA_OAUTHBEARER_TOKEN"];
 
 impl Settings {
     /// The value of a key of the table: what was set, else the default, else `None`.

@@ -1,6 +1,6 @@
 //! How the command line comes into a cluster: `--command-config` with Kafka's client properties, TLS and SASL.
 
-use std::{fmt, fs, path::Path};
+use std::{env, fmt, fs, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use levada_broker::{
@@ -25,18 +25,24 @@ pub(crate) struct Login {
 #[derive(Clone)]
 struct Credentials {
     mechanism: Mechanism,
+    /// Nobody in particular for OAUTHBEARER: the token says who.
     user: String,
-    password: String,
+    /// A password, or a token.
+    secret: String,
 }
+
+/// Where a token may be that no file holds.
+const TOKEN: &str = "LEVADA_OAUTHBEARER_TOKEN";
 
 #[derive(Clone, Copy, Debug)]
 enum Mechanism {
     Plain,
     Scram(scram::Mechanism),
+    OauthBearer,
 }
 
 impl fmt::Debug for Credentials {
-    /// Without the password.
+    /// Without the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
     }
@@ -46,6 +52,7 @@ impl Mechanism {
     fn from_name(name: &str) -> Option<Self> {
         match name {
             "PLAIN" => Some(Self::Plain),
+            "OAUTHBEARER" => Some(Self::OauthBearer),
             name => scram::Mechanism::from_name(name).map(Self::Scram),
         }
     }
@@ -54,6 +61,7 @@ impl Mechanism {
         match self {
             Self::Plain => "PLAIN",
             Self::Scram(mechanism) => mechanism.name(),
+            Self::OauthBearer => "OAUTHBEARER",
         }
     }
 }
@@ -109,15 +117,20 @@ impl Credentials {
         wrong: impl Fn(&str) -> Failure,
     ) -> Result<Self, Failure> {
         let mechanism = value("sasl.mechanism").and_then(Mechanism::from_name);
-        let mechanism =
-            mechanism.ok_or_else(|| wrong("sasl.mechanism must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"))?;
+        let mechanism = mechanism.ok_or_else(|| {
+            wrong("sasl.mechanism must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER")
+        })?;
+        if matches!(mechanism, Mechanism::OauthBearer) {
+            let secret = token(value, env::var(TOKEN).ok()).map_err(|error| wrong(&error))?;
+            return Ok(Self { mechanism, user: String::new(), secret });
+        }
         let jaas = Jaas::parse(value("sasl.jaas.config").unwrap_or_default())
             .map_err(|error| wrong(&format!("sasl.jaas.config: {error}")))?;
         let option = |name: &str| {
             let found = jaas.options.get(name).cloned();
             found.ok_or_else(|| wrong(&format!("sasl.jaas.config has no {name}=\"…\"")))
         };
-        Ok(Self { mechanism, user: option("username")?, password: option("password")? })
+        Ok(Self { mechanism, user: option("username")?, secret: option("password")? })
     }
 
     fn show(&self, client: &mut Client) -> Result<(), Failure> {
@@ -132,11 +145,22 @@ impl Credentials {
         }
         match self.mechanism {
             Mechanism::Plain => {
-                self.send(client, format!("\0{}\0{}", self.user, self.password).as_bytes())?;
+                self.send(client, format!("\0{}\0{}", self.user, self.secret).as_bytes())?;
                 Ok(())
             }
             Mechanism::Scram(mechanism) => self.show_by_scram(client, mechanism),
+            Mechanism::OauthBearer => self.show_token(client),
         }
+    }
+
+    fn show_token(&self, client: &mut Client) -> Result<(), Failure> {
+        let said = self.send(client, format!("n,,\x01auth=Bearer {}\x01\x01", self.secret).as_bytes())?;
+        if said.is_empty() {
+            return Ok(());
+        }
+        // Refused; the broker says so as an error once it has been told that we heard.
+        self.send(client, b"\x01")?;
+        Err(Failure::new("the broker refuses the token"))
     }
 
     fn show_by_scram(&self, client: &mut Client, mechanism: scram::Mechanism) -> Result<(), Failure> {
@@ -155,7 +179,7 @@ impl Credentials {
         if !both.starts_with(&own) || iterations > limit {
             return Err(confused());
         }
-        let salted = mechanism.salted_password(&self.password, &salt, iterations);
+        let salted = mechanism.salted_password(&self.secret, &salt, iterations);
         let without_proof = format!("c=biws,r={both}");
         let auth_message = format!("{first},{challenge},{without_proof}");
         let proof = BASE64.encode(mechanism.client_proof(&salted, &auth_message));
@@ -173,8 +197,40 @@ impl Credentials {
         let mut request = SaslAuthenticateRequest::default();
         request.auth_bytes = bytes::Bytes::copy_from_slice(token);
         let answer = client.request(&request).map_err(|error: ClientError| Failure::from(error))?;
-        let doing = format!("authenticate as {}", self.user);
+        let doing = match self.mechanism {
+            Mechanism::OauthBearer => "authenticate by OAUTHBEARER".to_owned(),
+            _ => format!("authenticate as {}", self.user),
+        };
         kafka_error::check(answer.error_code, &doing, answer.error_message.as_deref())?;
         Ok(answer.auth_bytes.to_vec())
     }
 }
+
+/// The token of the file that `sasl.oauthbearer.token.endpoint.url` names, else the one that was given. Errors do not repeat it.
+fn token<'a>(value: impl Fn(&str) -> Option<&'a str>, given: Option<String>) -> Result<String, String> {
+    const URL: &str = "sasl.oauthbearer.token.endpoint.url";
+    let text = match (value(URL).filter(|url| !url.is_empty()), given) {
+        (Some(url), _) => {
+            let path = url.strip_prefix("file:").map(|path| path.strip_prefix("//").unwrap_or(path));
+            let path = path.ok_or_else(|| {
+                format!("{URL} must be file:/…, a file with a token: levada asks no server for one")
+            })?;
+            fs::read_to_string(path).map_err(|error| format!("{URL}: cannot read {path}: {error}"))?
+        }
+        (None, Some(given)) => given,
+        (None, None) => {
+            return Err(format!("OAUTHBEARER needs a token: {URL}=file:/…, or {TOKEN} in the environment"));
+        }
+    };
+    let token = text.trim();
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+    match !token.is_empty() && token.bytes().all(is_token) {
+        true => Ok(token.to_owned()),
+        false => {
+            Err("the token is not one: letters, digits and -._~+/= are expected, on one line".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
