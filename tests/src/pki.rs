@@ -72,3 +72,25 @@ fn named(name: &str) -> rcgen::DistinguishedName {
 fn key() -> KeyPair {
     KeyPair::generate().expect("a key")
 }
+
+/// A PKCS12 store as Java makes it; its certificate goes beside it as `.pem`.
+pub fn java_store(path: &Path, password: &str) {
+    // Again and again: a store is not overwritten.
+    let _ = fs::remove_file(path);
+    let subject = ["-dname", "CN=broker", "-ext", "san=dns:localhost,ip:127.0.0.1", "-keyalg", "EC"];
+    keytool(path, password, &[&["-genkeypair", "-validity", "30"], &subject[..]].concat());
+    fs::write(path.with_extension("pem"), keytool(path, password, &["-exportcert", "-rfc"])).expect("a file");
+}
+
+/// A PKCS12 store that trusts the certificate of a PEM file.
+pub fn java_trust(path: &Path, password: &str, certificate: &Path) {
+    keytool(path, password, &["-importcert", "-noprompt", "-file", &certificate.display().to_string()]);
+}
+
+fn keytool(path: &Path, password: &str, words: &[&str]) -> Vec<u8> {
+    let mut command = std::process::Command::new("keytool");
+    command.args(words).args(["-keystore", &path.display().to_string(), "-storepass", password]);
+    let output = command.args(["-alias", "broker", "-storetype", "PKCS12"]).output().expect("keytool runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    output.stdout
+}

@@ -4,24 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use levada_tests::node::Kind;
+use levada_tests::pki::{java_store, java_trust};
 use levada_tests::{Node, Tool};
-
-/// A PKCS12 store as Java makes it; its certificate goes beside it as `.pem`.
-fn java_store(path: &Path, password: &str) {
-    let keytool = |words: &[&str]| {
-        let mut command = std::process::Command::new("keytool");
-        command.args(words).args(["-keystore", &path.display().to_string(), "-storepass", password]);
-        let output =
-            command.args(["-alias", "broker", "-storetype", "PKCS12"]).output().expect("keytool runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-        output.stdout
-    };
-    // Again and again: a store is not overwritten.
-    let _ = fs::remove_file(path);
-    let subject = ["-dname", "CN=broker", "-ext", "san=dns:localhost,ip:127.0.0.1", "-keyalg", "EC"];
-    keytool(&[&["-genkeypair", "-validity", "30"], &subject[..]].concat());
-    fs::write(path.with_extension("pem"), keytool(&["-exportcert", "-rfc"])).expect("a file");
-}
 
 #[test]
 fn a_java_key_store_is_served_and_replaced_while_the_broker_runs() {
@@ -97,10 +81,7 @@ fn the_command_line_takes_javas_stores_and_says_what_is_wrong_with_them() {
     node.start();
     let trusted = node.scratch().join("trusted.p12");
     let pem = store.with_extension("pem").display().to_string();
-    let mut import = std::process::Command::new("keytool");
-    import.args(["-importcert", "-noprompt", "-alias", "broker", "-file", &pem, "-storetype", "PKCS12"]);
-    let import = import.args(["-storepass", "planted-trust", "-keystore"]).arg(&trusted).output();
-    assert!(import.expect("keytool runs").status.success());
+    java_trust(&trusted, "planted-trust", store.with_extension("pem").as_path());
 
     let config = node.scratch().join("client.properties").display().to_string();
     let check = |lines: &str, code: i32, words: &str| {

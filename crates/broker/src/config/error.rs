@@ -66,13 +66,13 @@ pub enum ConfigError {
         reason: String,
     },
     /// A flag without `=`.
-    #[error("flag -o {text:?}: expected key=value")]
+    #[error("flag -o {:?}: expected key=value", name_of(text))]
     NotAPair {
         /// The flag's value.
         text: String,
     },
     /// No such key.
-    #[error("unknown key {key} ({origin}){}", nearest.map(|near| format!(": did you mean {near}?")).unwrap_or_default())]
+    #[error("unknown key {} ({origin}){}", name_of(key), nearest.map(|near| format!(": did you mean {near}?")).unwrap_or_default())]
     Unknown {
         /// The key as given.
         key: String,
@@ -106,6 +106,23 @@ pub enum ConfigError {
         reason: String,
     },
 }
+
+/// What of a text may be the name of a key. What comes behind a name may be a secret, as may a line of a private key before which a
+/// backslash was forgotten.
+fn name_of(text: &str) -> String {
+    let is_named = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let (name, rest) = text.split_at(text.find(|c| !is_named(c)).unwrap_or(text.len()));
+    let likely = name.len() <= LONGEST_WORD || (name.contains('.') && name.len() <= LONGEST_NAME);
+    match rest.chars().next() {
+        None if likely => name.to_owned(),
+        Some(':' | ' ' | '\t') if likely => format!("{name}…"),
+        _ => "(hidden)".to_owned(),
+    }
+}
+
+/// Most letters of a name without a point, and of one with.
+const LONGEST_WORD: usize = 30;
+const LONGEST_NAME: usize = 150;
 
 /// Everything that is wrong with a configuration; never empty.
 #[derive(Debug)]

@@ -110,6 +110,21 @@ fn mistakes_name_the_key_and_no_password() {
 }
 
 #[test]
+fn what_stands_behind_the_name_of_a_key_is_not_repeated() {
+    let check = |flag: &str, expected: &str| {
+        let error = load(&[flag]).unwrap_err();
+        assert!(error.starts_with(expected) && !error.contains("s3cret"), "{error}");
+    };
+    check("ssl.key.password:s3cret", "flag -o \"ssl.key.password…\": expected key=value");
+    check("ssl.key.password s3cret", "flag -o \"ssl.key.password…\"");
+    check("ssl.key.pasword=s3cret", "unknown key ssl.key.pasword (flag -o): did you mean ssl.key.password?");
+    check("ssl.key.password s3cret=1", "unknown key ssl.key.password… (flag -o)");
+    let line = format!("MIIEvgIBADANBgkqhkiG9w0BAQEFAASCBKgwggSkAgEAAoIBAQC7s3cret{}=", "x".repeat(20));
+    check(&line, "unknown key (hidden) (flag -o)");
+    check("MIIE/s3cret=", "unknown key (hidden) (flag -o)");
+}
+
+#[test]
 fn a_dump_of_the_configuration_holds_no_secret() {
     let config = load(&[
         "listeners=PLAINTEXT://:0,OWN://:0",
@@ -119,6 +134,8 @@ fn a_dump_of_the_configuration_holds_no_secret() {
         "listener.name.own.oauthbearer.sasl.jaas.config=Login required ssl.truststore.password=\"s3cret\";",
         "sasl.oauthbearer.jwks.endpoint.url=https://idp/keys",
         "ssl.keystore.password=s3cret",
+        "ssl.truststore.password=s3cret",
+        "ssl.keystore.key=s3cret",
         "listener.name.own.ssl.key.password=s3cret",
         "levada.http.token=s3cret",
     ]);
