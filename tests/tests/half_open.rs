@@ -1,0 +1,119 @@
+//! Twenty thousand TLS handshakes that nobody finishes: who has a connection is served as before.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use levada_tests::node::Kind;
+use levada_tests::pki::{Authority, Flaw};
+use levada_tests::raw::{self, Batch, Connection};
+use levada_tests::{Node, await_some, process};
+
+const HALF_OPEN: usize = 20_000;
+/// A process may not have descriptors for all of them.
+const FLOODS: usize = 4;
+/// How long a client is watched; by then the broker has ended the last of those that were begun.
+const WATCHED: Duration = Duration::from_secs(12);
+const SOON: Duration = Duration::from_secs(60);
+
+/// A process of `half_open`, and what it says first. It ends with this value.
+struct Companion(Child);
+
+impl Companion {
+    fn new(arguments: &[&str]) -> Companion {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_half_open"));
+        let child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        Companion(child.expect("it starts"))
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        let output = self.0.stdout.as_mut().expect("stdout was asked for");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        line.trim().to_string()
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// The time within which 99 of 100 requests are answered, small produces and fetches by turns, while there are `flooded` half-open handshakes
+/// at an address.
+fn p99(node: &Node, flooded: Option<SocketAddr>) -> Duration {
+    let mut client = Connection::open(node.address());
+    let requests =
+        [raw::produce("live", 1, &Batch::of(&[&[7; 100]]).encode()), raw::fetch("live", 0, 1 << 10)];
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            let mut took = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                for request in &requests {
+                    let asked = Instant::now();
+                    client.call(request);
+                    took.push(asked.elapsed());
+                }
+            }
+            took
+        });
+        let began = Instant::now();
+        let address = flooded.map(|address| address.to_string());
+        let part = (HALF_OPEN / FLOODS).to_string();
+        let mut floods: Vec<Companion> = address
+            .iter()
+            .flat_map(|address| (0..FLOODS).map(|_| Companion::new(&["flood", address, &part])))
+            .collect();
+        for flood in &mut floods {
+            assert_eq!(flood.line(), format!("{part} connections"));
+        }
+        let opened = began.elapsed();
+        std::thread::park_timeout(WATCHED.saturating_sub(opened));
+        over.store(true, Ordering::Relaxed);
+        let mut took = watching.join().expect("every request is answered");
+        took.sort_unstable();
+        let p99 = took[took.len() * 99 / 100];
+        println!(
+            "{} half-open in {opened:?}: {} requests, p99 {p99:?}",
+            floods.len() * HALF_OPEN / FLOODS,
+            took.len()
+        );
+        p99
+    })
+}
+
+#[test]
+fn twenty_thousand_half_open_handshakes_do_not_slow_a_client_down() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("not run: it is about Levada's handshakes");
+    }
+    let mut node = Node::new();
+    let authority = Authority::new(&node.scratch().join("pki"));
+    let secure = node.listen("SECURE", "SSL");
+    let store = authority.issue("broker", Flaw::None).display().to_string();
+    node = node.option("listener.name.secure.ssl.keystore.location", &store);
+    node.start();
+    let mut client = Connection::open(node.address());
+    await_some("the topic", SOON, || {
+        (raw::topic_error(&client.call(&raw::create_topic("live", 1))) != 0).then_some(())
+    });
+    let mut sink = Companion::new(&["sink"]);
+    let elsewhere = sink.line().parse().expect("an address");
+    let quiet = p99(&node, None);
+    let alone = p99(&node, Some(elsewhere));
+    let before = process::resident_bytes(node.pid());
+    let flooded = p99(&node, Some(secure));
+    let grown = process::peak_bytes(node.pid()).saturating_sub(before) >> 20;
+    println!(
+        "p99: {quiet:?} in quiet, {alone:?} beside as many connections elsewhere, {flooded:?}; {grown} MiB more"
+    );
+    // Whoever floods takes processors as well, on this machine.
+    assert!(flooded <= 2 * quiet.max(alone), "{flooded:?}");
+    node.assert_running("after the flood");
+    node.stop();
+}
