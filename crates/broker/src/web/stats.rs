@@ -108,7 +108,7 @@ impl Stats {
         self.connections_opened.load(Ordering::Relaxed)
     }
 
-    pub(super) fn connections_open(&self) -> u64 {
+    pub(crate) fn connections_open(&self) -> u64 {
         // Read in this order, the difference cannot be negative.
         let closed = self.connections_closed.load(Ordering::Acquire);
         self.connections_opened.load(Ordering::Relaxed).saturating_sub(closed)

@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use levada_io::Seal;
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus};
 use rustls::{ExtractedSecrets, ProtocolVersion, ServerConfig, SupportedCipherSuite};
 
 use super::{Setup, names};
@@ -47,26 +47,33 @@ pub(crate) struct Session {
     pub(super) closed: bool,
     /// Whether nothing has been sent yet.
     said_nothing: bool,
+    /// Whether something failed: whatever there is to say has been said.
+    over: bool,
 }
 
 impl Session {
     pub(super) fn new(config: Arc<ServerConfig>) -> Result<Session, rustls::Error> {
         let tls = UnbufferedServerConnection::new(config)?;
-        Ok(Session { tls, incoming: Vec::new(), outgoing: Vec::new(), closed: false, said_nothing: true })
+        let (incoming, outgoing) = (Vec::new(), Vec::new());
+        Ok(Session { tls, incoming, outgoing, closed: false, said_nothing: true, over: false })
     }
 
     /// Processes what has been received. Decrypted data goes to the end of `plain`; what the peer is to be told in return waits in
     /// [`Session::outgoing`], also after an error.
     pub(super) fn process(&mut self, plain: &mut BytesMut) -> Result<Next, rustls::Error> {
-        let mut failed = None;
+        let next = self.advance(plain);
+        self.over |= next.is_err();
+        next
+    }
+
+    fn advance(&mut self, plain: &mut BytesMut) -> Result<Next, rustls::Error> {
         loop {
             let UnbufferedStatus { mut discard, state } = self.tls.process_tls_records(&mut self.incoming);
             let next = match state {
-                Err(error) if failed.is_some() => return Err(failed.unwrap_or(error)),
-                // Once more: now it has an alert to send.
                 Err(error) => {
-                    failed = Some(error);
-                    None
+                    self.incoming.drain(..discard);
+                    self.encode_alert();
+                    return Err(error);
                 }
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                     while let Some(record) = traffic.next_record() {
@@ -77,10 +84,7 @@ impl Session {
                     None
                 }
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
-                    append(&mut self.outgoing, |room| match message.encode(room) {
-                        Err(EncodeError::InsufficientSize(wanted)) => Err(wanted.required_size),
-                        written => Ok(written.unwrap_or(0)),
-                    });
+                    encode(&mut message, &mut self.outgoing);
                     None
                 }
                 Ok(ConnectionState::TransmitTlsData(transmitted)) => {
@@ -102,11 +106,18 @@ impl Session {
                 Ok(_) => Some(Next::Done),
             };
             self.incoming.drain(..discard);
-            match (next, failed.take()) {
-                (Some(_), Some(error)) => return Err(error),
-                (Some(next), None) => return Ok(next),
-                (None, kept) => failed = kept,
+            if let Some(next) = next {
+                return Ok(next);
             }
+        }
+    }
+
+    /// Takes the alert that a failure has left, and no step more: rustls would look at what failed again, and find the same fault.
+    fn encode_alert(&mut self) {
+        while self.tls.wants_write() {
+            let status = self.tls.process_tls_records(&mut self.incoming);
+            let Ok(ConnectionState::EncodeTlsData(mut message)) = status.state else { return };
+            encode(&mut message, &mut self.outgoing);
         }
     }
 
@@ -197,7 +208,10 @@ impl Session {
 
     /// Says that nothing more comes from here.
     pub(super) fn say_goodbye(&mut self) {
-        let status = self.tls.process_tls_records(&mut []);
+        if self.over {
+            return;
+        }
+        let status = self.tls.process_tls_records(&mut self.incoming);
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state {
             append(&mut self.outgoing, |room| {
                 outcome(traffic.queue_close_notify(room)).map_err(|size| size.unwrap_or(0))
@@ -209,8 +223,9 @@ impl Session {
 impl Seal for Session {
     fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> io::Result<()> {
         loop {
-            let status = self.tls.process_tls_records(&mut []);
-            match status.state.map_err(io::Error::other)? {
+            // With what has come of a message: rustls may have looked at the front of it.
+            let UnbufferedStatus { discard, state } = self.tls.process_tls_records(&mut self.incoming);
+            let done = match state.map_err(io::Error::other)? {
                 ConnectionState::WriteTraffic(mut traffic) => {
                     let mut used_up = false;
                     append(sealed, |room| match outcome(traffic.encrypt(plain, room)) {
@@ -221,20 +236,35 @@ impl Seal for Session {
                             Ok(0)
                         }
                     });
-                    return if used_up { Err(io::Error::other("the keys are used up")) } else { Ok(()) };
+                    Some(if used_up { Err(io::Error::other("the keys are used up")) } else { Ok(()) })
                 }
                 ConnectionState::EncodeTlsData(mut message) => {
-                    append(sealed, |room| match message.encode(room) {
-                        Err(EncodeError::InsufficientSize(wanted)) => Err(wanted.required_size),
-                        written => Ok(written.unwrap_or(0)),
-                    })
+                    encode(&mut message, sealed);
+                    None
                 }
-                ConnectionState::TransmitTlsData(transmitted) => transmitted.done(),
-                ConnectionState::PeerClosed => self.closed = true,
-                _ => return Err(io::ErrorKind::NotConnected.into()),
+                ConnectionState::TransmitTlsData(transmitted) => {
+                    transmitted.done();
+                    None
+                }
+                ConnectionState::PeerClosed => {
+                    self.closed = true;
+                    None
+                }
+                _ => Some(Err(io::ErrorKind::NotConnected.into())),
+            };
+            self.incoming.drain(..discard);
+            if let Some(done) = done {
+                return done;
             }
         }
     }
+}
+
+fn encode(message: &mut EncodeTlsData<'_, ServerConnectionData>, bytes: &mut Vec<u8>) {
+    append(bytes, |room| match message.encode(room) {
+        Err(EncodeError::InsufficientSize(wanted)) => Err(wanted.required_size),
+        written => Ok(written.unwrap_or(0)),
+    });
 }
 
 fn outcome(written: Result<usize, EncryptError>) -> Result<usize, Option<usize>> {

@@ -26,6 +26,9 @@ use super::*;
 use crate::config::Sources;
 use crate::server::Server;
 
+mod forger;
+mod hostile;
+
 /// An authority, and a broker that goes by it.
 struct Rig {
     authority: CertifiedIssuer<'static, KeyPair>,
