@@ -111,6 +111,18 @@ impl Partition {
         segment.aborted.sync(disk)
     }
 
+    /// Makes what is in one segment durable, its length included, and says nothing of the rest.
+    ///
+    /// # Errors
+    /// As [`Partition::flush`].
+    pub(crate) fn sync_one(&self, segment: &Segment) -> Result<(), LogError> {
+        let _flushing = self.flushing.lock();
+        if self.is_offline() {
+            return Err(LogError::Offline { dir: self.dir.clone() });
+        }
+        self.sync_segment(segment).inspect_err(|_| self.go_offline())
+    }
+
     /// After a failure the page cache has, as if they had been written, pages that the device has not: the next opening is to read what
     /// the device has.
     fn sync_batches(&self, segment: &Segment) -> Result<(), LogError> {

@@ -34,7 +34,7 @@ impl Writer {
     }
 
     /// Ends the active segment and starts one at the log's end. In this order: the last time index entry, the file cut to what is in it if
-    /// blocks were reserved ahead, the new files, the new list, the old indexes cut to size, a producer snapshot. A crash in between leaves an empty last segment at most.
+    /// blocks were reserved ahead and synced if a crash would have it trusted, the new files, the new list, the old indexes cut to size, a producer snapshot. A crash in between leaves an empty last segment at most.
     ///
     /// # Errors
     /// A failing disk; the old segment goes on then.
@@ -46,6 +46,12 @@ impl Writer {
         self.active.learn(&*self.disk)?;
         self.active.close_times(&*self.disk, &self.config)?;
         let cut = self.active.unmap(&*self.disk)?;
+        // After a crash the recovery point would have this segment trusted as it is then: by an old checkpoint, or as long as it was before
+        // the cut. So the device has it before it has the name of the next.
+        let trusted = base <= self.stale_recovery_point || cut && base <= self.partition.recovery_point();
+        if trusted {
+            self.partition.sync_one(&self.active.segment)?;
+        }
         let (fresh, window) = self.next_segment(base)?;
         self.partition.note_new_name();
         let mut segments = Vec::clone(&self.partition.segments.load());
@@ -61,8 +67,7 @@ impl Writer {
         if let Err(error) = rest.and_then(|()| self.snapshot(base)) {
             tracing::warn!(%error, "a sealed segment is left untidy");
         }
-        // After a crash the old checkpoint would have this segment trusted, or one that was just cut as long as it was.
-        if base <= self.stale_recovery_point || cut && base <= self.partition.recovery_point() {
+        if trusted {
             self.partition.flush_sealed()?;
         }
         Ok(())
