@@ -69,6 +69,12 @@ impl LeftBehind {
             log_start: offset(&self.log_starts),
         }
     }
+
+    /// Whether a checkpoint has a partition that is none any more.
+    pub(super) fn is_stale(&self, known: impl Fn(&str, i32) -> bool) -> bool {
+        let mut keys = self.recovery_points.keys().chain(self.log_starts.keys());
+        keys.any(|(topic, index)| !known(topic, *index))
+    }
 }
 
 /// What is known of the partitions that are not served. Their checkpoints stay as they were found.

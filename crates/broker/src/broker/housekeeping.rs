@@ -75,9 +75,11 @@ impl Broker {
         }
     }
 
-    fn store_checkpoints(&self) {
-        let all = self.partitions.all();
+    /// Writes down what a crash must not change. Blocks.
+    pub(super) fn store_checkpoints(&self) {
+        // In this order: one that is opened meanwhile is in both.
         let unopened = self.unopened.lock().clone();
+        let all = self.partitions.all();
         let offsets = |of: fn(&levada_log::Partition) -> i64, left: fn(Left) -> i64| -> Offsets {
             let open = all.iter().map(|one| ((one.topic().to_owned(), one.index()), of(one.log())));
             unopened.iter().map(|(key, one)| (key.clone(), left(one))).chain(open).collect()

@@ -200,12 +200,17 @@ impl Broker {
         let known =
             |topic: &str, index| image.topic(topic).is_some_and(|topic| topic.partition(index).is_some());
         self.data_dir.set_strays_aside(known)?;
+        let stale = left.is_stale(known);
         if !left.clean && !missing.is_empty() {
             self.begin_recovery(missing, left);
-            return Ok(());
+        } else {
+            // What cannot be opened is offline; the rest serves.
+            let _ = self.open_and_serve(missing, |key| left.of(key));
         }
-        // What cannot be opened is offline; the rest serves.
-        let _ = self.open_and_serve(missing, |key| left.of(key));
+        if stale {
+            // Before a new topic has the name of one that was deleted just before a crash.
+            self.store_checkpoints();
+        }
         Ok(())
     }
 

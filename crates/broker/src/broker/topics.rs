@@ -164,6 +164,10 @@ impl Broker {
                 |_, deleted| {
                     let topics = deleted.iter().flat_map(|(_, deleted)| deleted);
                     doomed.extend(topics.flat_map(|topic| broker.drop_topic(topic)));
+                    // Or a crash would have a new topic of the same name begin where the old one did, and trust it as far.
+                    if !doomed.is_empty() {
+                        broker.store_checkpoints();
+                    }
                     Ok(())
                 },
             );

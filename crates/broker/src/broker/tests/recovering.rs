@@ -163,3 +163,23 @@ fn what_is_not_checked_when_the_broker_stops_is_checked_by_the_next_start() {
     assert!(now.broker.recovery().wait(LONG));
     assert_eq!(write(&now, "slow"), 1);
 }
+
+#[test]
+fn a_topic_begins_anew_after_a_crash_though_one_of_its_name_had_gone_on() {
+    let home = directory();
+    let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
+    let id = create(&now, "again");
+    assert_eq!(write(&now, "again"), 0);
+    let partition = now.broker.partition("again", 0).unwrap();
+    partition.lane().with_writer(|writer| writer.advance_log_start(1).map(drop)).unwrap().unwrap();
+    now.run(now.broker.keep_house());
+    let deleted = now.run(now.broker.delete_topics(vec![TopicKey { name: None, topic_id: id }]));
+    assert!(deleted[0].1.is_ok());
+    create(&now, "again");
+    drop(now);
+    let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
+    assert!(now.broker.recovery().wait(LONG));
+    let partition = now.broker.partition("again", 0).unwrap();
+    assert_eq!((partition.log().log_start(), partition.log().log_end()), (0, 0));
+    assert_eq!(write(&now, "again"), 0);
+}
