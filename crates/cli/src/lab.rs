@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use levada_lab::copy::Copies;
 use levada_lab::read::Reads;
 use levada_lab::receive::Receives;
@@ -20,6 +21,7 @@ mod broker;
 mod calibrate;
 mod claims;
 mod compare;
+mod goals;
 mod report;
 mod table;
 
@@ -95,6 +97,13 @@ enum Command {
   levada lab claims all.jsonl calibrate.jsonl   writes docs/lab/claims.md and what it is made of"
     )]
     Claims(claims::Args),
+    /// Hold records against what the broker is meant to cost, for the documentation
+    #[command(
+        hide = true,
+        after_help = "Examples:
+  levada lab goals produce.jsonl fetch.jsonl   writes docs/performance/figures.md and what it is made of"
+    )]
+    Goals(goals::Args),
     /// Receive what an experiment sends, as told on standard input
     #[command(
         hide = true,
@@ -185,6 +194,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Send(args) => measure(&args, &SEND, None, out),
         Command::Calibrate(args) => calibrate::run(&args, out),
         Command::Claims(args) => claims::run(&args),
+        Command::Goals(args) => goals::run(&args),
         Command::Peer => levada_lab::peer::serve()
             .map_err(|error| Failure::new(format!("the parent of this process failed: {error}"))),
     }
@@ -215,7 +225,10 @@ impl Session {
         Interrupt::catch();
         let scale = args.scale();
         let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
-        let bench = Bench::new(&dir, scale)?;
+        let mut bench = Bench::new(&dir, scale)?;
+        if matches!(scale, Scale::Normal | Scale::Full) {
+            take_memory_home(&mut bench)?;
+        }
         let limits = args.rounds.map_or_else(|| Limits::of(scale), Limits::exactly);
         let seed =
             args.seed.unwrap_or_else(|| u64::from(std::process::id()) ^ levada_lab::cpu::monotonic_ns());
@@ -294,6 +307,20 @@ impl RunArgs {
             _ => Scale::Normal,
         }
     }
+}
+
+/// Shows how far it is: it takes seconds a gigabyte.
+fn take_memory_home(bench: &mut Bench) -> Result<(), LabError> {
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+    let style =
+        ProgressStyle::with_template("taking free memory back from the host {bar:20} {bytes}/{total_bytes}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let taken = bench.take_memory_home(&mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    taken
 }
 
 /// A new name in the user's directory for what programs keep.

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::cpu::Places;
 use crate::error::LabError;
-use crate::payload;
+use crate::{loan, payload};
 
 /// How much is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -49,6 +49,8 @@ pub struct Bench {
     dir: TempDir,
     caps: Caps,
     places: Places,
+    /// Keeps [memory on loan](loan) at home.
+    hole: Option<File>,
 }
 
 /// Beyond what an experiment needs, so much stays free for everybody else.
@@ -63,7 +65,22 @@ impl Bench {
         let own = tempfile::Builder::new().prefix("levada-lab-").tempdir_in(dir);
         let own = own.map_err(LabError::file("cannot make a directory in", dir))?;
         let caps = Caps::probe_in(own.path());
-        Ok(Bench { scale, dir: own, caps, places: Places::of_this_process() })
+        Ok(Bench { scale, dir: own, caps, places: Places::of_this_process(), hole: None })
+    }
+
+    /// Takes memory home that the host has on loan, as a virtual machine's free memory may be: else whoever happens to touch it first pays
+    /// for its return. It stays until the bench goes. `show` is told the bytes done of all. Blocks for seconds a gigabyte.
+    ///
+    /// # Errors
+    /// The directory takes no file.
+    pub fn take_memory_home(&mut self, show: &mut dyn FnMut(u64, u64)) -> Result<(), LabError> {
+        let wanted = loan::wanted_bytes();
+        if wanted > 0 {
+            let mut hole = self.file()?;
+            loan::take_home(&mut hole, wanted, &mut |done| show(done, wanted))?;
+            self.hole = Some(hole);
+        }
+        Ok(())
     }
 
     /// How much is to be done.

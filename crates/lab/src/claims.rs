@@ -57,14 +57,14 @@ enum Says {
 }
 
 /// The metrics that are added up.
-type Sum = &'static [&'static str];
+pub(crate) type Sum = &'static [&'static str];
 
 /// A case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct At {
-    experiment: &'static str,
-    group: &'static str,
-    case: &'static str,
+pub(crate) struct At {
+    pub(crate) experiment: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) case: &'static str,
 }
 
 /// What measuring made of a claim.
@@ -124,7 +124,7 @@ pub fn page(records: &BTreeMap<String, Vec<Line>>) -> String {
 }
 
 /// When and where an experiment was recorded, and whether its figures can be trusted.
-fn circumstances(lines: &[Line]) -> String {
+pub(crate) fn circumstances(lines: &[Line]) -> String {
     let mut text = String::new();
     for line in lines {
         match line {
@@ -260,12 +260,12 @@ fn sum(sample: &Sample, metric: Sum) -> Option<f64> {
 }
 
 /// By round.
-fn values(lines: &[&Line], metric: Sum, at: At) -> BTreeMap<u32, f64> {
+pub(crate) fn values(lines: &[&Line], metric: Sum, at: At) -> BTreeMap<u32, f64> {
     let own = samples(lines).filter(|sample| at.is(sample));
     own.filter_map(|sample| Some((sample.round, sum(sample, metric)?))).collect()
 }
 
-fn unit(lines: &[&Line], metric: Sum, at: At) -> String {
+pub(crate) fn unit(lines: &[&Line], metric: Sum, at: At) -> String {
     let announced = lines.iter().find_map(|line| match line {
         Line::Experiment(announced) if announced.experiment == at.experiment => Some(announced),
         _ => None,
@@ -370,7 +370,7 @@ fn of_experiment(line: &Line, experiment: &str) -> Option<Line> {
 }
 
 /// A word of a command line; of a path on this machine alone its last part.
-fn without_place(word: &str) -> String {
+pub(crate) fn without_place(word: &str) -> String {
     match word.strip_prefix('/') {
         Some(path) => path.rsplit('/').find(|part| !part.is_empty()).unwrap_or_default().to_owned(),
         None => word.to_owned(),

@@ -8,7 +8,7 @@ use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Bench;
-use crate::noise;
+use crate::{loan, noise};
 
 /// The congestion control that both sides of every connection are set to, so that machines can be compared.
 pub const CONGESTION: &str = "cubic";
@@ -26,6 +26,10 @@ pub struct Environment {
     pub hypervisor: Option<String>,
     /// Of main memory.
     pub memory_bytes: u64,
+    /// Free memory in bytes, where the host takes such memory back (the balloon's free page reporting): whoever touches a page of it
+    /// pays for its return.
+    #[serde(default)]
+    pub on_loan_bytes: Option<u64>,
     /// The lowest and highest frequency at the start, in MHz, where the machine shows it.
     pub frequency_mhz: Option<(u64, u64)>,
     /// Which processors sender and receiver stay on; none: they go where the kernel puts them.
@@ -65,7 +69,8 @@ impl Environment {
             processor: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned()),
             processors: places.allowed().len(),
             hypervisor: hypervisor(),
-            memory_bytes: memory_bytes(),
+            memory_bytes: loan::meminfo_bytes("MemTotal"),
+            on_loan_bytes: loan::free_bytes(),
             frequency_mhz: noise::frequency_mhz(),
             pinning: places.sender().zip(places.receiver()),
             congestion,
@@ -92,6 +97,14 @@ impl Environment {
             let text = format!("the load was {:.1} on {} processors before", self.load, self.processors);
             doubts.push(text);
         }
+        if let Some(free) = self.on_loan_bytes
+            && free > self.memory_bytes / loan::MUCH
+        {
+            let free = free as f64 / 1e9;
+            doubts.push(format!(
+                "the host takes free memory back, {free:.0} GB by now: its return costs who touches it"
+            ));
+        }
         if self.congestion != CONGESTION {
             doubts.push(format!("congestion control {} instead of {CONGESTION}", self.congestion));
         }
@@ -109,7 +122,7 @@ fn congestion() -> (String, String) {
 }
 
 /// The value of the first line that begins with the key.
-fn field(path: &str, key: &str) -> Option<String> {
+pub(crate) fn field(path: &str, key: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(key))?;
     Some(line.split_once(':')?.1.trim().to_owned())
@@ -119,11 +132,6 @@ fn hypervisor() -> Option<String> {
     let named = fs::read_to_string("/sys/class/dmi/id/product_name").ok().map(|name| name.trim().to_owned());
     let flags = field("/proc/cpuinfo", "flags")?;
     flags.split_whitespace().any(|flag| flag == "hypervisor").then(|| named.unwrap_or_else(|| "yes".into()))
-}
-
-fn memory_bytes() -> u64 {
-    let text = field("/proc/meminfo", "MemTotal").unwrap_or_default();
-    text.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
 fn mtu() -> BTreeMap<String, u32> {

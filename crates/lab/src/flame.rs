@@ -97,6 +97,11 @@ pub fn finish() -> Result<Seen, LabError> {
     }
 }
 
+/// Whether the kernel's calls are among what perf saw: where perf may not look into it they are missing, and with them most of the time.
+pub(crate) fn has_kernel(seen: &Seen) -> bool {
+    seen.keys().any(|stack| stack.contains("_[k]"))
+}
+
 /// A stopwatch starts.
 pub(crate) fn open() {
     in_sampler(|sampler| match sampler {

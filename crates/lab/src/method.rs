@@ -230,11 +230,15 @@ impl Session<'_> {
         }
         let stacks = flame::finish()?;
         runs?;
+        let unseen = match with.starts_with("perf") && !flame::has_kernel(&stacks) {
+            true => "; the kernel's part, which may be most, it may not see here",
+            false => "",
+        };
         self.recorder.add(Line::Flame(Flame {
             experiment: self.experiment.name().to_owned(),
             group: case.group.clone(),
             case: case.name.clone(),
-            with: with.to_owned(),
+            with: format!("{with}{unseen}"),
             stacks,
         }))
     }

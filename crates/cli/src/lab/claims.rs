@@ -40,14 +40,14 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-fn json(lines: &[Line]) -> String {
+pub(super) fn json(lines: &[Line]) -> String {
     lines
         .iter()
         .filter_map(|line| serde_json::to_string(line).ok())
         .fold(String::new(), |text, line| text + &line + "\n")
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display()));
     fs::create_dir_all(dir).and_then(|()| fs::write(path, text)).map_err(failed)

@@ -17,7 +17,7 @@ use rustix::net::SendFlags;
 use rustix::pipe::SpliceFlags;
 
 use crate::bench::Bench;
-use crate::broker::frames::{self, Wanted};
+use crate::broker::frames::{self, Place, Wanted};
 use crate::broker::topic::Filled;
 use crate::cpu;
 use crate::error::LabError;
@@ -64,14 +64,7 @@ pub(super) fn produce(
     mut file: &File,
     stream: &TcpStream,
 ) -> io::Result<()> {
-    let partition =
-        ProducedPartition { index: filled.place.partition, base_offset: 0, ..ProducedPartition::default() };
-    let name = StrBytes::from(filled.place.topic.as_str());
-    let topics = vec![ProducedTopic { name, partitions: vec![partition], ..ProducedTopic::default() }];
-    let response = ProduceResponse { topics, ..ProduceResponse::default() };
-    let mut response =
-        BytesMut::from(&response.encode(1, frames::PRODUCE_VERSION).map_err(io::Error::other)?[..]);
-    let offset_at = 4 + frames::produced_offset_at(&filled.place);
+    let (mut response, offset_at) = produced(&filled.place)?;
     let mut frame = vec![0; frame_len];
     let (mut stream_in, mut stream_out) = (stream, stream);
     for number in 0.. {
@@ -81,6 +74,17 @@ pub(super) fn produce(
         stream_out.write_all(&response)?;
     }
     Ok(())
+}
+
+/// The answer to a batch for a place, and where in it the offset is.
+pub(super) fn produced(place: &Place) -> io::Result<(BytesMut, usize)> {
+    let partition =
+        ProducedPartition { index: place.partition, base_offset: 0, ..ProducedPartition::default() };
+    let name = StrBytes::from(place.topic.as_str());
+    let topics = vec![ProducedTopic { name, partitions: vec![partition], ..ProducedTopic::default() }];
+    let response = ProduceResponse { topics, ..ProduceResponse::default() };
+    let response = response.encode(1, frames::PRODUCE_VERSION).map_err(io::Error::other)?;
+    Ok((BytesMut::from(&response[..]), 4 + frames::produced_offset_at(place)))
 }
 
 /// What a fetch loop sends: batches of a file, as many as fit.

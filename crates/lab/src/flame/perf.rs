@@ -136,8 +136,9 @@ impl Perf {
         let script = script.stdin(Stdio::null()).stderr(Stdio::null()).output();
         let script = script.map_err(LabError::step("cannot run perf script"))?;
         let mut folded = Vec::new();
-        let collapsed =
-            Folder::from(Options::default()).collapse(BufReader::new(&script.stdout[..]), &mut folded);
+        let mut options = Options::default();
+        options.annotate_kernel = true;
+        let collapsed = Folder::from(options).collapse(BufReader::new(&script.stdout[..]), &mut folded);
         collapsed.map_err(LabError::step("cannot read what perf script says"))?;
         let text = String::from_utf8_lossy(&folded);
         let stack = |line: &str| {

@@ -1,0 +1,31 @@
+//! `levada lab goals`: the page about what the broker is meant to cost, and the records that it is made of.
+
+use std::path::PathBuf;
+
+use levada_lab::{goals, record};
+
+use super::claims::{json, write};
+use crate::failure::Failure;
+
+/// Which records, and where to.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// What `levada lab broker` has recorded
+    #[arg(required = true)]
+    records: Vec<PathBuf>,
+    /// Directory of the documentation
+    #[arg(long, value_name = "DIR", default_value = "docs")]
+    docs: PathBuf,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let records = args.records.iter().map(|path| record::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let kept = goals::kept(&records);
+    for (experiment, lines) in &kept {
+        write(&args.docs.join(format!("performance/runs/{experiment}.jsonl")), &json(lines))?;
+    }
+    for (name, picture) in goals::flames(&records) {
+        write(&args.docs.join(format!("performance/flames/{name}.svg")), &picture)?;
+    }
+    write(&args.docs.join("performance/figures.md"), &goals::page(&kept))
+}

@@ -1,0 +1,392 @@
+//! The goals, each with the cases that are to show it.
+//!
+//! Catalogue: a table of figures, one entry like the other.
+
+use super::{At, Bound, Goal};
+
+/// What stands above the rows.
+pub(super) const HEAD: &str = "\
+# What Levada costs, and what it is meant to cost
+
+Each row is a goal, beside Apache Kafka 4.3.1 or beside a bare loop that makes only the system calls that cannot be avoided (the *floor*):
+[how it is measured](../performance.md). The page is made by `levada lab goals` out of the records in [runs](runs), which `docs/performance/record.sh`
+makes; a test holds one against the others. A factor is the median of the quotients of runs of the same round, with its 95 %
+confidence interval. *Not sure*: the median misses the goal, and the interval has it in it.
+
+Measured:
+
+";
+
+const fn at(experiment: &'static str, group: &'static str, case: &'static str) -> At {
+    At { experiment, group, case }
+}
+
+const NOISE: &str = "see the records";
+const BELOW_FLOOR: &str = "[the floor](../performance.md#what-cannot-be-reached-here) itself is not so far below Kafka on this machine";
+const JAVA_FLOOR: &str = "the client sends when it likes, so that nearly each batch wakes the broker: [why](../performance.md#what-cannot-be-reached-here)";
+const JAVA_CLIENT: &str =
+    "the longest latencies are the client's own pauses: [why](../performance.md#what-cannot-be-reached-here)";
+const MANY_FLOOR: &str =
+    "three calls a record are the floor: [why](../performance.md#what-cannot-be-reached-here)";
+const LOOKING: &str = "asking whether the next bytes are in memory, and giving way to others after each megabyte: [why](../performance.md#what-cannot-be-reached-here)";
+const TLS_FLOOR: &str =
+    "encryption itself is most of it: [why](../performance.md#what-cannot-be-reached-here)";
+const WAKE_UPS: &str = "waking a thread of this virtual machine is most of it: [why](../performance.md#what-cannot-be-reached-here)";
+const SCHEDULER: &str =
+    "two processors for brokers and clients: [why](../performance.md#what-cannot-be-reached-here)";
+const DEVICE: &str = "reading the unchecked segments from the device";
+const PER_PARTITION: &str = "see the curves below [growth](../performance.md)";
+const IDLE_MEMORY: &str = "most of it is the program itself";
+
+pub(super) const GOALS: &[Goal] = &[
+    Goal {
+        work: "start on an empty directory",
+        metric: &["start_ms"],
+        this: at("broker-start", "on an empty directory", "levada"),
+        bound: Bound::Times(at("broker-start", "on an empty directory", "kafka"), 1.0 / 40.0),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "start with 10 000 partitions",
+        metric: &["start_ms"],
+        this: at("broker-start", "with 10000 partitions", "levada"),
+        bound: Bound::Times(at("broker-start", "with 10000 partitions", "kafka"), 0.1),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "memory then",
+        metric: &["resident_mb"],
+        this: at("broker-start", "with 10000 partitions", "levada"),
+        bound: Bound::Times(at("broker-start", "with 10000 partitions", "kafka"), 0.1),
+        if_not: PER_PARTITION,
+    },
+    Goal {
+        work: "file descriptors then",
+        metric: &["descriptors"],
+        this: at("broker-start", "with 10000 partitions", "levada"),
+        bound: Bound::Value(11_000.0),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "idle: processor",
+        metric: &["cpu_ms_per_s"],
+        this: at("broker-idle", "", "levada"),
+        bound: Bound::Times(at("broker-idle", "", "kafka"), 0.05),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "idle: wake-ups a second",
+        metric: &["wakeups_per_s"],
+        this: at("broker-idle", "", "levada"),
+        bound: Bound::Value(10.0),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "idle: memory",
+        metric: &["resident_mb"],
+        this: at("broker-idle", "", "levada"),
+        bound: Bound::Times(at("broker-idle", "", "kafka"), 0.05),
+        if_not: IDLE_MEMORY,
+    },
+    Goal {
+        work: "memory after 5 GB",
+        metric: &["resident_mb"],
+        this: at("broker-memory", "", "levada"),
+        bound: Bound::Times(at("broker-memory", "", "kafka"), 0.1),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "produce, 16 KiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-produce", "16 KiB", "levada"),
+        bound: Bound::Times(at("broker-produce", "16 KiB", "kafka"), 1.0 / 8.0),
+        if_not: BELOW_FLOOR,
+    },
+    Goal {
+        work: "produce, 16 KiB: beside the floor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-produce", "16 KiB", "levada"),
+        bound: Bound::Times(at("broker-produce", "16 KiB", "floor"), 1.6),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "produce, 64 KiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-produce", "64 KiB", "levada"),
+        bound: Bound::Times(at("broker-produce", "64 KiB", "kafka"), 0.2),
+        if_not: BELOW_FLOOR,
+    },
+    Goal {
+        work: "produce, 64 KiB: beside the floor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-produce", "64 KiB", "levada"),
+        bound: Bound::Times(at("broker-produce", "64 KiB", "floor"), 1.4),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "produce, 256 KiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-produce", "256 KiB", "levada"),
+        bound: Bound::Times(at("broker-produce", "256 KiB", "kafka"), 1.0 / 3.5),
+        if_not: BELOW_FLOOR,
+    },
+    Goal {
+        work: "produce, 256 KiB: beside the floor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-produce", "256 KiB", "levada"),
+        bound: Bound::Times(at("broker-produce", "256 KiB", "floor"), 1.3),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "produce, 1 MiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-produce", "1 MiB", "levada"),
+        bound: Bound::Times(at("broker-produce", "1 MiB", "kafka"), 1.0 / 3.5),
+        if_not: BELOW_FLOOR,
+    },
+    Goal {
+        work: "produce, 1 MiB: beside the floor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-produce", "1 MiB", "levada"),
+        bound: Bound::Times(at("broker-produce", "1 MiB", "floor"), 1.3),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "ProducerPerformance, 16 KiB, acks=1: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-java-producer", "16 KiB, acks=1", "levada"),
+        bound: Bound::Times(at("broker-java-producer", "16 KiB, acks=1", "kafka"), 0.2),
+        if_not: JAVA_FLOOR,
+    },
+    Goal {
+        work: "ProducerPerformance, 16 KiB, acks=all: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-java-producer", "16 KiB, acks=all", "levada"),
+        bound: Bound::Times(at("broker-java-producer", "16 KiB, acks=all", "kafka"), 0.2),
+        if_not: JAVA_FLOOR,
+    },
+    Goal {
+        work: "ProducerPerformance, 256 KiB, acks=1: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-java-producer", "256 KiB, acks=1", "levada"),
+        bound: Bound::Times(at("broker-java-producer", "256 KiB, acks=1", "kafka"), 0.2),
+        if_not: JAVA_FLOOR,
+    },
+    Goal {
+        work: "ProducerPerformance, 256 KiB, acks=all: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-java-producer", "256 KiB, acks=all", "levada"),
+        bound: Bound::Times(at("broker-java-producer", "256 KiB, acks=all", "kafka"), 0.2),
+        if_not: JAVA_FLOOR,
+    },
+    Goal {
+        work: "ProducerPerformance, 16 KiB, lz4, acks=1: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-java-producer", "16 KiB, lz4, acks=1", "levada"),
+        bound: Bound::Times(at("broker-java-producer", "16 KiB, lz4, acks=1", "kafka"), 0.2),
+        if_not: JAVA_FLOOR,
+    },
+    Goal {
+        work: "ProducerPerformance, 256 KiB, lz4, acks=all: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-java-producer", "256 KiB, lz4, acks=all", "levada"),
+        bound: Bound::Times(at("broker-java-producer", "256 KiB, lz4, acks=all", "kafka"), 0.2),
+        if_not: JAVA_FLOOR,
+    },
+    Goal {
+        work: "ProducerPerformance, 5 000 a second: longest latency",
+        metric: &["max_latency_ms"],
+        this: at("broker-java-producer", "5000 a second", "levada"),
+        bound: Bound::Times(at("broker-java-producer", "5000 a second", "kafka"), 0.1),
+        if_not: JAVA_CLIENT,
+    },
+    Goal {
+        work: "200 small producers: records by processor second",
+        metric: &["records_per_cpu_s"],
+        this: at("broker-many-producers", "", "levada"),
+        bound: Bound::TimesAtLeast(at("broker-many-producers", "", "kafka"), 5.0),
+        if_not: MANY_FLOOR,
+    },
+    Goal {
+        work: "the same, beside the floor",
+        metric: &["records_per_cpu_s"],
+        this: at("broker-many-producers", "", "levada"),
+        bound: Bound::TimesAtLeast(at("broker-many-producers", "", "floor"), 1.0 / 1.6),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "fetch, 50 MiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-fetch", "50 MiB", "levada"),
+        bound: Bound::Times(at("broker-fetch", "50 MiB", "kafka"), 0.7),
+        if_not: BELOW_FLOOR,
+    },
+    Goal {
+        work: "fetch, 50 MiB: beside the floor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-fetch", "50 MiB", "levada"),
+        bound: Bound::Times(at("broker-fetch", "50 MiB", "floor"), 1.3),
+        if_not: LOOKING,
+    },
+    Goal {
+        work: "fetch, 8 MiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-fetch", "8 MiB", "levada"),
+        bound: Bound::Times(at("broker-fetch", "8 MiB", "kafka"), 0.7),
+        if_not: BELOW_FLOOR,
+    },
+    Goal {
+        work: "fetch, 8 MiB: beside the floor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-fetch", "8 MiB", "levada"),
+        bound: Bound::Times(at("broker-fetch", "8 MiB", "floor"), 1.3),
+        if_not: LOOKING,
+    },
+    Goal {
+        work: "fetch, 1 MiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-fetch", "1 MiB", "levada"),
+        bound: Bound::Times(at("broker-fetch", "1 MiB", "kafka"), 0.5),
+        if_not: BELOW_FLOOR,
+    },
+    Goal {
+        work: "fetch, 256 KiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-fetch", "256 KiB", "levada"),
+        bound: Bound::Times(at("broker-fetch", "256 KiB", "kafka"), 1.0 / 3.0),
+        if_not: BELOW_FLOOR,
+    },
+    Goal {
+        work: "fetch, 64 KiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-fetch", "64 KiB", "levada"),
+        bound: Bound::Times(at("broker-fetch", "64 KiB", "kafka"), 0.2),
+        if_not: BELOW_FLOOR,
+    },
+    Goal {
+        work: "fetch, 16 KiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-fetch", "16 KiB", "levada"),
+        bound: Bound::Times(at("broker-fetch", "16 KiB", "kafka"), 1.0 / 8.0),
+        if_not: BELOW_FLOOR,
+    },
+    Goal {
+        work: "two connections in parallel: rate",
+        metric: &["gb_per_s"],
+        this: at("broker-parallel", "levada", "two connections"),
+        bound: Bound::TimesAtLeast(at("broker-parallel", "levada", "one connection"), 1.5),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "fetch over TLS, 50 MiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-tls-fetch", "50 MiB", "levada"),
+        bound: Bound::Times(at("broker-tls-fetch", "50 MiB", "kafka"), 0.5),
+        if_not: TLS_FLOOR,
+    },
+    Goal {
+        work: "fetch over TLS, 50 MiB: beside rustls alone",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-tls-fetch", "50 MiB", "levada"),
+        bound: Bound::Times(at("broker-tls-fetch", "50 MiB", "rustls alone"), 1.2),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "fetch over TLS, 1 MiB: processor",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-tls-fetch", "1 MiB", "levada"),
+        bound: Bound::Times(at("broker-tls-fetch", "1 MiB", "kafka"), 0.5),
+        if_not: TLS_FLOOR,
+    },
+    Goal {
+        work: "fetch over TLS, 1 MiB: beside rustls alone",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-tls-fetch", "1 MiB", "levada"),
+        bound: Bound::Times(at("broker-tls-fetch", "1 MiB", "rustls alone"), 1.2),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "produce to fetch at 1 000 a second: p50",
+        metric: &["tail_p50_ms"],
+        this: at("broker-latency", "", "levada"),
+        bound: Bound::Times(at("broker-latency", "", "kafka"), 0.5),
+        if_not: WAKE_UPS,
+    },
+    Goal {
+        work: "produce to fetch at 1 000 a second: p99",
+        metric: &["tail_p99_ms"],
+        this: at("broker-latency", "", "levada"),
+        bound: Bound::Times(at("broker-latency", "", "kafka"), 0.5),
+        if_not: WAKE_UPS,
+    },
+    Goal {
+        work: "produce to fetch at 1 000 a second: p99.9",
+        metric: &["tail_p999_ms"],
+        this: at("broker-latency", "", "levada"),
+        bound: Bound::Times(at("broker-latency", "", "kafka"), 0.25),
+        if_not: WAKE_UPS,
+    },
+    Goal {
+        work: "the same: processor a record",
+        metric: &["cpu_us_per_record"],
+        this: at("broker-latency", "", "levada"),
+        bound: Bound::Times(at("broker-latency", "", "kafka"), 1.0 / 6.0),
+        if_not: WAKE_UPS,
+    },
+    Goal {
+        work: "5 000 silent connections: memory of each",
+        metric: &["kib_per_connection"],
+        this: at("broker-connections", "", "levada"),
+        bound: Bound::Value(8.0),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "killed with 1 000 partitions: launch to the first that serves",
+        metric: &["first_s"],
+        this: at("broker-recovery", "", "levada"),
+        bound: Bound::Times(at("broker-recovery", "", "kafka"), 0.2),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "launch to all of them",
+        metric: &["all_s"],
+        this: at("broker-recovery", "", "levada"),
+        bound: Bound::Times(at("broker-recovery", "", "kafka"), 0.2),
+        if_not: DEVICE,
+    },
+    Goal {
+        work: "live producers beside a cold replay: p99, by quiet",
+        metric: &["produce_p99_by_quiet"],
+        this: at("broker-interference", "levada", "with replay"),
+        bound: Bound::Value(1.3),
+        if_not: SCHEDULER,
+    },
+    Goal {
+        work: "live consumers beside a cold replay: p99, by quiet",
+        metric: &["tail_p99_by_quiet"],
+        this: at("broker-interference", "levada", "with replay"),
+        bound: Bound::Value(1.3),
+        if_not: SCHEDULER,
+    },
+    Goal {
+        work: "stalls of shards meanwhile",
+        metric: &["stalls"],
+        this: at("broker-interference", "levada", "with replay"),
+        bound: Bound::Value(0.0),
+        if_not: SCHEDULER,
+    },
+    Goal {
+        work: "tail that stays in memory, %",
+        metric: &["tail_resident"],
+        this: at("broker-interference", "levada", "with replay"),
+        bound: Bound::ValueAtLeast(99.0),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "50 small readers beside a large one: p99, by alone",
+        metric: &["p99_by_alone"],
+        this: at("broker-fairness", "levada", "beside a large one"),
+        bound: Bound::Value(2.0),
+        if_not: SCHEDULER,
+    },
+];

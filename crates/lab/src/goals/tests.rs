@@ -1,0 +1,68 @@
+//! Tests of `goals`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::record;
+
+fn interval(low: f64, median: f64, high: f64) -> Interval {
+    Interval { median, low, high, confidence: 0.95, count: 7 }
+}
+
+#[test]
+fn a_goal_is_reached_by_the_median() {
+    const THAT: At = At { experiment: "e", group: "", case: "that" };
+    fn check(bound: Bound, (low, median, high): (f64, f64, f64), expected: Verdict) {
+        assert_eq!(bound.judge(&interval(low, median, high)), expected, "{bound:?}");
+    }
+    check(Bound::Times(THAT, 0.5), (0.3, 0.5, 0.7), Verdict::Reached);
+    check(Bound::Times(THAT, 0.5), (0.4, 0.6, 0.7), Verdict::NotSure);
+    check(Bound::Times(THAT, 0.5), (0.51, 0.6, 0.7), Verdict::NotReached);
+    check(Bound::TimesAtLeast(THAT, 1.5), (1.2, 1.5, 1.9), Verdict::Reached);
+    check(Bound::TimesAtLeast(THAT, 1.5), (1.2, 1.4, 1.6), Verdict::NotSure);
+    check(Bound::TimesAtLeast(THAT, 1.5), (1.2, 1.4, 1.49), Verdict::NotReached);
+    check(Bound::Value(0.0), (0.0, 0.0, 2.0), Verdict::Reached);
+    check(Bound::Value(0.0), (1.0, 2.0, 3.0), Verdict::NotReached);
+    check(Bound::ValueAtLeast(100.0), (99.0, 100.0, 100.0), Verdict::Reached);
+}
+
+#[test]
+fn factors_are_said_as_people_say_them() {
+    fn check(factor: f64, expected: &str) {
+        assert_eq!(times(factor), expected);
+    }
+    check(0.125, "1/8");
+    check(0.7, "0.7×");
+    check(1.3, "1.3×");
+    check(0.0, "0×");
+}
+
+#[test]
+fn what_was_not_measured_is_said() {
+    assert_eq!(page(&BTreeMap::new()).matches("**not measured**").count(), GOALS.len());
+}
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance")
+}
+
+fn runs() -> BTreeMap<String, Vec<Line>> {
+    let files = fs::read_dir(docs().join("runs")).unwrap().map(|file| file.unwrap().path());
+    let name = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    files.map(|path| (name(&path), record::read(&path).unwrap())).collect()
+}
+
+#[test]
+fn the_page_in_the_repository_is_made_of_the_records_beside_it() {
+    let committed = fs::read_to_string(docs().join("figures.md")).unwrap();
+    assert_eq!(page(&runs()), committed, "docs/performance/record.sh makes it anew");
+    assert!(!committed.contains("**not measured**"), "a goal has no figures");
+}
+
+#[test]
+fn what_is_kept_says_the_same() {
+    let runs = runs();
+    let again = kept(&runs.values().cloned().collect::<Vec<_>>());
+    assert_eq!(again, runs);
+}

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Records what docs/performance/figures.md is made of, and makes it: an hour of a quiet machine with 50 GB of room, from the repository's
+# root, with the directory of Kafka's jars.
+set -eu
+
+libs=${1:?usage: docs/performance/record.sh KAFKA_LIBS [SCRATCH_DIR]}
+levada=${LEVADA_BIN:-target/release/levada}
+scratch=$(mktemp -d -p "${2:-/tmp}")
+trap 'rm -r "$scratch"' EXIT
+record() {
+    what=$1
+    shift
+    "$levada" lab broker "$what" --kafka-libs "$libs" --dir "$scratch" --record "$scratch/$what.jsonl" "$@" > /dev/null
+}
+# In the machine's own network perf sees the kernel, and no figure is taken from there. These come first: of two records the last one counts.
+flame() {
+    "$levada" lab broker "$1" --only "$2" --quick --flames --network host --dir "$scratch" --record "$scratch/0-$1-$3.jsonl" > /dev/null
+}
+flame fetch "16 KiB levada" small
+flame fetch "50 MiB levada" large
+flame produce "16 KiB levada" small
+flame many-producers levada single
+for what in produce fetch many-producers latency tls-fetch parallel connections fairness interference idle java-producer append growth; do
+    record "$what"
+done
+record memory --full
+record start --full --rounds 5
+record recovery --full --rounds 3
+"$levada" lab goals "$scratch"/*.jsonl
