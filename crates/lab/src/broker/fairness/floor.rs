@@ -12,8 +12,7 @@ use rustix::net::SendFlags;
 use rustix::pipe::SpliceFlags;
 
 use crate::bench::Bench;
-use crate::broker::floor::Fetches;
-use crate::cpu;
+use crate::broker::floor::{self, Fetches};
 use crate::error::LabError;
 
 /// A broker's turn.
@@ -31,20 +30,8 @@ pub(super) fn beside<T>(
     topics: &[Fetches<'_>],
     clients: impl FnOnce(SocketAddr) -> Result<T, LabError>,
 ) -> Result<T, LabError> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(LabError::step("no port is free"))?;
-    let address = listener.local_addr().map_err(LabError::step("a listener has an address"))?;
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let server = scope.spawn(|| {
-            cpu::pin(bench.places().sender());
-            serve(&listener, topics, &over)
-        });
-        let seen = clients(address);
-        over.store(true, Ordering::Relaxed);
-        let served = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        served.map_err(LabError::step("the bare loop failed"))?;
-        seen
-    })
+    let served = floor::around(bench, |listener, over| serve(listener, topics, over), clients);
+    served.map(|(seen, _)| seen)
 }
 
 fn serve(listener: &TcpListener, topics: &[Fetches<'_>], over: &AtomicBool) -> io::Result<()> {

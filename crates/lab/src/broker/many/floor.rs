@@ -13,7 +13,6 @@ use rustix::event::{Timespec, epoll};
 use crate::bench::Bench;
 use crate::broker::floor;
 use crate::broker::frames::Place;
-use crate::cpu;
 use crate::error::LabError;
 
 /// How often the loop looks whether it is over.
@@ -40,22 +39,7 @@ pub(super) fn beside<T>(
     load: &Load<'_>,
     clients: impl FnOnce(SocketAddr) -> Result<T, LabError>,
 ) -> Result<(T, Duration), LabError> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(LabError::step("no port is free"))?;
-    let address = listener.local_addr().map_err(LabError::step("a listener has an address"))?;
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let server = scope.spawn(|| {
-            cpu::pin(bench.places().sender());
-            let before = cpu::of_this_thread();
-            serve(&listener, load, &over)?;
-            Ok::<_, io::Error>(cpu::of_this_thread().saturating_sub(before))
-        });
-        let seen = clients(address);
-        over.store(true, Ordering::Relaxed);
-        let served = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let spent = served.map_err(LabError::step("the bare loop failed"))?;
-        Ok((seen?, spent))
-    })
+    floor::around(bench, |listener, over| serve(listener, load, over), clients)
 }
 
 fn serve(listener: &TcpListener, load: &Load<'_>, over: &AtomicBool) -> io::Result<()> {
