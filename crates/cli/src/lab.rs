@@ -101,7 +101,7 @@ enum Command {
     #[command(
         hide = true,
         after_help = "Examples:
-  levada lab goals produce.jsonl fetch.jsonl   writes docs/performance/figures.md and what it is made of"
+  levada lab goals *.jsonl   writes docs/performance/figures.md and what it is made of"
     )]
     Goals(goals::Args),
     /// Receive what an experiment sends, as told on standard input
