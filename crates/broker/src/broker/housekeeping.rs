@@ -77,6 +77,8 @@ impl Broker {
 
     /// Writes down what a crash must not change. Blocks.
     pub(super) fn store_checkpoints(&self) {
+        // Who looked before a topic was deleted must not write after whoever deleted it.
+        let _storing = self.storing_checkpoint.lock();
         // In this order: one that is opened meanwhile is in both.
         let unopened = self.unopened.lock().clone();
         let all = self.partitions.all();
