@@ -65,12 +65,14 @@ pub struct Cleaning {
 }
 
 impl Cleaning {
-    /// Learns the keys. Blocks; reads everything new.
+    /// Learns the keys. Blocks; reads everything new, and has it on the device before.
     ///
     /// # Errors
     /// A failing disk, or bytes that are no intact batch.
     pub fn begin(job: Job, pace: Pace<'_>) -> Result<Cleaning, CleanError> {
         let Dirt { first_dirty, end, .. } = job.dirt;
+        // For what is learnt here older values go, and for good: were it lost with the machine, nothing would be left of a key.
+        job.partition.flush_sealed()?;
         let segments = job.partition.segments.load_full();
         let records = end.saturating_sub(first_dirty).max(0).cast_unsigned();
         let keys = KeyMap::new(job.memory_bytes, job.load_factor, records);

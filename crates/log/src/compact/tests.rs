@@ -228,3 +228,15 @@ fn it_stops_when_told_to_and_leaves_nothing_behind() {
     assert!(matches!(stopped, Err(CleanError::Stopped)));
     assert_eq!(names(dir.path()), before);
 }
+
+#[test]
+fn what_keys_are_learnt_from_is_on_the_device_before_older_values_go() {
+    let (_dir, disk, writer) = log(3);
+    let _cleaned = first_cleaned(&writer);
+    let done = disk.take_done();
+    let begun = done.iter().position(|one| one.ends_with(".log.cleaned")).unwrap();
+    for base in [0, 8, 16] {
+        let synced = format!("sync {base:020}.log");
+        assert!(done[..begun].contains(&synced), "{synced} is not among {:?}", &done[..begun]);
+    }
+}
