@@ -95,7 +95,7 @@ impl Missing {
 }
 
 /// On a thread of the runtime's that may wait; at once where there is no runtime.
-fn beside(work: Box<dyn FnOnce() + Send>) {
+pub(super) fn beside(work: Box<dyn FnOnce() + Send>) {
     match Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(work)),
         Err(_) => work(),

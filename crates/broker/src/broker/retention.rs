@@ -21,7 +21,7 @@ impl Broker {
         }
     }
 
-    fn delete_old_segments(&self, partition: &Partition) {
+    pub(super) fn delete_old_segments(&self, partition: &Partition) {
         let discarded = partition.lane().with_writer(|writer| writer.delete_old_segments(now_ms()));
         // Files are renamed outside the lane: appends go on meanwhile.
         let retired = discarded.map(|discarded| {

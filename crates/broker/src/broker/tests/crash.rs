@@ -2,7 +2,16 @@
 //! the middle of a write, with the page cache lost, torn or kept. What it acknowledged must be there, as its durability promises, and
 //! what it serves must be what was written.
 //!
-//! `LEVADA_CRASH_SEED=7` repeats what a failed run has printed; `LEVADA_CRASH_MINUTES=60` goes on with random seeds for so long.
+//! Lives are of two kinds. A steady one goes slowly: records, transactions, offsets, topics, housekeeping, stops. In one of short
+//! segments logs are rolled every few batches, the next segment is made ahead, and records go again: by age, by size, by DeleteRecords,
+//! by compaction, with their topic; in half of these, what the broker does beside its clients is done by threads while they go on. What
+//! is drawn is a list (`Event::ALL`), and the test fails if one of them never had its effect.
+//!
+//! Beyond what was acknowledged, it is checked that what was flushed is there whatever the acknowledgements promise, that no log begins before where
+//! a checkpoint had it, that compacted logs have the last value of each key and none of a deleted one, and what groups committed in transactions.
+//!
+//! `LEVADA_CRASH_SEED=7` repeats what a failed run has printed; `LEVADA_CRASH_MINUTES=60` goes on with random seeds of
+//! both kinds for so long. With threads a seed is not one order of changes: what a failed crash left is kept, and its place printed.
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -15,20 +24,23 @@ use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 
 use check::Ended;
+use event::Happened;
 use life::{Incarnation, Life, Ways};
 use recorder::{Op, Recorder};
 use wreck::{Crash, Tree, World};
 
 mod check;
+mod event;
 mod facts;
 pub(super) mod life;
 pub(super) mod recorder;
 mod wreck;
 
-/// Things that a life does.
+/// Things that happen in a steady life, and in one of short segments.
 const STEPS: usize = 60;
+const SHORT_STEPS: usize = 110;
 /// Crashes of one life.
-const CRASHES: usize = 500;
+const CRASHES: usize = 300;
 
 /// A directory in memory where there is one: nothing of it is to last.
 pub(super) fn directory() -> TempDir {
@@ -36,11 +48,11 @@ pub(super) fn directory() -> TempDir {
     if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap()
 }
 
-/// Lives one life and ends it at many moments; returns how many of them there were.
-fn crashes_of(seed: u64, crashes: usize) -> usize {
-    let ways = Ways { durable: seed % 2 == 1, mapped: seed / 4 % 2 == 1 };
+/// Lives one life and ends it at many moments; returns how many of them there were, and what happened before.
+fn crashes_of(seed: u64, crashes: usize) -> (usize, Happened) {
+    let ways = Ways::of(seed);
     let home = directory();
-    let life = Life::of(home.path(), seed, ways, STEPS);
+    let life = Life::of(home.path(), seed, ways, if ways.is_short() { SHORT_STEPS } else { STEPS });
     let ops = life.recorder.ops();
     let mut random = StdRng::seed_from_u64(seed);
     let (mut world, mut done) = (World::new(), 0);
@@ -52,14 +64,15 @@ fn crashes_of(seed: u64, crashes: usize) -> usize {
             let tree = world.crash(crash, Some(op), &mut random);
             let is_whole = crash == Crash::Killed;
             let ended = Ended { facts: &life.facts, moment, keeps, is_whole };
-            let case = || format!("seed {seed}, moment {moment} of {} ({op:?}), {crash:?}", ops.len());
+            let case =
+                || format!("seed {seed} ({ways:?}), moment {moment} of {} ({op:?}), {crash:?}", ops.len());
             survive(&tree, ended, (ways, crash), &mut random)
                 .unwrap_or_else(|what| panic!("{}: {what}", case()));
             done += 1;
         }
         world.apply(op);
     }
-    done
+    (done, life.facts.happened)
 }
 
 /// Opens what a crash left and checks it; sometimes that crashes as well, sometimes life goes on.
@@ -135,43 +148,69 @@ fn open(disk: Arc<dyn Disk>, dir: &Path, ways: Ways) -> Result<Incarnation, Stri
     opened.unwrap_or_else(|_| Err("the opening panicked".to_owned()))
 }
 
-/// Several lives; even seeds acknowledge what is in the page cache, odd ones what is on the device, and of four and four one half
-/// writes by mappings.
-fn lives(seeds: impl Iterator<Item = u64>) {
+/// Several lives of one kind. In those of short segments everything has to happen that can.
+fn lives(seeds: &[u64]) {
     if setting("LEVADA_CRASH_SEED").or(setting("LEVADA_CRASH_MINUTES")).is_some() {
         return;
     }
-    for seed in seeds {
-        assert_eq!(crashes_of(seed, CRASHES), CRASHES, "seed {seed}");
+    let mut happened = Happened::default();
+    for &seed in seeds {
+        let (done, what) = crashes_of(seed, CRASHES);
+        assert_eq!(done, CRASHES, "seed {seed}");
+        happened.add(&what);
+    }
+    if Ways::of(seeds[0]).is_short() {
+        assert_eq!(happened.missing(), [""; 0], "{happened:?}");
     }
 }
 
-// Together ten thousand; apart so that they run beside each other.
+// Together six thousand; apart so that they run beside each other. What a seed's bits mean is said by `Ways::of`.
 
 #[test]
 fn what_is_in_the_page_cache_outlives_the_process() {
-    lives((0..20).step_by(4));
+    lives(&[0, 4]);
 }
 
 #[test]
 fn what_is_on_the_device_outlives_the_machine() {
-    lives((1..20).step_by(4));
+    lives(&[1, 5]);
 }
 
 #[test]
 fn more_of_what_is_in_the_page_cache_outlives_the_process() {
-    lives((2..20).step_by(4));
+    lives(&[2, 6]);
 }
 
 #[test]
 fn more_of_what_is_on_the_device_outlives_the_machine() {
-    lives((3..20).step_by(4));
+    lives(&[3, 7]);
+}
+
+#[test]
+fn short_segments_in_the_page_cache_outlive_the_process() {
+    lives(&[8, 12, 14]);
+}
+
+#[test]
+fn short_segments_on_the_device_outlive_the_machine() {
+    lives(&[9, 13, 15]);
+}
+
+#[test]
+fn short_segments_in_the_page_cache_that_threads_work_on_outlive_the_process() {
+    lives(&[24, 28, 30]);
+}
+
+#[test]
+fn short_segments_on_the_device_that_threads_work_on_outlive_the_machine() {
+    lives(&[25, 29, 31]);
 }
 
 #[test]
 fn seeds_by_hand() {
     if let Some(seed) = setting("LEVADA_CRASH_SEED") {
-        println!("{} crashes", crashes_of(seed, CRASHES));
+        let (done, happened) = crashes_of(seed, CRASHES);
+        println!("{done} crashes; {happened:?}");
     }
     if let Some(minutes) = setting("LEVADA_CRASH_MINUTES") {
         go_on_for(Duration::from_secs(60 * minutes));
@@ -185,7 +224,7 @@ fn setting(name: &str) -> Option<u64> {
 fn go_on_for(time: Duration) {
     let (start, mut done, mut lives) = (Instant::now(), 0, 0);
     while start.elapsed() < time {
-        done += crashes_of(rand::random::<u32>().into(), CRASHES);
+        done += crashes_of(rand::random::<u32>().into(), CRASHES).0;
         lives += 1;
         println!("{lives} lives, {done} crashes, {} s", start.elapsed().as_secs());
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use levada_log::batch::{self, BatchView, EndMarker, Marker};
 
-use super::facts::{Facts, TopicFact};
-use super::life::{Incarnation, settle};
+use super::facts::{BatchFact, Facts, TopicFact};
+use super::life::{Incarnation, copier, settle};
 use crate::broker::Broker;
 use crate::group::request::FetchRequest;
 use crate::metadata::image::ConfigResource;
@@ -51,7 +51,15 @@ struct Batch {
     last_sequence: i32,
     is_transactional: bool,
     marker: Option<Marker>,
-    records: Vec<(i64, Vec<u8>, Vec<u8>)>,
+    /// Offset, key and value.
+    records: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl Found {
+    /// All that is not a marker.
+    fn records(&self) -> impl Iterator<Item = &(i64, Vec<u8>, Option<Vec<u8>>)> {
+        self.batches.iter().filter(|one| one.marker.is_none()).flat_map(|one| &one.records)
+    }
 }
 
 /// Everything that must hold at once, before anything else is written.
@@ -59,6 +67,10 @@ pub(super) fn check(now: &Incarnation, life: Ended<'_>) -> Check {
     ensure!(now.broker.unopened.lock().is_empty(), "partitions are offline");
     for topic in &life.facts.topics {
         check_topic(&now.broker, topic, life).map_err(|what| format!("topic {}: {what}", topic.name))?;
+    }
+    for partition in now.broker.partitions.all().iter().filter(|partition| partition.is_internal()) {
+        let sound = read(partition).and_then(|found| check_epochs(partition, &found));
+        sound.map_err(|what| format!("{}: {what}", partition.name()))?;
     }
     check_commits(now, life)?;
     check_transactions(&now.broker, life)
@@ -79,12 +91,14 @@ fn check_topic(broker: &Broker, topic: &TopicFact, life: Ended<'_>) -> Check {
     let count = found.partitions().count() as i32;
     let least = topic.grown.iter().filter(|(_, grown)| grown.must_be(moment)).map(|(count, _)| *count).max();
     ensure!(count >= least.unwrap_or(0), "{count} partitions, not {least:?}");
-    let retention =
-        image.configs(&ConfigResource::topic(&*topic.name)).and_then(|own| own.get("retention.ms").cloned());
-    let last = topic.configured.iter().rposition(|(_, span)| span.must_be(moment));
-    let mut possible = topic.configured[last.unwrap_or(0)..].iter().filter(|(_, span)| span.may_be(moment));
-    let as_set = retention.as_ref().is_some_and(|value| possible.any(|(possible, _)| possible == value));
-    ensure!(as_set || last.is_none() && retention.is_none(), "retention.ms is {retention:?}");
+    for key in ["retention.ms", "retention.bytes"] {
+        let found = image.configs(&ConfigResource::topic(&*topic.name)).and_then(|own| own.get(key).cloned());
+        let history: Vec<_> = topic.configured.iter().filter(|(one, ..)| *one == key).collect();
+        let last = history.iter().rposition(|(.., span)| span.must_be(moment));
+        let mut possible = history[last.unwrap_or(0)..].iter().filter(|(.., span)| span.may_be(moment));
+        let as_set = found.as_ref().is_some_and(|value| possible.any(|(_, possible, _)| possible == value));
+        ensure!(as_set || last.is_none() && found.is_none(), "{key} is {found:?}");
+    }
     for index in 0..count {
         let partition =
             broker.partition_by_id(topic.id, index).map_err(|error| format!("{index}: {error:?}"))?;
@@ -119,8 +133,8 @@ impl Batch {
         for record in batch::records(view.bytes()).map_err(|error| error.to_string())? {
             let record = record.map_err(|error| error.to_string())?;
             let offset = view.base_offset() + i64::from(record.offset_delta);
-            let text = |bytes: Option<bytes::Bytes>| bytes.map(|bytes| bytes.to_vec()).unwrap_or_default();
-            records.push((offset, text(record.key), text(record.value)));
+            let text = |bytes: Option<bytes::Bytes>| bytes.map(|bytes| bytes.to_vec());
+            records.push((offset, text(record.key).unwrap_or_default(), text(record.value)));
         }
         let marker =
             if view.is_control() { EndMarker::parse(view.bytes()).map(|end| end.marker) } else { None };
@@ -143,9 +157,7 @@ fn check_log(partition: &Partition, topic: &TopicFact, life: Ended<'_>) -> Check
     ensure!(log.recovery_point() <= found.end, "the recovery point is {}", log.recovery_point());
     ensure!(log.high_watermark() == found.end, "the high watermark is {}", log.high_watermark());
     // Nothing that was not written, nothing in a wrong place.
-    for (offset, key, value) in
-        found.batches.iter().filter(|one| one.marker.is_none()).flat_map(|one| &one.records)
-    {
+    for (offset, key, value) in found.records() {
         let written = here().any(|batch| {
             batch.span.may_be(moment)
                 && (batch.base..=batch.last).contains(offset)
@@ -157,32 +169,59 @@ fn check_log(partition: &Partition, topic: &TopicFact, life: Ended<'_>) -> Check
         topic.starts.iter().filter(|(index, _, span)| *index == partition.index() && span.may_be(moment));
     let start = starts.map(|(_, offset, _)| *offset).max().unwrap_or(0);
     ensure!(found.start <= start, "the log starts at {}, not before {start}", found.start);
-    if topic.compacted {
-        check_keys(&found, topic, life)?;
+    let least = topic.kept_start(partition.index(), moment);
+    ensure!(found.start >= least, "the log starts at {}, a checkpoint had {least}", found.start);
+    // What nobody waited for may have been made durable since.
+    let flushed_to = topic.flushed_to(partition.index(), moment);
+    let stays = |batch: &BatchFact| (life.keeps || batch.last < flushed_to) && batch.last >= found.start;
+    if topic.policy.compacts() {
+        check_keys(&found, || here().filter(|batch| stays(batch)), &here, life)?;
     } else {
-        let due =
-            here().filter(|batch| life.keeps && batch.span.must_be(moment) && batch.last >= found.start);
+        let due = here().filter(|batch| batch.span.must_be(moment) && stays(batch));
         let bases: BTreeSet<i64> = found.batches.iter().map(|batch| batch.base).collect();
         let lost = due.map(|batch| batch.base).find(|base| !bases.contains(base));
-        ensure!(lost.is_none(), "offset {lost:?} was acknowledged, the log holds {bases:?}");
+        ensure!(
+            lost.is_none(),
+            "offset {lost:?} was acknowledged, the log holds {bases:?} (flushed up to {flushed_to})"
+        );
         check_order(&found, life.is_whole)?;
         check_state(partition, &found)?;
     }
+    check_producers(partition, &found, topic.policy.compacts())?;
     check_epochs(partition, &found)
 }
 
-/// The last value of each key is there, or a later one. What was written in transactions may have been aborted.
-fn check_keys(found: &Found, topic: &TopicFact, life: Ended<'_>) -> Check {
-    let mut last: BTreeMap<&[u8], i64> = BTreeMap::new();
-    for batch in
-        topic.batches.iter().filter(|batch| batch.span.must_be(life.moment) && !batch.is_transactional)
-    {
-        last.insert(&batch.key, batch.last);
+/// The last value of each key is there, or a later one that counts: what was written in a transaction does so only once that is committed. A
+/// key whose last value is none has none, or an older one only in front of it.
+fn check_keys<'a, B: Iterator<Item = &'a BatchFact>, A: Iterator<Item = &'a BatchFact>>(
+    found: &Found,
+    due: impl Fn() -> B,
+    all: impl Fn() -> A,
+    life: Ended<'_>,
+) -> Check {
+    let mut last: BTreeMap<&[u8], &BatchFact> = BTreeMap::new();
+    for batch in due().filter(|batch| life.facts.must_count(batch, life.moment)) {
+        let latest = last.entry(&batch.key).or_insert(batch);
+        if latest.last < batch.last {
+            *latest = batch;
+        }
     }
-    let records = || found.batches.iter().filter(|one| one.marker.is_none()).flat_map(|one| &one.records);
-    for (key, offset) in last.into_iter().filter(|_| life.keeps) {
-        let is_there = records().any(|(at, found, _)| found == key && *at >= offset);
-        ensure!(is_there, "key {key:?} of offset {offset} is gone");
+    for (key, due) in last {
+        let offsets: BTreeSet<i64> =
+            found.records().filter(|(_, one, _)| one == key).map(|(offset, ..)| *offset).collect();
+        let counts = |offset: &i64| {
+            let mut at = all().filter(|batch| (batch.base..=batch.last).contains(offset));
+            at.any(|batch| life.facts.may_count(batch, life.moment))
+        };
+        if offsets.contains(&due.last) || offsets.range(due.last + 1..).any(counts) {
+            continue;
+        }
+        ensure!(due.value.is_none(), "key {key:?} of offset {} is gone; it is at {offsets:?}", due.last);
+        ensure!(
+            offsets.range(..due.base).next().is_none(),
+            "key {key:?} was deleted by offset {}, and is back at {offsets:?}",
+            due.last
+        );
     }
     Ok(())
 }
@@ -206,12 +245,12 @@ fn check_order(found: &Found, is_whole: bool) -> Check {
     Ok(())
 }
 
-/// What the log knows of producers and transactions is what its batches say.
+/// What the log knows of transactions is what its batches say, if it has all of them.
 fn check_state(partition: &Partition, found: &Found) -> Check {
     if found.batches.first().is_none_or(|batch| batch.base > 0) {
         return Ok(());
     }
-    let (mut last, mut open, mut aborted) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+    let (mut open, mut aborted) = (BTreeMap::new(), BTreeSet::new());
     for batch in &found.batches {
         match batch.marker {
             Some(marker) => {
@@ -219,12 +258,10 @@ fn check_state(partition: &Partition, found: &Found) -> Check {
                 aborted
                     .extend(began.filter(|_| marker == Marker::Abort).map(|began| (began, batch.producer.0)));
             }
-            None => {
-                last.insert(batch.producer.0, (batch.producer.1, batch.last_sequence));
-                if batch.is_transactional {
-                    open.entry(batch.producer.0).or_insert(batch.base);
-                }
+            None if batch.is_transactional => {
+                open.entry(batch.producer.0).or_insert(batch.base);
             }
+            None => {}
         }
     }
     let log = partition.log();
@@ -234,11 +271,24 @@ fn check_state(partition: &Partition, found: &Found) -> Check {
     let told: BTreeSet<_> = told.iter().map(|one| (one.first_offset, one.producer_id)).collect();
     let untold = aborted.iter().find(|one| (found.start..stable).contains(&one.0) && !told.contains(one));
     ensure!(untold.is_none() && told.is_subset(&aborted), "aborted are {aborted:?}, told are {told:?}");
+    Ok(())
+}
+
+/// Each producer goes on where its last batch ended. Of a log that `is_compacted` the last batch may be gone: a later one, which had not reached
+/// the device when power was lost, was the last when compaction asked for it. Then a snapshot may still know of it.
+fn check_producers(partition: &Partition, found: &Found, is_compacted: bool) -> Check {
+    let mut last = BTreeMap::new();
+    for batch in found.batches.iter().filter(|batch| batch.marker.is_none() && batch.producer.0 >= 0) {
+        last.insert(batch.producer.0, (batch.producer.1, batch.last_sequence));
+    }
     let states =
         partition.lane().with_writer(|writer| writer.producer_states()).ok_or("the lane is closed")?;
     for (producer, (epoch, sequence)) in last {
         let state = states.iter().find(|state| state.producer_id == producer);
-        let same = state.is_some_and(|state| state.epoch > epoch || state.last_sequence == sequence);
+        let same = state.is_some_and(|state| {
+            let is_later = is_compacted && state.last_sequence > sequence;
+            state.epoch > epoch || state.last_sequence == sequence || is_later
+        });
         ensure!(same, "producer {producer} wrote {sequence} last, and is {state:?}");
     }
     Ok(())
@@ -262,8 +312,10 @@ fn check_epochs(partition: &Partition, found: &Found) -> Check {
 }
 
 fn check_commits(now: &Incarnation, life: Ended<'_>) -> Check {
-    let groups: BTreeSet<&String> = life.facts.commits.iter().map(|(group, ..)| group).collect();
-    for group in groups {
+    let known = life.facts.commits.iter().map(|(group, ..)| group.clone());
+    // What is committed in transactions that are given up is never seen.
+    let groups: BTreeSet<String> = known.chain(["t0", "t1"].map(copier)).collect();
+    for group in &groups {
         let request = FetchRequest {
             group_id: group.clone(),
             member_id: None,

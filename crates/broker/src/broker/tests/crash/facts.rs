@@ -2,6 +2,8 @@
 
 use levada_wire::Uuid;
 
+use super::event::Happened;
+
 /// The changes between which something happened: none of it before the first, all of it before the second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
@@ -29,30 +31,98 @@ pub(super) struct Facts {
     pub(super) commits: Vec<(String, i32, i64, Span)>,
     /// What was asked for a transactional id, in order; a decision says which.
     pub(super) transactions: Vec<(String, Option<bool>, Span)>,
+    /// How each transaction ended, by its number; `None` if nobody said so: then it is given up some time.
+    pub(super) ends: Vec<Option<(bool, Span)>>,
+    pub(super) happened: Happened,
+}
+
+impl Facts {
+    /// Whether what a batch says counts at `moment`: not if its transaction was not to be committed by then.
+    pub(super) fn may_count(&self, batch: &BatchFact, moment: usize) -> bool {
+        self.counts(batch, |span| span.may_be(moment))
+    }
+
+    /// Whether somebody has been told that it counts.
+    pub(super) fn must_count(&self, batch: &BatchFact, moment: usize) -> bool {
+        self.counts(batch, |span| span.must_be(moment))
+    }
+
+    fn counts(&self, batch: &BatchFact, is_so: impl Fn(&Span) -> bool) -> bool {
+        let ended = |number: usize| matches!(&self.ends[number], Some((true, span)) if is_so(span));
+        is_so(&batch.span) && batch.transaction.is_none_or(ended)
+    }
+}
+
+/// A topic's `cleanup.policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Policy {
+    Delete,
+    Compact,
+    Both,
+}
+
+impl Policy {
+    pub(super) fn deletes(self) -> bool {
+        self != Policy::Compact
+    }
+
+    pub(super) fn compacts(self) -> bool {
+        self != Policy::Delete
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Policy::Delete => "delete",
+            Policy::Compact => "compact",
+            Policy::Both => "compact,delete",
+        }
+    }
 }
 
 pub(super) struct TopicFact {
     pub(super) name: String,
     pub(super) id: Uuid,
-    pub(super) compacted: bool,
+    pub(super) policy: Policy,
     pub(super) created: Span,
     pub(super) deleted: Option<Span>,
     /// By partition count.
     pub(super) grown: Vec<(i32, Span)>,
-    /// What `retention.ms` was set to.
-    pub(super) configured: Vec<(String, Span)>,
+    /// What a key was set to.
+    pub(super) configured: Vec<(&'static str, String, Span)>,
     pub(super) batches: Vec<BatchFact>,
     /// Partition and first offset.
     pub(super) starts: Vec<(i32, i64, Span)>,
+    /// Partition, first offset, and from when on a checkpoint has it.
+    pub(super) kept_starts: Vec<(i32, i64, usize)>,
+    /// Partition, offset, and from when on all before it is on the device.
+    pub(super) flushed: Vec<(i32, i64, usize)>,
 }
 
-/// One batch; its records have one key, and values that no other batch has.
+impl TopicFact {
+    /// The offset before which everything in a partition was on the device at `moment`.
+    pub(super) fn flushed_to(&self, partition: i32, moment: usize) -> i64 {
+        highest(&self.flushed, partition, moment)
+    }
+
+    /// Where a partition began by the last checkpoint.
+    pub(super) fn kept_start(&self, partition: i32, moment: usize) -> i64 {
+        highest(&self.kept_starts, partition, moment)
+    }
+}
+
+fn highest(marks: &[(i32, i64, usize)], partition: i32, moment: usize) -> i64 {
+    let here = marks.iter().filter(|(index, _, since)| *index == partition && *since <= moment);
+    here.map(|(_, offset, _)| *offset).max().unwrap_or(0)
+}
+
+/// One batch; its records have one key, and values that no other batch has, or none.
 pub(super) struct BatchFact {
     pub(super) partition: i32,
     pub(super) base: i64,
     pub(super) last: i64,
     pub(super) key: Vec<u8>,
-    pub(super) value: Vec<u8>,
-    pub(super) is_transactional: bool,
+    pub(super) value: Option<Vec<u8>>,
+    /// The number of its transaction.
+    pub(super) transaction: Option<usize>,
     pub(super) span: Span,
 }

@@ -1,46 +1,75 @@
-//! The life of a broker on a recorded disk: random work of every kind, one thing after the other.
+//! The life of a broker on a recorded disk: random work of every kind, one thing after the other, or some of it at the same time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use levada_log::batch::Builder;
 use levada_log::disk::Disk;
-use levada_log::{Append, Background};
+use levada_log::{Append, Appended, Background, LogConfig};
 use levada_wire::Uuid;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
-use super::facts::{BatchFact, Facts, Span, TopicFact};
+use super::event::Event;
+use super::facts::{BatchFact, Facts, Policy, Span, TopicFact};
 use super::recorder::Recorder;
-use crate::broker::{Broker, ConfigChanges, Membership};
+use crate::broker::opening::beside;
+use crate::broker::{Broker, ConfigChanges, Membership, now_ms};
 use crate::config::{BrokerConfig, Sources};
-use crate::group::Producer;
-use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, TxnCommitRequest};
 use crate::metadata::controller::{AlterConfig, ConfigChange, MorePartitions, NewTopic, TopicKey};
 use crate::metadata::image::ConfigResource;
 use crate::partition::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
-use crate::txn::TxnState;
-use crate::txn::coordinator::Described;
-use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol};
-use crate::txn::{TopicPartition, TxnError};
+use crate::txn::request::{Identity, Protocol};
 
-/// How a broker writes.
+mod transactions;
+mod upkeep;
+
+pub(super) use transactions::{copier, settle};
+
+/// How a broker writes, and what of it is drawn from the seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::broker::tests) struct Ways {
     /// Acknowledgements wait for the device.
     pub(super) durable: bool,
     /// Records are copied into mappings.
     pub(super) mapped: bool,
+    /// Segments have so many bytes at most, fewer than a configuration may say, and logs lose their beginnings; without, neither.
+    pub(super) segment_bytes: Option<u32>,
+    /// What the broker does beside is done beside. Then a seed does not mean one order of changes.
+    pub(super) threads: bool,
+    /// Files that are out of a log stay until the next start, and what is deleted from a compacted one goes with the next compaction.
+    pub(super) late: bool,
+}
+
+impl Ways {
+    pub(super) fn of(seed: u64) -> Ways {
+        let is_set = |bit: u32| seed >> bit & 1 == 1;
+        let short = is_set(3);
+        Ways {
+            durable: is_set(0),
+            mapped: is_set(2),
+            // The largest has room for more than one window of a mapping.
+            segment_bytes: short.then(|| [800, 1_500, 9_000][(seed % 3) as usize]),
+            threads: short && is_set(4),
+            late: short && is_set(1),
+        }
+    }
+
+    pub(super) fn is_short(self) -> bool {
+        self.segment_bytes.is_some()
+    }
 }
 
 /// A broker and what drives it.
 pub(in crate::broker::tests) struct Incarnation {
     pub(in crate::broker::tests) broker: Arc<Broker>,
+    ways: Ways,
     local: LocalSet,
     runtime: Runtime,
 }
@@ -51,6 +80,7 @@ impl Incarnation {
         let now = Incarnation::begin(disk, dir, ways)?;
         let recovery = now.broker.recovery();
         assert!(recovery.wait(Duration::from_secs(60)), "{:?}", recovery.progress());
+        now.shorten_segments();
         Ok(now)
     }
 
@@ -62,11 +92,11 @@ impl Incarnation {
     ) -> Result<Incarnation, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let entered = runtime.enter();
-        // Nothing is done beside: a seed means one order of changes.
-        let broker = Broker::open_on((disk, Background::default()), config(dir, ways), &[]);
+        let background = if ways.threads { Background::new(beside) } else { Background::default() };
+        let broker = Broker::open_on((disk, background), config(dir, ways), &[]);
         let broker = broker.map_err(|error| error.to_string())?;
         drop(entered);
-        Ok(Incarnation { broker, local: LocalSet::new(), runtime })
+        Ok(Incarnation { broker, ways, local: LocalSet::new(), runtime })
     }
 
     pub(in crate::broker::tests) fn run<T>(&self, work: impl Future<Output = T>) -> T {
@@ -78,6 +108,15 @@ impl Incarnation {
         self.local.spawn_local(self.broker.clone().run_transactions());
         let clock = self.broker.clone();
         self.local.spawn_local(async move { clock.txns().run_clock().await });
+    }
+
+    /// A new log has the segments that its topic may have: now they become as short as they are to be.
+    pub(super) fn shorten_segments(&self) {
+        let Some(segment_bytes) = self.ways.segment_bytes else { return };
+        for partition in self.broker.partitions.all() {
+            let shorten = |config: &LogConfig| LogConfig { segment_bytes, ..config.clone() };
+            partition.lane().with_writer(|writer| writer.set_config(shorten(writer.config())));
+        }
     }
 
     /// Stops in order.
@@ -102,7 +141,8 @@ fn config(dir: &Path, ways: Ways) -> BrokerConfig {
         // An index has room for a few entries, one for each batch: segments are short.
         "log.index.interval.bytes=1".to_owned(),
         "log.index.size.max.bytes=96".to_owned(),
-        "log.segment.delete.delay.ms=0".to_owned(),
+        format!("log.segment.delete.delay.ms={}", if ways.late { 600_000 } else { 0 }),
+        format!("log.cleaner.delete.retention.ms={}", if ways.late { 0 } else { 86_400_000 }),
         "log.cleaner.min.cleanable.ratio=0".to_owned(),
     ];
     BrokerConfig::load(&Sources::flags(flags)).unwrap()
@@ -118,11 +158,15 @@ pub(super) struct Life {
     random: StdRng,
     /// Next sequence number by producer, epoch, topic and partition.
     sequences: HashMap<(i64, i16, Uuid, i32), i32>,
-    transactions: HashMap<String, Identity>,
+    /// The last batch of each producer in a partition of a topic, and where it went.
+    sent: BTreeMap<(usize, i32, i64), (BytesMut, Appended)>,
+    transactions: HashMap<String, transactions::Owned>,
     written: u64,
 }
 
 const FIRST: &str = "first";
+/// So old are some batches: older than topics keep them.
+const OLD_MS: i64 = 40 * 86_400_000;
 
 impl Life {
     /// Lives to the end, which is no clean one.
@@ -136,20 +180,26 @@ impl Life {
             now: None,
             random: StdRng::seed_from_u64(seed),
             sequences: HashMap::new(),
+            sent: BTreeMap::new(),
             transactions: HashMap::new(),
             written: 0,
         };
         life.start();
-        life.create(FIRST, 2, false);
-        life.create("keys", 1, true);
+        life.create(FIRST, 2, Policy::Delete);
+        life.create("keys", 1, Policy::Compact);
         for topic in [OFFSETS_TOPIC, TRANSACTIONS_TOPIC] {
             let now = life.now();
             now.run(now.broker.ensure_internal_topic(topic)).unwrap();
         }
+        life.now().shorten_segments();
         for _ in 0..steps {
-            life.step();
+            let event = Event::draw(ways.is_short(), &mut life.random);
+            if life.have(event) {
+                life.facts.happened.note(event);
+            }
         }
         life.now = None;
+        life.facts.happened.see(&life.recorder.ops());
         life
     }
 
@@ -163,26 +213,36 @@ impl Life {
         self.now = Some(now);
     }
 
-    fn step(&mut self) {
-        match self.random.random_range(0..100) {
-            0..45 => self.produce(),
-            45..57 => self.transaction(),
-            57..69 => self.commit(),
-            69..72 => self.create_another(),
-            72..74 => self.delete(),
-            74..76 => self.grow(),
-            76..79 => self.configure(),
-            79..86 => self.keep_house(),
-            86..90 => self.delete_records(),
-            90..94 => self.compact(),
-            94..98 => {
+    /// Has something happen; returns whether it could, and had the effect that it is for.
+    fn have(&mut self, event: Event) -> bool {
+        match event {
+            Event::Produce => self.produce(),
+            Event::Retry => self.retry(),
+            Event::Commit => self.transaction(Some(true)),
+            Event::Abort => self.transaction(Some(false)),
+            Event::LeaveOpen => self.transaction(None),
+            Event::CommitOffset => self.commit(),
+            Event::Create => self.create_another(),
+            Event::Delete => self.delete().is_some(),
+            Event::Recreate => self.recreate(),
+            Event::Grow => self.grow(),
+            Event::Configure => self.configure(),
+            Event::KeepHouse => self.keep_house(),
+            Event::Flush => self.flush(),
+            Event::ExpireByAge => self.expire(),
+            Event::ExpireBySize => self.expire_by_size(),
+            Event::DeleteRecords => self.delete_records(),
+            Event::Compact => self.compact(),
+            Event::Restart => {
                 self.now.take().expect("it runs").close();
                 self.start();
+                self.note_checkpoints();
+                true
             }
-            _ => {
-                // The process dies, the machine goes on.
+            Event::Die => {
                 self.now = None;
                 self.start();
+                true
             }
         }
     }
@@ -194,16 +254,33 @@ impl Life {
         (done, Span { began, acknowledged: self.recorder.count() })
     }
 
-    fn create(&mut self, name: &str, partitions: i32, compacted: bool) {
-        let configs = match compacted {
-            true => vec![("cleanup.policy".to_owned(), Some("compact".to_owned()))],
-            false => Vec::new(),
-        };
+    /// Has the broker do something that it does beside its clients, with some of whom it has to do meanwhile.
+    fn beside<T: 'static>(&mut self, work: impl Future<Output = T> + 'static) -> T {
+        let now = self.now();
+        let job = now.local.spawn_local(work);
+        if self.ways.threads {
+            // It begins.
+            now.run(tokio::task::yield_now());
+            for _ in 0..self.random.random_range(0..5) {
+                let event = match self.random.random_range(0..10) {
+                    0..6 => Event::Produce,
+                    6 => Event::CommitOffset,
+                    7 => Event::Commit,
+                    8 => Event::Recreate,
+                    _ => Event::Delete,
+                };
+                self.have(event);
+            }
+        }
+        self.now().run(job).unwrap()
+    }
+
+    fn create(&mut self, name: &str, partitions: i32, policy: Policy) {
         let topic = NewTopic {
             name: name.to_owned(),
             partitions,
             replication_factor: 1,
-            configs,
+            configs: vec![("cleanup.policy".to_owned(), Some(policy.name().to_owned()))],
             ..NewTopic::default()
         };
         let (id, created) = self.span(|life| {
@@ -211,35 +288,70 @@ impl Life {
             let created = now.run(now.broker.create_topics(vec![topic], false)).pop().unwrap();
             created.unwrap_or_else(|failure| panic!("{failure:?}")).topic_id
         });
+        self.now().shorten_segments();
         self.facts.topics.push(TopicFact {
             name: name.to_owned(),
             id,
-            compacted,
+            policy,
             created,
             deleted: None,
             grown: vec![(partitions, created)],
             configured: Vec::new(),
             batches: Vec::new(),
             starts: Vec::new(),
+            kept_starts: Vec::new(),
+            flushed: Vec::new(),
         });
     }
 
-    fn create_another(&mut self) {
-        let taken: Vec<usize> = self.living().collect();
+    fn create_another(&mut self) -> bool {
         // A name may come back, with another id.
         let name = format!("other{}", self.random.random_range(0..3));
-        if taken.iter().all(|at| self.facts.topics[*at].name != name) {
-            let partitions = self.random.random_range(1..3);
-            self.create(&name, partitions, false);
+        let is_free = self.living().all(|at| self.facts.topics[at].name != name);
+        if is_free {
+            self.create_some(&name);
         }
+        is_free
+    }
+
+    fn create_some(&mut self, name: &str) {
+        let partitions = self.random.random_range(1..3);
+        let policy = match self.random.random_range(0..4) {
+            0 if self.ways.is_short() => Policy::Compact,
+            1 if self.ways.is_short() => Policy::Both,
+            _ => Policy::Delete,
+        };
+        self.create(name, partitions, policy);
+    }
+
+    fn recreate(&mut self) -> bool {
+        let deleted = self.delete();
+        if let Some(at) = deleted {
+            let name = self.facts.topics[at].name.clone();
+            self.create_some(&name);
+        }
+        deleted.is_some()
     }
 
     fn living(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.facts.topics.len()).filter(|at| self.facts.topics[*at].deleted.is_none())
+        (0..self.facts.topics.len()).filter(|at| self.lives(*at))
+    }
+
+    fn lives(&self, at: usize) -> bool {
+        self.facts.topics[at].deleted.is_none()
     }
 
     fn pick(&mut self) -> usize {
-        let living: Vec<usize> = self.living().collect();
+        self.pick_of(|_| true)
+    }
+
+    /// One of the topics that can lose records: the first always can.
+    fn pick_to_shorten(&mut self) -> usize {
+        self.pick_of(Policy::deletes)
+    }
+
+    fn pick_of(&mut self, wanted: impl Fn(Policy) -> bool) -> usize {
+        let living: Vec<usize> = self.living().filter(|at| wanted(self.facts.topics[*at].policy)).collect();
         living[self.random.random_range(0..living.len())]
     }
 
@@ -248,9 +360,9 @@ impl Life {
         self.random.random_range(0..count)
     }
 
-    fn delete(&mut self) {
-        let others: Vec<usize> = self.living().filter(|at| *at > 1).collect();
-        let Some(at) = others.first().copied() else { return };
+    /// Deletes the oldest topic but the first two; returns which.
+    fn delete(&mut self) -> Option<usize> {
+        let at = self.living().find(|at| *at > 1)?;
         let key = TopicKey { name: Some(self.facts.topics[at].name.clone()), topic_id: Uuid::ZERO };
         let ((), deleted) = self.span(|life| {
             let now = life.now();
@@ -258,13 +370,14 @@ impl Life {
             deleted.unwrap_or_else(|failure| panic!("{failure:?}"));
         });
         self.facts.topics[at].deleted = Some(deleted);
+        Some(at)
     }
 
-    fn grow(&mut self) {
+    fn grow(&mut self) -> bool {
         let at = self.pick();
         let count = self.facts.topics[at].grown.last().unwrap().0 + 1;
-        if self.facts.topics[at].compacted || count > 4 {
-            return;
+        if at == 1 || count > 4 {
+            return false;
         }
         let more = MorePartitions { topic: self.facts.topics[at].name.clone(), count, assignments: None };
         let ((), grown) = self.span(|life| {
@@ -272,56 +385,86 @@ impl Life {
             let (_, grown) = now.run(now.broker.create_partitions(vec![more], false)).pop().unwrap();
             grown.unwrap_or_else(|failure| panic!("{failure:?}"));
         });
+        self.now().shorten_segments();
         self.facts.topics[at].grown.push((count, grown));
+        true
     }
 
-    fn configure(&mut self) {
+    fn configure(&mut self) -> bool {
         let at = self.pick();
         let value = self.random.random_range(1_000_000_000..2_000_000_000_u64).to_string();
+        self.set(at, "retention.ms", value);
+        true
+    }
+
+    fn set(&mut self, at: usize, key: &'static str, value: String) {
         let resource = ConfigResource::topic(&*self.facts.topics[at].name);
-        let change = AlterConfig { key: "retention.ms".to_owned(), change: ConfigChange::Set(value.clone()) };
+        let change = AlterConfig { key: key.to_owned(), change: ConfigChange::Set(value.clone()) };
         let ((), configured) = self.span(|life| {
             let now = life.now();
             let changes = ConfigChanges::Single(vec![(resource, vec![change])]);
             let changed = now.run(now.broker.change_configs(changes, false)).pop().unwrap();
             changed.unwrap_or_else(|failure| panic!("{failure:?}"));
         });
-        self.facts.topics[at].configured.push((value, configured));
+        self.now().shorten_segments();
+        self.facts.topics[at].configured.push((key, value, configured));
     }
 
-    fn produce(&mut self) {
+    fn produce(&mut self) -> bool {
         let at = self.pick();
         let partition = self.pick_partition(at);
         let producer = Identity { producer_id: 9_000 + self.random.random_range(0..3), producer_epoch: 0 };
         self.append(at, partition, producer, None);
+        true
+    }
+
+    /// A producer that has had no answer asks again, and has the one it should have had.
+    fn retry(&mut self) -> bool {
+        let living: Vec<_> = self.sent.keys().filter(|(at, ..)| self.lives(*at)).copied().collect();
+        if living.is_empty() {
+            return false;
+        }
+        let key @ (at, index, _) = living[self.random.random_range(0..living.len())];
+        let (bytes, before) = self.sent[&key].clone();
+        let now = self.now();
+        let partition = now.broker.partition_by_id(self.facts.topics[at].id, index).unwrap();
+        if before.base_offset < partition.log().log_start() {
+            return false;
+        }
+        let again =
+            now.run(async { partition.append(Append::client(bytes), now_ms()).wait().await }).unwrap();
+        assert!(again.duplicate, "{key:?} is written again: {again:?}");
+        assert_eq!((again.base_offset, again.last_offset), (before.base_offset, before.last_offset));
+        true
     }
 
     /// One batch, in a transaction or outside.
-    fn append(&mut self, at: usize, index: i32, producer: Identity, transactional_id: Option<&str>) {
-        self.written += 1;
+    fn append(&mut self, at: usize, index: i32, producer: Identity, transaction: Option<(&str, usize)>) {
         let topic = self.facts.topics[at].id;
         let Identity { producer_id, producer_epoch } = producer;
-        let sequence = self.sequences.entry((producer_id, producer_epoch, topic, index)).or_default();
-        let mut batch = Builder::new().producer(producer_id, producer_epoch, *sequence);
-        if transactional_id.is_some() {
+        let sequence = *self.sequences.entry((producer_id, producer_epoch, topic, index)).or_default();
+        let mut batch = Builder::new().producer(producer_id, producer_epoch, sequence);
+        if transaction.is_some() {
             batch = batch.transactional();
         }
-        let key = vec![b'a' + self.random.random_range(0..4_u8)];
-        let mut value = format!("{}:", self.written).into_bytes();
-        value.resize(self.random.random_range(8..120), b'.');
-        let records = self.random.random_range(1..4);
+        let (key, value, records) = self.records(at);
+        let timestamp = match self.ways.is_short() {
+            true => now_ms() - if self.random.random_bool(0.6) { OLD_MS } else { 0 },
+            false => self.written as i64,
+        };
         for _ in 0..records {
-            batch.push(self.written as i64, Some(&key), Some(&value));
+            batch.push(timestamp, Some(&key), value.as_deref());
         }
-        *sequence += records;
-        let append = Append::client(batch.build().unwrap());
+        *self.sequences.get_mut(&(producer_id, producer_epoch, topic, index)).unwrap() += records;
+        let bytes = batch.build().unwrap();
+        let append = Append::client(bytes.clone());
         let (appended, span) = self.span(|life| {
             let now = life.now();
             let partition = now.broker.partition_by_id(topic, index).unwrap();
             now.run(async {
-                let submitted = match transactional_id {
-                    None => partition.append(append, 0),
-                    Some(transactional_id) => {
+                let submitted = match transaction {
+                    None => partition.append(append, now_ms()),
+                    Some((transactional_id, _)) => {
                         let claim = Membership { transactional_id, producer, protocol: Protocol::Classic };
                         now.broker.append_in_transaction(&partition, claim, append).await.unwrap()
                     }
@@ -329,177 +472,26 @@ impl Life {
                 submitted.wait().await.unwrap()
             })
         });
+        if transaction.is_none() {
+            self.sent.insert((at, index, producer_id), (bytes, appended));
+        }
         let (base, last) = (appended.base_offset, appended.last_offset);
-        let is_transactional = transactional_id.is_some();
-        let batch = BatchFact { partition: index, base, last, key, value, is_transactional, span };
+        let transaction = transaction.map(|(_, number)| number);
+        let batch = BatchFact { partition: index, base, last, key, value, transaction, span };
         self.facts.topics[at].batches.push(batch);
     }
 
-    /// Takes up a transactional id: begins a transaction, writes, and mostly ends it.
-    fn transaction(&mut self) {
-        let id = format!("t{}", self.random.random_range(0..2));
-        self.settle(&id);
-        if !self.transactions.contains_key(&id) || self.random.random_bool(0.2) {
-            let init = InitRequest {
-                transactional_id: id.clone(),
-                timeout_ms: 600_000,
-                expected: None,
-                enable_two_phase_commit: false,
-                keep_prepared: false,
-            };
-            let owner = self.ask(&id, None, init);
-            self.transactions.insert(id.clone(), owner);
-            self.settle(&id);
-        }
-        let owner = self.transactions[&id];
-        for _ in 0..self.random.random_range(1..3) {
-            let at = self.pick();
-            let partition = self.pick_partition(at);
-            self.add(&id, owner, &self.facts.topics[at].name.clone(), partition);
-            self.append(at, partition, owner, Some(&id));
-        }
-        if self.random.random_bool(0.4) {
-            self.commit_in_transaction(&id, owner);
-        }
-        if self.random.random_bool(0.8) {
-            let commit = self.random.random_bool(0.6);
-            let end = EndRequest {
-                transactional_id: id.clone(),
-                producer_id: owner.producer_id,
-                producer_epoch: owner.producer_epoch,
-                protocol: Protocol::Classic,
-                commit,
-            };
-            self.ask(&id, Some(commit), end);
-        }
+    /// The key and the value of a batch's records, and how many there are.
+    fn records(&mut self, at: usize) -> (Vec<u8>, Option<Vec<u8>>, i32) {
+        self.written += 1;
+        let key = vec![b'a' + self.random.random_range(0..4_u8)];
+        let is_large =
+            self.ways.segment_bytes.is_some_and(|bytes| bytes > 4_096) && self.random.random_bool(0.15);
+        let size = if is_large { 1_000..2_500 } else { 8..120 };
+        let mut value = format!("{}:", self.written).into_bytes();
+        value.resize(self.random.random_range(size), b'.');
+        let compacts = self.facts.topics[at].policy.compacts();
+        let is_tombstone = self.ways.is_short() && self.random.random_bool(0.15) && compacts;
+        (key, Some(value).filter(|_| !is_tombstone), self.random.random_range(1..4))
     }
-
-    fn add(&mut self, id: &str, owner: Identity, topic: &str, partition: i32) {
-        let add = AddRequest {
-            transactional_id: id.to_owned(),
-            producer_id: owner.producer_id,
-            producer_epoch: owner.producer_epoch,
-            protocol: Protocol::Classic,
-            partitions: vec![TopicPartition { topic: topic.to_owned(), partition }],
-        };
-        self.ask(id, None, add);
-    }
-
-    /// Asks the transaction coordinator until it has time.
-    fn ask<R: crate::txn::Request + Clone>(
-        &mut self,
-        id: &str,
-        decision: Option<bool>,
-        request: R,
-    ) -> R::Answer {
-        let (answer, span) = self.span(|life| {
-            let now = life.now();
-            now.run(async {
-                loop {
-                    match now.broker.txns().ask(request.clone()).await {
-                        Ok(answer) => return answer,
-                        Err(TxnError::ConcurrentTransactions) => tokio::task::yield_now().await,
-                        Err(error) => panic!("{error:?}"),
-                    }
-                }
-            })
-        });
-        self.facts.transactions.push((id.to_owned(), decision, span));
-        answer
-    }
-
-    /// Waits until the last transaction has all its markers.
-    fn settle(&self, id: &str) {
-        settle(self.now(), id);
-    }
-
-    fn commit_in_transaction(&mut self, id: &str, owner: Identity) {
-        let group = "copier";
-        let partition = self.now().broker.groups().partition_of(group);
-        self.add(id, owner, OFFSETS_TOPIC, partition);
-        let request = TxnCommitRequest {
-            group_id: group.to_owned(),
-            member_id: String::new(),
-            group_instance_id: None,
-            generation: -1,
-            producer: Producer { id: owner.producer_id, epoch: owner.producer_epoch },
-            topics: vec![commit_of(0, self.written as i64)],
-        };
-        let now = self.now();
-        now.run(now.broker.groups().ask(request)).unwrap();
-    }
-
-    fn commit(&mut self) {
-        let group = format!("g{}", self.random.random_range(0..3));
-        let (partition, offset) = (self.random.random_range(0..2), self.random.random_range(0..1_000));
-        let request = CommitRequest {
-            api_version: 8,
-            group_id: group.clone(),
-            member_id: String::new(),
-            group_instance_id: None,
-            generation: -1,
-            retention_ms: None,
-            topics: vec![commit_of(partition, offset)],
-        };
-        let ((), span) = self.span(|life| {
-            let now = life.now();
-            let committed = now.run(now.broker.groups().ask(request)).unwrap();
-            assert!(committed.iter().flat_map(|topic| &topic.partitions).all(|(_, error)| error.is_none()));
-        });
-        self.facts.commits.push((group, partition, offset, span));
-    }
-
-    fn keep_house(&mut self) {
-        let now = self.now();
-        now.run(now.broker.keep_house());
-    }
-
-    fn delete_records(&mut self) {
-        let at = self.pick();
-        if self.facts.topics[at].compacted {
-            return;
-        }
-        let index = self.pick_partition(at);
-        let broker = self.now().broker.clone();
-        let partition = broker.partition_by_id(self.facts.topics[at].id, index).unwrap();
-        let (start, end) = (partition.log().log_start(), partition.log().last_stable());
-        let offset = self.random.random_range(start..=end);
-        let ((), span) = self.span(|_| {
-            let discarded = partition.lane().with_writer(|writer| writer.advance_log_start(offset)).unwrap();
-            broker.retire(&partition, discarded.unwrap()).unwrap();
-            broker.remove_discarded();
-        });
-        self.facts.topics[at].starts.push((index, offset, span));
-    }
-
-    fn compact(&mut self) {
-        let broker = &self.now().broker;
-        while let Some(chosen) = broker.choose() {
-            broker.compact(&chosen);
-        }
-        broker.remove_discarded();
-    }
-}
-
-fn commit_of(index: i32, offset: i64) -> CommitTopic {
-    let partitions = vec![CommitPartition { index, offset, leader_epoch: -1, metadata: None }];
-    CommitTopic { name: FIRST.to_owned(), topic_id: uuid::Uuid::nil(), partitions }
-}
-
-/// Waits until the transaction of an id that was decided has all its markers.
-pub(super) fn settle(now: &Incarnation, id: &str) {
-    let coordinator = || now.broker.txns().view(id, |one| one.describe(id));
-    let is_ending = || {
-        let state = coordinator().and_then(Result::ok).map(|described: Described| described.state);
-        matches!(state, Some(TxnState::PrepareCommit | TxnState::PrepareAbort))
-    };
-    now.run(async {
-        let ended = async {
-            while is_ending() {
-                tokio::task::yield_now().await;
-            }
-        };
-        let ended = tokio::time::timeout(Duration::from_secs(60), ended).await;
-        assert!(ended.is_ok(), "transaction {id} does not end: {:?}", coordinator());
-    });
 }

@@ -154,6 +154,8 @@ impl State {
 
     /// Writes down what mappings have done to their files since the last look.
     fn look_at_mappings(&mut self) {
+        // What has no name any more leaves no trace.
+        self.mapped.retain(|_, (file, _)| file.metadata().unwrap().nlink() > 0);
         for (number, (file, known)) in &mut self.mapped {
             let mut now = vec![0; file.metadata().unwrap().len() as usize];
             file.read_exact_at(&mut now, 0).unwrap();
@@ -268,12 +270,14 @@ impl Disk for Recorder {
     }
 
     fn write_mapped(&self, map: &mut WriteMap, path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
-        let write = |state: &mut State| {
+        let do_it = |state: &mut State| {
             RealDisk.write_mapped(map, path, bytes, at)?;
-            state.number(path, false)
+            // Without a name, in a directory that is to go, the bytes are in the file all the same, and nobody finds them.
+            Ok(state.number(path, false).ok())
         };
-        let op = |file: &usize| vec![Op::Write { file: *file, position: at as usize, bytes: bytes.to_vec() }];
-        self.change(write, op).map(drop)
+        let write = |file: usize| Op::Write { file, position: at as usize, bytes: bytes.to_vec() };
+        let op = |file: &Option<usize>| file.map(write).into_iter().collect();
+        self.change(do_it, op).map(drop)
     }
 
     fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()> {
@@ -293,7 +297,8 @@ impl Disk for Recorder {
         if !dir.starts_with(&self.root) {
             return Ok(());
         }
-        self.change(|_| Ok(()), |()| vec![Op::SyncDir { path: self.relative(dir) }])
+        // Another thread may have taken the name away.
+        self.change(|_| is_dir(dir), |()| vec![Op::SyncDir { path: self.relative(dir) }])
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -306,20 +311,29 @@ impl Disk for Recorder {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        let missing = |path: &Path| RealDisk.list(path).is_err() && path != self.root;
-        let mut dirs: Vec<PathBuf> =
-            path.ancestors().take_while(|path| missing(path)).map(|path| self.relative(path)).collect();
-        dirs.reverse();
-        let ops = |()| dirs.into_iter().map(|path| Op::CreateDir { path }).collect();
-        self.change(|_| RealDisk.create_dir(path), |&()| ops(()))
+        let missing = |path: &Path| !path.exists() && path != self.root;
+        let create = |_: &mut State| {
+            let mut dirs: Vec<PathBuf> =
+                path.ancestors().take_while(|path| missing(path)).map(|path| self.relative(path)).collect();
+            dirs.reverse();
+            RealDisk.create_dir(path).map(|()| dirs)
+        };
+        let op = |path: &PathBuf| Op::CreateDir { path: path.clone() };
+        self.change(create, |dirs| dirs.iter().map(op).collect()).map(drop)
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
-        let mut entries = RealDisk.list(dir)?;
-        entries.sort_by(|one, other| one.path.cmp(&other.path));
-        let paths = entries.into_iter().map(|entry| entry.path).chain([dir.to_owned()]);
-        let ops: Vec<Op> = paths.map(|path| Op::Remove { path: self.relative(&path) }).collect();
-        self.change(|_| RealDisk.remove_dir(dir), |()| ops)
+        // Nothing comes into it or leaves it meanwhile: whoever changes something waits.
+        let remove = |_: &mut State| {
+            let mut entries = RealDisk.list(dir)?;
+            entries.sort_by(|one, other| one.path.cmp(&other.path));
+            RealDisk.remove_dir(dir).map(|()| entries)
+        };
+        let ops = |entries: &Vec<Entry>| {
+            let paths = entries.iter().map(|entry| &*entry.path).chain([dir]);
+            paths.map(|path| Op::Remove { path: self.relative(path) }).collect()
+        };
+        self.change(remove, ops).map(drop)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
@@ -335,4 +349,8 @@ impl Disk for Recorder {
     fn protect(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }
+}
+
+fn is_dir(path: &Path) -> io::Result<()> {
+    if path.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
 }

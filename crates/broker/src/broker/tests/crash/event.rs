@@ -1,0 +1,174 @@
+//! What happens in a life, how often, and whether it really happened.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use super::recorder::Op;
+
+/// Something that a life does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// One batch of an idempotent producer.
+    Produce,
+    /// The last batch of a producer comes once more.
+    Retry,
+    /// A transaction that ends well, with offsets committed in some of them.
+    Commit,
+    /// One that is given up.
+    Abort,
+    /// One whose end is left to what comes later.
+    LeaveOpen,
+    /// Offsets of a group.
+    CommitOffset,
+    /// A topic.
+    Create,
+    /// A topic goes.
+    Delete,
+    /// A topic goes, and another one gets its name at once.
+    Recreate,
+    /// One more partition.
+    Grow,
+    /// A topic's configuration changes.
+    Configure,
+    /// A round of housekeeping, that makes something durable.
+    KeepHouse,
+    /// One log is made durable, as `flush.ms` does it.
+    Flush,
+    /// Old segments go.
+    ExpireByAge,
+    /// Segments go because there are too many.
+    ExpireBySize,
+    /// A log's start is moved up.
+    DeleteRecords,
+    /// Every log that needs it is compacted.
+    Compact,
+    /// A stop in good order, and a start.
+    Restart,
+    /// The process dies, the machine goes on.
+    Die,
+}
+
+impl Event {
+    /// Every one. What is missing here is never drawn, which the compiler finds.
+    pub(super) const ALL: [Event; 19] = [
+        Event::Produce,
+        Event::Retry,
+        Event::Commit,
+        Event::Abort,
+        Event::LeaveOpen,
+        Event::CommitOffset,
+        Event::Create,
+        Event::Delete,
+        Event::Recreate,
+        Event::Grow,
+        Event::Configure,
+        Event::KeepHouse,
+        Event::Flush,
+        Event::ExpireByAge,
+        Event::ExpireBySize,
+        Event::DeleteRecords,
+        Event::Compact,
+        Event::Restart,
+        Event::Die,
+    ];
+
+    /// How often it happens, in a steady life and in one of short segments.
+    fn weight(self, is_short: bool) -> u32 {
+        let (steady, short) = match self {
+            Event::Produce => (45, 36),
+            Event::Retry => (0, 3),
+            Event::Commit => (6, 7),
+            Event::Abort => (4, 5),
+            Event::LeaveOpen => (2, 3),
+            Event::CommitOffset => (12, 7),
+            Event::Create => (3, 4),
+            Event::Delete => (2, 2),
+            Event::Recreate => (0, 3),
+            Event::Grow => (2, 2),
+            Event::Configure => (3, 2),
+            Event::KeepHouse => (7, 7),
+            Event::Flush => (0, 3),
+            Event::ExpireByAge => (0, 4),
+            Event::ExpireBySize => (0, 4),
+            Event::DeleteRecords => (4, 4),
+            Event::Compact => (4, 5),
+            Event::Restart => (4, 3),
+            Event::Die => (2, 3),
+        };
+        if is_short { short } else { steady }
+    }
+
+    /// One of them by chance.
+    pub(super) fn draw(is_short: bool, random: &mut StdRng) -> Event {
+        let total = Event::ALL.iter().map(|event| event.weight(is_short)).sum();
+        let mut rest = random.random_range(0..total);
+        let chosen = Event::ALL.iter().find(|event| {
+            let weight = event.weight(is_short);
+            let is_it = rest < weight;
+            rest = rest.saturating_sub(weight);
+            is_it
+        });
+        *chosen.expect("the weights add up")
+    }
+}
+
+/// What else is to be found among the changes on disk.
+static SIGHTS: [(&str, fn(&Op) -> bool); 7] = [
+    (
+        "a segment was begun",
+        |op| matches!(op, Op::Create { path, .. } if ends(path, ".log") && !ends(path, "00000000000000000000.log")),
+    ),
+    ("a segment was made ahead", |op| matches!(op, Op::Create { path, .. } if ends(path, "next.log.tmp"))),
+    (
+        "a segment that was made ahead was begun",
+        |op| matches!(op, Op::Rename { from, .. } if ends(from, "next.log.tmp")),
+    ),
+    ("a segment was retired", |op| matches!(op, Op::Rename { to, .. } if ends(to, ".log.deleted"))),
+    (
+        "a compacted segment was put in place",
+        |op| matches!(op, Op::Rename { from, .. } if ends(from, ".log.swap")),
+    ),
+    ("a transaction was aborted", |op| matches!(op, Op::Create { path, .. } if ends(path, ".txnindex"))),
+    ("a directory was doomed", |op| matches!(op, Op::Rename { to, .. } if ends(to, "-delete"))),
+];
+
+fn ends(path: &Path, suffix: &str) -> bool {
+    path.to_str().is_some_and(|path| path.ends_with(suffix))
+}
+
+/// How often something happened: an event that had an effect, or what was seen on disk.
+#[derive(Debug, Default)]
+pub(super) struct Happened {
+    events: BTreeMap<Event, usize>,
+    sights: BTreeMap<&'static str, usize>,
+}
+
+impl Happened {
+    /// An event had an effect.
+    pub(super) fn note(&mut self, event: Event) {
+        *self.events.entry(event).or_default() += 1;
+    }
+
+    /// Looks at what a life did to its disk.
+    pub(super) fn see(&mut self, ops: &[Op]) {
+        for (name, is_it) in SIGHTS {
+            *self.sights.entry(name).or_default() += ops.iter().filter(|op| is_it(op)).count();
+        }
+    }
+
+    pub(super) fn add(&mut self, other: &Happened) {
+        other.events.iter().for_each(|(event, count)| *self.events.entry(*event).or_default() += count);
+        other.sights.iter().for_each(|(sight, count)| *self.sights.entry(*sight).or_default() += count);
+    }
+
+    /// What should have happened in lives with short segments, and did not.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let never = |count: Option<&usize>| count.is_none_or(|count| *count == 0);
+        let events = Event::ALL.iter().filter(|event| never(self.events.get(*event)));
+        let sights = SIGHTS.iter().filter(|(name, _)| never(self.sights.get(name)));
+        events.map(|event| format!("{event:?}")).chain(sights.map(|(name, _)| (*name).to_owned())).collect()
+    }
+}

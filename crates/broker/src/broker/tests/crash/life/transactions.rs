@@ -1,0 +1,193 @@
+//! Transactions of a life, and the offsets that are committed in them and outside.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::{FIRST, Incarnation, Life};
+use crate::broker::tests::crash::facts::Span;
+use crate::group::Producer;
+use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, TxnCommitRequest};
+use crate::partition::OFFSETS_TOPIC;
+use crate::txn::TxnState;
+use crate::txn::coordinator::Described;
+use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol};
+use crate::txn::{TopicPartition, TxnError};
+
+/// A transactional id that somebody has taken up.
+#[derive(Clone, Copy)]
+pub(super) struct Owned {
+    owner: Identity,
+    /// The number of the transaction that is open, and what it has committed for its group.
+    open: Option<(usize, Option<i64>)>,
+}
+
+/// The group whose offsets are committed by transactions of an id.
+pub(in crate::broker::tests::crash) fn copier(id: &str) -> String {
+    format!("copier-{id}")
+}
+
+impl Life {
+    /// Takes up a transactional id: begins a transaction or goes on with one, writes, and commits it or not, or leaves it open.
+    pub(super) fn transaction(&mut self, end: Option<bool>) -> bool {
+        let id = format!("t{}", self.random.random_range(0..2));
+        self.settle(&id);
+        if !self.transactions.contains_key(&id) || self.random.random_bool(0.2) {
+            self.take_up(&id);
+        }
+        let Owned { owner, open } = self.transactions[&id];
+        let (number, mut offset) = open.unwrap_or_else(|| {
+            self.facts.ends.push(None);
+            (self.facts.ends.len() - 1, None)
+        });
+        for _ in 0..self.random.random_range(1..3) {
+            let at = self.pick();
+            let partition = self.pick_partition(at);
+            self.add(&id, owner, &self.facts.topics[at].name.clone(), partition);
+            self.append(at, partition, owner, Some((&id, number)));
+        }
+        if self.random.random_bool(0.4) {
+            offset = Some(self.written as i64);
+            self.commit_in_transaction(&id, owner);
+        }
+        let open = Some((number, offset)).filter(|_| end.is_none());
+        self.transactions.insert(id.clone(), Owned { owner, open });
+        if let Some(commit) = end {
+            self.end(&id, (number, offset), commit);
+        }
+        true
+    }
+
+    fn take_up(&mut self, id: &str) {
+        let init = InitRequest {
+            transactional_id: id.to_owned(),
+            timeout_ms: 600_000,
+            expected: None,
+            enable_two_phase_commit: false,
+            keep_prepared: false,
+        };
+        // What was open is given up.
+        let (owner, _) = self.ask(id, None, init);
+        self.transactions.insert(id.to_owned(), Owned { owner, open: None });
+        self.settle(id);
+    }
+
+    fn end(&mut self, id: &str, (number, offset): (usize, Option<i64>), commit: bool) {
+        let owner = self.transactions[id].owner;
+        let end = EndRequest {
+            transactional_id: id.to_owned(),
+            producer_id: owner.producer_id,
+            producer_epoch: owner.producer_epoch,
+            protocol: Protocol::Classic,
+            commit,
+        };
+        let (_, span) = self.ask(id, Some(commit), end);
+        self.facts.ends[number] = Some((commit, span));
+        if let Some(offset) = offset.filter(|_| commit) {
+            // Valid for all with the marker, which nobody but the coordinator waits for.
+            self.settle(id);
+            let span = Span { began: span.began, acknowledged: self.recorder.count() };
+            self.facts.commits.push((copier(id), 0, offset, span));
+        }
+    }
+
+    fn add(&mut self, id: &str, owner: Identity, topic: &str, partition: i32) {
+        let add = AddRequest {
+            transactional_id: id.to_owned(),
+            producer_id: owner.producer_id,
+            producer_epoch: owner.producer_epoch,
+            protocol: Protocol::Classic,
+            partitions: vec![TopicPartition { topic: topic.to_owned(), partition }],
+        };
+        self.ask(id, None, add);
+    }
+
+    /// Asks the transaction coordinator until it has time.
+    fn ask<R: crate::txn::Request + Clone>(
+        &mut self,
+        id: &str,
+        decision: Option<bool>,
+        request: R,
+    ) -> (R::Answer, Span) {
+        let (answer, span) = self.span(|life| {
+            let now = life.now();
+            now.run(async {
+                loop {
+                    match now.broker.txns().ask(request.clone()).await {
+                        Ok(answer) => return answer,
+                        Err(TxnError::ConcurrentTransactions) => tokio::task::yield_now().await,
+                        Err(error) => panic!("{error:?}"),
+                    }
+                }
+            })
+        });
+        self.facts.transactions.push((id.to_owned(), decision, span));
+        (answer, span)
+    }
+
+    /// Waits until the last transaction has all its markers.
+    fn settle(&self, id: &str) {
+        settle(self.now(), id);
+    }
+
+    fn commit_in_transaction(&mut self, id: &str, owner: Identity) {
+        let group = copier(id);
+        let partition = self.now().broker.groups().partition_of(&group);
+        self.add(id, owner, OFFSETS_TOPIC, partition);
+        let request = TxnCommitRequest {
+            group_id: group,
+            member_id: String::new(),
+            group_instance_id: None,
+            generation: -1,
+            producer: Producer { id: owner.producer_id, epoch: owner.producer_epoch },
+            topics: vec![commit_of(0, self.written as i64)],
+        };
+        let now = self.now();
+        now.run(now.broker.groups().ask(request)).unwrap();
+    }
+
+    /// Commits an offset outside of transactions.
+    pub(super) fn commit(&mut self) -> bool {
+        let group = format!("g{}", self.random.random_range(0..3));
+        let (partition, offset) = (self.random.random_range(0..2), self.random.random_range(0..1_000));
+        let request = CommitRequest {
+            api_version: 8,
+            group_id: group.clone(),
+            member_id: String::new(),
+            group_instance_id: None,
+            generation: -1,
+            retention_ms: None,
+            topics: vec![commit_of(partition, offset)],
+        };
+        let ((), span) = self.span(|life| {
+            let now = life.now();
+            let committed = now.run(now.broker.groups().ask(request)).unwrap();
+            assert!(committed.iter().flat_map(|topic| &topic.partitions).all(|(_, error)| error.is_none()));
+        });
+        self.facts.commits.push((group, partition, offset, span));
+        true
+    }
+}
+
+fn commit_of(index: i32, offset: i64) -> CommitTopic {
+    let partitions = vec![CommitPartition { index, offset, leader_epoch: -1, metadata: None }];
+    CommitTopic { name: FIRST.to_owned(), topic_id: uuid::Uuid::nil(), partitions }
+}
+
+/// Waits until the transaction of an id that was decided has all its markers.
+pub(in crate::broker::tests::crash) fn settle(now: &Incarnation, id: &str) {
+    let coordinator = || now.broker.txns().view(id, |one| one.describe(id));
+    let is_ending = || {
+        let state = coordinator().and_then(Result::ok).map(|described: Described| described.state);
+        matches!(state, Some(TxnState::PrepareCommit | TxnState::PrepareAbort))
+    };
+    now.run(async {
+        let ended = async {
+            while is_ending() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(60), ended).await;
+        assert!(ended.is_ok(), "transaction {id} does not end: {:?}", coordinator());
+    });
+}
