@@ -40,7 +40,7 @@ mod wreck;
 const STEPS: usize = 60;
 const SHORT_STEPS: usize = 110;
 /// Crashes of one life.
-const CRASHES: usize = 300;
+const CRASHES: usize = 500;
 
 /// A directory in memory where there is one: nothing of it is to last.
 pub(super) fn directory() -> TempDir {
@@ -164,7 +164,7 @@ fn lives(seeds: &[u64]) {
     }
 }
 
-// Together six thousand; apart so that they run beside each other. What a seed's bits mean is said by `Ways::of`.
+// Together ten thousand; apart so that they run beside each other. What a seed's bits mean is said by `Ways::of`.
 
 #[test]
 fn what_is_in_the_page_cache_outlives_the_process() {
