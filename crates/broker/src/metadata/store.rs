@@ -125,7 +125,11 @@ impl Store {
         loaded.quorum.check_alone(&path, identity.node_id)?;
         takeover::check(dir, loaded.replay.image(), &identity)?;
         let quorum_epoch = files::read_quorum_epoch(&**disk, &path)?;
-        let epoch = quorum_epoch.max(loaded.epochs.last().map_or(0, |(epoch, _)| *epoch)) + 1;
+        let last = quorum_epoch.max(loaded.epochs.last().map_or(0, |(epoch, _)| *epoch));
+        let epoch = last.checked_add(1).ok_or_else(|| StoreError::Damaged {
+            path: path.clone(),
+            detail: format!("no leader epoch is left after {last}"),
+        })?;
         report.epoch = epoch;
         let is_new = loaded.replay.image().features().is_empty();
         let mut store = Self {

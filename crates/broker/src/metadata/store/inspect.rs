@@ -6,6 +6,7 @@ use levada_log::batch::check_stored;
 use levada_log::check::{Batches, Next};
 use levada_log::disk::{Disk, Entry};
 
+use super::journal::end_of;
 use super::replay::Reader;
 use super::{METADATA_DIR, StoreError};
 use crate::metadata::image::Image;
@@ -74,7 +75,11 @@ fn read_segment(
         if batch.base_offset() != end {
             break;
         }
-        end = batch.last_offset().saturating_add(1);
+        let Some(behind) = end_of(&batch) else {
+            let detail = format!("a batch at offset {end}, where no log gets");
+            return Err(StoreError::Damaged { path: path.to_owned(), detail });
+        };
+        end = behind;
         if batch.last_offset() >= start {
             reader.take(&batch)?;
         }

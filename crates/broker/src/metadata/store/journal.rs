@@ -18,6 +18,15 @@ use super::snapshot::Encoded;
 /// Kafka's `metadata.log.segment.bytes`.
 const SEGMENT_MAX_BYTES: u64 = 1 << 30;
 
+/// No log gets so far: a place beyond it is damage, and from one before it there is always another record to write.
+const OFFSETS_END: i64 = i64::MAX / 2;
+
+/// The offset behind a batch; none where no batch can be.
+pub(super) fn end_of(batch: &BatchView<'_>) -> Option<i64> {
+    let end = batch.base_offset().checked_add(i64::from(batch.last_offset_delta()) + 1);
+    end.filter(|end| batch.base_offset() >= 0 && *end <= OFFSETS_END)
+}
+
 /// The metadata log, open for appending.
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -60,6 +69,10 @@ impl Journal {
         mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
     ) -> Result<(Self, Option<TornTail>), StoreError> {
         let mut segments = segments(&**disk, dir)?;
+        if start_offset > OFFSETS_END {
+            let detail = format!("a snapshot at offset {start_offset}, where no log gets");
+            return Err(StoreError::Damaged { path: dir.to_owned(), detail });
+        }
         if segments.is_empty() {
             let path = segment_path(dir, start_offset);
             create(&**disk, &path)?;
@@ -189,8 +202,11 @@ impl Scan<'_> {
                     format!("a batch begins at offset {}, not {}", batch.base_offset(), self.end_offset);
                 return Err(self.damaged(&detail));
             }
+            let Some(end_offset) = end_of(&batch) else {
+                return Err(self.damaged("no log gets so far"));
+            };
             visit(&batch)?;
-            self.end_offset = batch.last_offset() + 1;
+            self.end_offset = end_offset;
             self.position += batch.bytes().len() as u64;
             rest = &rest[batch.bytes().len()..];
         }

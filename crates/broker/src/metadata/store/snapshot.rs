@@ -126,7 +126,7 @@ pub(super) fn each_record(
     let list = records(batch.bytes()).map_err(|error| damaged(base, error.to_string()))?;
     for record in list {
         let record = record.map_err(|error| damaged(base, error.to_string()))?;
-        let offset = base + i64::from(record.offset_delta);
+        let offset = base.saturating_add(i64::from(record.offset_delta));
         let value = record.value.unwrap_or_default();
         let decoded = if batch.is_control() {
             control::decode(record.key.unwrap_or_default(), value).map(LogRecord::Control)

@@ -255,6 +255,34 @@ fn epochs_never_go_back() {
 }
 
 #[test]
+fn offsets_and_epochs_that_no_log_gets_to_are_damage() {
+    let check = |change: &dyn Fn(&Path), reason: &str| {
+        let dir = golden_copy();
+        change(&dir.path().join(METADATA_DIR));
+        let error = Store::open(&options(dir.path()), 1_000).unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }) && error.to_string().contains(reason), "{error}");
+        inspect(&RealDisk, dir.path()).unwrap();
+    };
+    let state = |dir: &Path, epoch: i32| {
+        fs::write(dir.join("quorum-state"), format!("{{\"leaderEpoch\":{epoch}}}")).unwrap();
+    };
+    check(&|dir| state(dir, i32::MAX), "no leader epoch is left after 2147483647");
+    // A whole log that begins at the last offset, behind a snapshot that goes as far.
+    for (end_offset, reason) in [(i64::MAX, "no log gets"), (i64::MAX / 2 - 1, "no log gets so far")] {
+        let late = |dir: &Path| {
+            let snapshot = snapshot::Snapshot::default();
+            let id = snapshot::SnapshotId { end_offset, epoch: 3 };
+            snapshot.write(&RealDisk, &id.path(dir), (3, 6), files::Access::Writable).unwrap();
+            fs::remove_file(dir.join("00000000000000000000.log")).unwrap();
+            let path = dir.join(format!("{end_offset:020}.log"));
+            let batch = metadata_batch(&path, &topic("late", 1), end_offset, 3, 1_000).unwrap();
+            fs::write(path, &batch.bytes).unwrap();
+        };
+        check(&late, reason);
+    }
+}
+
+#[test]
 fn somebody_elses_directory_is_refused() {
     let check = |change: &dyn Fn(&Path, &mut StoreOptions), message: &str| {
         let dir = golden_copy();
