@@ -3,25 +3,26 @@
 use std::collections::BTreeSet;
 
 use regex::Regex;
+use x509_parser::asn1_rs::ToDer;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::x509::AttributeTypeAndValue;
 
 /// The subject of a certificate in the form of RFC 2253, as `X500Principal.getName` gives it. `None` if the certificate is broken.
-pub(super) fn subject(der: &[u8]) -> Option<String> {
+pub fn subject(der: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     Some(distinguished_name(certificate.subject()))
 }
 
 /// Whose a broker's certificate is: its subject, and its other names.
 #[derive(Clone, Debug)]
-pub(super) struct Names {
+pub struct Names {
     subject: String,
     others: BTreeSet<String>,
 }
 
 impl Names {
     /// Those of a certificate; none if it is broken.
-    pub(super) fn of(der: &[u8]) -> Option<Names> {
+    pub fn of(der: &[u8]) -> Option<Names> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let others = certificate.subject_alternative_name().ok()?;
         let others = others.iter().flat_map(|others| &others.value.general_names).map(ToString::to_string);
@@ -29,8 +30,11 @@ impl Names {
     }
 
     /// Whether they may follow `before` while the broker runs, as in Kafka: the same subject unless `ssl.allow.dn.changes`, and no other
-    /// name missing unless `ssl.allow.san.changes`. Else the key that would allow it, and why not.
-    pub(super) fn follow(
+    /// name missing unless `ssl.allow.san.changes`.
+    ///
+    /// # Errors
+    /// The key that would allow it, and why not.
+    pub fn follow(
         &self,
         before: &Names,
         allowed: impl Fn(&str) -> bool,
@@ -81,19 +85,9 @@ fn attribute(attribute: &AttributeTypeAndValue<'_>) -> String {
         (Some(word), Ok(text)) => format!("{word}={}", escaped(text)),
         _ => {
             let mut text = format!("{}=#", word.unwrap_or(&kind));
-            let value = attribute.attr_value();
-            let mut hex = |byte: u8| text.push_str(&format!("{byte:02x}"));
-            // Values of names are short strings: a tag, a length, the bytes.
-            hex(u8::try_from(value.header.tag().0).unwrap_or(0));
-            match value.data.len() {
-                len @ 0..128 => hex(len as u8),
-                len => {
-                    hex(0x82);
-                    hex((len >> 8) as u8);
-                    hex(len as u8);
-                }
-            }
-            value.data.iter().copied().for_each(hex);
+            // The value as it is in a certificate: what was parsed can be written.
+            let value = attribute.attr_value().to_der_vec().unwrap_or_default();
+            value.iter().for_each(|byte| text.push_str(&format!("{byte:02x}")));
             text
         }
     }
@@ -108,14 +102,17 @@ fn escaped(text: &str) -> String {
         if blank || ",+<>;\"\\=#".contains(character) {
             escaped.push('\\');
         }
-        escaped.push(character);
+        match character {
+            '\0' => escaped.push_str("\\00"),
+            other => escaped.push(other),
+        }
     }
     escaped
 }
 
 /// `ssl.principal.mapping.rules`: the first rule that fits a name says what the principal is called.
 #[derive(Clone, Debug)]
-pub(super) struct Rules(Vec<Rule>);
+pub struct Rules(Vec<Rule>);
 
 #[derive(Clone, Debug)]
 enum Rule {
@@ -138,7 +135,7 @@ impl Rules {
     ///
     /// # Errors
     /// What is wrong with the first rule that is not understood.
-    pub(super) fn parse(text: &str) -> Result<Rules, String> {
+    pub fn parse(text: &str) -> Result<Rules, String> {
         let mut rules = Vec::new();
         let mut rest = text.trim();
         while !rest.is_empty() {
@@ -155,7 +152,7 @@ impl Rules {
     }
 
     /// The principal's name; none if no rule fits, and then nobody may enter by this certificate.
-    pub(super) fn principal(&self, name: &str) -> Option<String> {
+    pub fn principal(&self, name: &str) -> Option<String> {
         self.0.iter().find_map(|rule| rule.apply(name))
     }
 }
@@ -174,9 +171,10 @@ impl Rule {
             Some(b'U') => (Case::Upper, &rest[1..]),
             _ => (Case::Kept, rest),
         };
-        let whole = format!("^(?:{pattern})$");
-        let pattern = Regex::new(&whole)
-            .map_err(|error| format!("the pattern {pattern:?} is not understood: {error}"))?;
+        // The pattern alone first: a stray parenthesis must not find its partner outside.
+        let compiled = Regex::new(pattern).and_then(|_| Regex::new(&format!("^(?:{pattern})$")));
+        let pattern =
+            compiled.map_err(|error| format!("the pattern {pattern:?} is not understood: {error}"))?;
         let with = replacement(with, pattern.captures_len());
         Ok((Rule::Replace { pattern, with, case }, rest))
     }

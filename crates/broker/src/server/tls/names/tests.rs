@@ -24,6 +24,12 @@ fn subjects_are_written_as_java_writes_them() {
     check(&[(DnType::CommonName, "a,b+c\"d\\e<f>g;h=i#j")], "CN=a\\,b\\+c\\\"d\\\\e\\<f\\>g\\;h\\=i\\#j");
     check(&[(DnType::CommonName, "Ärger/host")], "CN=Ärger/host");
     check(&[(uid(), "u"), (email(), "a@b.c")], "1.2.840.113549.1.9.1=#0c056140622e63,UID=u");
+    // The length of a long value takes two bytes, or three.
+    for (len, front) in [(127, "0c7f"), (128, "0c8180"), (255, "0c81ff"), (256, "0c820100")] {
+        let value = "e".repeat(len);
+        check(&[(email(), &value[..])], &format!("1.2.840.113549.1.9.1=#{front}{}", "65".repeat(len)));
+    }
+    check(&[(DnType::CommonName, "a\0b")], "CN=a\\00b");
     assert_eq!(subject(b"no certificate"), None);
 }
 
@@ -48,8 +54,15 @@ fn rules_name_principals_as_kafkas_do() {
 
 #[test]
 fn rules_that_are_none_are_refused() {
-    for wrong in ["RULE:^CN=(.*?)$", "RULE:a/b", "RULE:(/x/", "default", "RULE:a/b/ RULE:c/d/", "RULE:a/b/X"]
-    {
+    for wrong in [
+        "RULE:^CN=(.*?)$",
+        "RULE:a/b",
+        "RULE:(/x/",
+        "RULE:a)|(b/x/",
+        "default",
+        "RULE:a/b/ RULE:c/d/",
+        "RULE:a/b/X",
+    ] {
         assert!(Rules::parse(wrong).is_err(), "{wrong}");
     }
 }
