@@ -89,6 +89,11 @@ impl Channel {
         budget: u64,
     ) -> Result<Turn, TransferError> {
         match (sending, self) {
+            (Sending::Plain(transfer), Channel::Kernel(session)) => match session.settle(stream.as_fd()) {
+                Ok(()) => transfer.step(engine, stream.as_fd(), budget),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(Turn::Blocked),
+                Err(cause) => Err(TransferError::Peer { remaining: transfer.remaining(), cause }),
+            },
             (Sending::Plain(transfer), _) => transfer.step(engine, stream.as_fd(), budget),
             (Sending::Sealed(transfer), Channel::Sealed(session)) => {
                 transfer.step(engine, (stream.as_fd(), &mut **session), budget)

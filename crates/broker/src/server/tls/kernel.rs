@@ -16,6 +16,8 @@ pub(crate) struct KernelSession {
     tls: KernelConnection<ServerConnectionData>,
     /// About how many records were sent with the keys in use.
     records: u64,
+    /// Whether new keys are due, before anything else is sent.
+    due: bool,
 }
 
 /// What the handing over came to.
@@ -53,7 +55,7 @@ pub(super) fn offer(session: Box<Session>, socket: &impl AsFd, suites: Suites) -
     let (secrets, tls) = session.into_kernel().map_err(io::Error::other)?;
     install(socket, Direction::Send, (version, cipher), secrets.tx)?;
     install(socket, Direction::Receive, (version, cipher), secrets.rx)?;
-    Ok(Offer::Taken(Box::new(KernelSession { tls, records: 0 })))
+    Ok(Offer::Taken(Box::new(KernelSession { tls, records: 0, due: false })))
 }
 
 fn suite(session: &Session) -> Option<(Version, Cipher)> {
@@ -131,11 +133,26 @@ impl KernelSession {
         }
     }
 
-    /// Sends with new keys from now on.
+    /// Sends with new keys from now on; if the socket is full, from the next answer on.
     fn update(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.due = true;
+        match self.settle(socket) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Takes the new keys that are due, before an answer.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`], or a broken connection.
+    pub(super) fn settle(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        if !self.due {
+            return Ok(());
+        }
         ktls::send_record(socket, Kind::Handshake, &[KEY_UPDATE, 0, 0, 1, 0])?;
         let secrets = self.tls.update_tx_secret().map_err(io::Error::other)?;
-        self.records = 0;
+        (self.records, self.due) = (0, false);
         self.install(socket, Direction::Send, secrets)
     }
 
