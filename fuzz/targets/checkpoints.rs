@@ -1,4 +1,5 @@
-//! Any bytes as each of the small text files of a data directory. What is understood means the same after it was written again.
+//! Any bytes as each of the small text files: those of a data directory, and the thresholds that `levada lab calibrate` writes. What is
+//! understood means the same after it was written again.
 
 #![no_main]
 
@@ -6,6 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use levada_io::Thresholds;
 use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata};
 use levada_log::disk::RealDisk;
 use libfuzzer_sys::fuzz_target;
@@ -34,7 +36,19 @@ fuzz_target!(|input: &[u8]| {
     let mark = CleanShutdown::take(&RealDisk, dir).expect("a file of our own").expect("it is there");
     mark.store(&RealDisk, dir).expect("a file of our own");
     assert_eq!(CleanShutdown::take(&RealDisk, dir).expect("written just now"), Some(mark));
+    thresholds(&dir.join("calibration"), input);
 });
+
+fn thresholds(path: &Path, input: &[u8]) {
+    let load = |bytes: &[u8]| {
+        fs::write(path, bytes).expect("a file of our own");
+        Thresholds::load(path)
+    };
+    let Ok(found) = load(input) else { return };
+    assert!(found.pipe_floor_bytes <= found.pipe_bytes, "no pipe would be large enough");
+    let again = load(found.to_text("written\nagain").as_bytes()).expect("written just now");
+    assert!(again.calibrated().eq(found.calibrated()));
+}
 
 fn scratch() -> &'static Path {
     static SCRATCH: OnceLock<TempDir> = OnceLock::new();

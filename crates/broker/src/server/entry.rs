@@ -18,7 +18,7 @@ pub(crate) struct Entry {
 
 /// Whom a client certificate that was verified names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CertifiedName {
+pub struct CertifiedName {
     /// The subject's distinguished name in the form of RFC 2253, as Java writes it.
     pub(crate) distinguished: String,
     /// The name of the principal, by `ssl.principal.mapping.rules`: what comes after `User:`.

@@ -25,7 +25,7 @@ mod places;
 pub(crate) mod shard;
 pub(crate) mod shutdown;
 mod signals;
-pub(crate) mod tls;
+pub mod tls;
 
 /// A running broker. Dropping it does not stop it; [`Server::stop`] does.
 pub struct Server {

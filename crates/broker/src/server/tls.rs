@@ -18,8 +18,8 @@ use crate::stores::{self, TlsError, View};
 pub(crate) mod channel;
 pub(crate) mod handshakes;
 mod kernel;
-mod names;
-mod session;
+pub mod names;
+pub mod session;
 
 use self::names::{Names, Rules};
 
@@ -29,7 +29,7 @@ pub(crate) struct Tls {
 }
 
 /// What one listener's handshakes go by.
-pub(crate) struct Setup {
+pub struct Setup {
     config: Arc<ServerConfig>,
     rules: Rules,
     /// Whose the certificate is.
@@ -111,9 +111,18 @@ impl Setup {
     fn load(settings: &Settings, listener: &Listener, before: Option<&Setup>) -> Result<Setup, TlsError> {
         let owner = format!("listener {}", listener.name);
         let view = View::new(owner, |key| settings.listener_text(&listener.name, key));
+        Setup::of(&view, client_auth(settings, listener), before)
+    }
+
+    /// What the settings come to, and the files that they name. Clients show certificates as `client_auth` says: `none`, `requested`,
+    /// or else `required`. A certificate must be for whom the one `before` was. Blocks for files.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used.
+    pub fn of(view: &View<'_>, client_auth: &str, before: Option<&Setup>) -> Result<Setup, TlsError> {
         let no_identity =
             || view.error("ssl.keystore.location", "a TLS listener needs a key store, in PEM or PKCS12");
-        let identity = stores::identity(&view)?.ok_or_else(no_identity)?;
+        let identity = stores::identity(view)?.ok_or_else(no_identity)?;
         let names = identity.chain.first().and_then(|certificate| Names::of(certificate));
         if let (Some(names), Some(before)) = (&names, before.and_then(|before| before.names.as_ref())) {
             let allowed = names.follow(before, |key| view.text(key) == Some("true"));
@@ -123,7 +132,7 @@ impl Setup {
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&view.versions())
             .map_err(|error| view.error("ssl.enabled.protocols", error.to_string()))?;
-        let builder = match client_auth(settings, listener) {
+        let builder = match client_auth {
             "none" => builder.with_no_client_auth(),
             wish => {
                 let key = "ssl.truststore.location";
@@ -133,7 +142,7 @@ impl Setup {
                         "ssl.client.auth asks for certificates, and a trust store says which are good",
                     )
                 };
-                let roots = Arc::new(view.roots(stores::trusted(&view)?.ok_or_else(nobody)?)?);
+                let roots = Arc::new(view.roots(stores::trusted(view)?.ok_or_else(nobody)?)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
                 let verifier = if wish == "requested" { verifier.allow_unauthenticated() } else { verifier };
                 builder.with_client_cert_verifier(
@@ -153,6 +162,11 @@ impl Setup {
             .filter_map(|key| view.text(key))
             .map(|path| (PathBuf::from(path), Stamp::of(path.as_ref())));
         Ok(Setup { config: Arc::new(config), rules, names, files: files.collect() })
+    }
+
+    /// What rustls takes.
+    pub fn config(&self) -> &Arc<ServerConfig> {
+        &self.config
     }
 
     fn is_stale(&self) -> bool {

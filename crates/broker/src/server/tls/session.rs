@@ -29,7 +29,7 @@ const HANDSHAKE: u8 = 22;
 
 /// What is next in a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub enum Next {
     /// More has to come from the peer.
     Read,
     /// It is over, and the peer is who it should be.
@@ -37,14 +37,14 @@ pub(super) enum Next {
 }
 
 /// A connection's TLS state.
-pub(crate) struct Session {
+pub struct Session {
     tls: UnbufferedServerConnection,
     /// Received and not processed: the front of a record.
     incoming: Vec<u8>,
     /// Encrypted and not sent.
     outgoing: Vec<u8>,
     /// Whether the peer has said that nothing more comes.
-    pub(super) closed: bool,
+    pub closed: bool,
     /// Whether nothing has been sent yet.
     said_nothing: bool,
     /// Whether something failed: whatever there is to say has been said.
@@ -52,15 +52,22 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(config: Arc<ServerConfig>) -> Result<Session, rustls::Error> {
+    /// A connection that nothing has come by.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub fn new(config: Arc<ServerConfig>) -> Result<Session, rustls::Error> {
         let tls = UnbufferedServerConnection::new(config)?;
         let (incoming, outgoing) = (Vec::new(), Vec::new());
         Ok(Session { tls, incoming, outgoing, closed: false, said_nothing: true, over: false })
     }
 
     /// Processes what has been received. Decrypted data goes to the end of `plain`; what the peer is to be told in return waits in
-    /// [`Session::outgoing`], also after an error.
-    pub(super) fn process(&mut self, plain: &mut BytesMut) -> Result<Next, rustls::Error> {
+    /// [`Session::take_outgoing`], also after an error.
+    ///
+    /// # Errors
+    /// What came is not what may come; the connection is over.
+    pub fn process(&mut self, plain: &mut BytesMut) -> Result<Next, rustls::Error> {
         let next = self.advance(plain);
         self.over |= next.is_err();
         next
@@ -122,13 +129,16 @@ impl Session {
     }
 
     /// The bytes to send before anything else; whoever takes them sends them.
-    pub(super) fn take_outgoing(&mut self) -> Vec<u8> {
+    pub fn take_outgoing(&mut self) -> Vec<u8> {
         self.said_nothing &= self.outgoing.is_empty();
         std::mem::take(&mut self.outgoing)
     }
 
     /// Reads from the front of a record to its end at most, as a handshake may.
-    pub(super) fn read_within_record(
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn read_within_record(
         &mut self,
         read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
     ) -> io::Result<usize> {
@@ -140,7 +150,10 @@ impl Session {
     }
 
     /// Reads what there is.
-    pub(super) fn read(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn read(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         self.read_up_to(self.incoming.len() + READ_BYTES, read)
     }
 
@@ -157,7 +170,7 @@ impl Session {
     }
 
     /// Whether the peer's first bytes are no TLS.
-    pub(super) fn is_no_tls(&self) -> bool {
+    pub fn is_no_tls(&self) -> bool {
         self.said_nothing && self.incoming.first().is_some_and(|kind| *kind != HANDSHAKE)
     }
 
@@ -180,8 +193,11 @@ impl Session {
         }
     }
 
-    /// Whom the peer's certificate names: none if it showed none, an error if the rules let nobody in by it.
-    pub(super) fn peer(&self, setup: &Setup) -> Result<Option<CertifiedName>, String> {
+    /// Whom the peer's certificate names: none if it showed none.
+    ///
+    /// # Errors
+    /// The rules let nobody in by it.
+    pub fn peer(&self, setup: &Setup) -> Result<Option<CertifiedName>, String> {
         let Some([certificate, ..]) = self.tls.peer_certificates() else { return Ok(None) };
         let distinguished =
             names::subject(certificate).ok_or("the certificate's subject is not understood")?;
@@ -207,7 +223,7 @@ impl Session {
     }
 
     /// Says that nothing more comes from here.
-    pub(super) fn say_goodbye(&mut self) {
+    pub fn say_goodbye(&mut self) {
         if self.over {
             return;
         }

@@ -26,8 +26,8 @@ pub(crate) const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 const HEADER_BYTES: usize = 5;
 
 /// A connection whose hands are shaken.
-pub(crate) struct Forger {
-    pub(crate) socket: TcpStream,
+pub(crate) struct Forger<S = TcpStream> {
+    pub(crate) socket: S,
     tls: KernelConnection<ClientConnectionData>,
     sealer: Box<dyn MessageEncrypter>,
     opener: Box<dyn MessageDecrypter>,
@@ -37,9 +37,9 @@ pub(crate) struct Forger {
     incoming: Vec<u8>,
 }
 
-impl Forger {
+impl<S: Read + Write> Forger<S> {
     /// Shakes hands; `config` has to allow that secrets are taken out.
-    pub(crate) fn new(config: Arc<ClientConfig>, mut socket: TcpStream) -> io::Result<Forger> {
+    pub(crate) fn new(config: Arc<ClientConfig>, mut socket: S) -> io::Result<Forger<S>> {
         let host = "localhost".try_into().map_err(io::Error::other)?;
         let mut tls = UnbufferedClientConnection::new(config, host).map_err(io::Error::other)?;
         let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
@@ -142,7 +142,7 @@ impl Forger {
 }
 
 /// Reads what there is, at least a byte.
-fn fill(socket: &mut TcpStream, incoming: &mut Vec<u8>) -> io::Result<()> {
+fn fill(socket: &mut impl Read, incoming: &mut Vec<u8>) -> io::Result<()> {
     let mut some = [0; 16 << 10];
     match socket.read(&mut some)? {
         0 => Err(ErrorKind::UnexpectedEof.into()),
