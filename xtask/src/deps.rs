@@ -67,6 +67,46 @@ fn debian_kernel(target: &Path) -> Result<(), String> {
     fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
 }
 
+/// Debian's releases that may have a kernel newer than the machine's own, the newest first.
+const NEWER: [&str; 2] = ["trixie-backports", "bookworm-backports"];
+
+/// A newer kernel with its modules, unpacked; an error says what is in the way, such as a mirror that does not have it.
+pub(crate) fn install_newer_kernel() -> Result<PathBuf, String> {
+    let target = cache()?.join("vm-newer");
+    stamped(&[], &target, |_, target| {
+        let mut outcome = Ok(());
+        for release in NEWER {
+            outcome = newer_kernel(release, target);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    })?;
+    Ok(target)
+}
+
+/// Unpacks the kernel of a release that the machine itself does not follow: with lists of its own, and nothing installed. Newer packages
+/// have modules and kernel in packages of their own.
+fn newer_kernel(release: &str, target: &Path) -> Result<(), String> {
+    say(&format!("the kernel of {release} for the virtual machine into {}", target.display()));
+    let fresh = target.with_extension("new");
+    remove(&fresh)?;
+    fs::create_dir(&fresh).map_err(|error| format!("{}: {error}", fresh.display()))?;
+    let script = "set -e; mkdir -p apt/lists/partial apt/cache/archives/partial; \
+        echo \"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $1 main\" > apt/list; \
+        own() { tool=$1; shift; \"$tool\" -o Dir::Etc::SourceList=\"$PWD/apt/list\" -o Dir::Etc::SourceParts=- \
+            -o Dir::State::Lists=\"$PWD/apt/lists\" -o Dir::Cache=\"$PWD/apt/cache\" \"$@\"; }; \
+        own apt-get update -qq --error-on=any; \
+        kernel=$(own apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \\(linux-image-[0-9].*\\)/\\1/p' | head -1); \
+        parts=$(own apt-cache depends \"$kernel\" | sed -n 's/.*Depends: \\(linux-\\(binary\\|modules\\)-[0-9].*\\)/\\1/p'); \
+        own apt-get download -qq \"$kernel\" $parts; \
+        for package in *.deb; do dpkg-deb -x \"$package\" .; done; rm -r ./*.deb apt";
+    run(Command::new("sh").args(["-c", script, "sh", release]).current_dir(&fresh))?;
+    remove(target)?;
+    fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
+}
+
 /// Installs whatever is missing. Returns at once when everything is there.
 pub(crate) fn install(root: &Path) -> Result<(), String> {
     let cache = cache()?;

@@ -9,13 +9,16 @@ mod vm;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use self::vm::Extent;
+
 const USAGE: &str = "\
 Usage: cargo xtask TASK
 
   tidy                 check the house rules (see CONTRIBUTING.md)
   deps                 install what the tests need: Debian packages, Python clients, Java tools
   black-box [ARGS]...  build the release binary and run real clients against it; ARGS go to cargo test
-  vm                   boot Debian's kernel under qemu and run there what needs TLS in the kernel, or an older kernel
+  vm [--full]          boot two of Debian's kernels under qemu and run there what needs TLS in the kernel, or an older kernel;
+                       --full also fetches a gigabyte in each
   test                 everything: what .ci/run runs
   test --suites [NAME]...  the tests of foreign clients, against Levada and against a real Kafka (docs/suites.md)
 ";
@@ -26,7 +29,8 @@ fn main() -> ExitCode {
     let done = match arguments.first().map(String::as_str) {
         Some("tidy") if rest.is_empty() => tidy::run(&root()),
         Some("deps") if rest.is_empty() => deps::install(&root()),
-        Some("vm") if rest.is_empty() => vm::run(&root()),
+        Some("vm") if rest.is_empty() => vm::run(&root(), Extent::Usual),
+        Some("vm") if *rest == ["--full"] => vm::run(&root(), Extent::Full),
         Some("black-box") => suite::black_box(&root(), rest),
         Some("test") if rest.first().is_some_and(|word| word == "--suites") => {
             suite::foreign(&root(), &rest[1..])

@@ -21,7 +21,7 @@ pub(crate) fn everything(root: &Path) -> Result<(), String> {
     tally.tests("unit tests", root, &unit);
     tally.step("documentation", || run(command(root, &doc).env("RUSTDOCFLAGS", "-D warnings")));
     match deps::can_install_vm() {
-        true => drop(tally.step("virtual machine", || vm::run(root))),
+        true => drop(tally.step("virtual machine", || vm::run(root, vm::Extent::Usual))),
         false => {
             eprintln!("\n==> virtual machine: left out, because qemu is not there and cannot be installed")
         }

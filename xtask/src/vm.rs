@@ -1,8 +1,9 @@
-//! `cargo xtask vm`: boots Debian's kernel under emulation and runs there what this machine cannot show: TLS in the kernel, and
-//! the fallbacks of the transfer engine on an older kernel.
+//! `cargo xtask vm`: boots Debian's kernels under emulation and runs there what this machine cannot show: TLS in the kernel, and
+//! the fallbacks of the transfer engine on an older kernel. An old one, which cannot replace the keys of a TLS connection, and a newer
+//! one, which can.
 //!
-//! The kernel and its shell come from Debian's archive and are unpacked into the tests' cache, nothing is installed but qemu. The tests are the
-//! ordinary ones, with the libraries they are linked to, in an initial ramdisk. They see `LEVADA_VM`.
+//! The kernels and a shell come from Debian's archive and are unpacked into the tests' cache, nothing is installed but qemu. The tests are the
+//! ordinary ones, with the libraries they are linked to, in an initial ramdisk. They see `LEVADA_VM`: `rekeys` where keys must be replaceable.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -17,63 +18,216 @@ use crate::deps;
 struct Suite {
     package: &'static str,
     filters: &'static [&'static str],
+    settings: &'static str,
 }
 
 const SUITES: [Suite; 2] = [
     // What needs no disk and little time: the paths, and what they fall back to.
-    Suite { package: "levada-io", filters: &["ktls", "probe", "sealed", "transfer::", "residency"] },
-    Suite { package: "levada-broker", filters: &["server::tls"] },
+    Suite {
+        package: "levada-io",
+        filters: &["ktls", "probe", "sealed", "transfer::", "residency"],
+        settings: "",
+    },
+    Suite { package: "levada-broker", filters: &["server::tls"], settings: "" },
 ];
 
-/// The kernel's modules that are loaded before the tests. TLS asks for its ciphers by name, and is given them this way.
+/// Alone in its process, whose memory it looks at.
+const GIGABYTE: Suite = Suite {
+    package: "levada-broker",
+    filters: &["a_gigabyte_with_resets"],
+    settings: "LEVADA_TEST_TLS_BYTES=1000000000",
+};
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// What a change has to pass.
+    Usual,
+    /// The same, and what takes long.
+    Full,
+}
+
+/// The kernel's modules that are loaded before the tests; some kernels have a few of them built in. TLS asks for its ciphers by name, and
+/// is given them this way.
 const MODULES: &str = "gcm aesni-intel chacha-x86_64 poly1305-x86_64 chacha20poly1305 tls";
 
 /// Folders of modules that those are in, or what they need.
 const MODULE_FOLDERS: [&str; 4] = ["crypto", "arch/x86/crypto", "lib", "net/tls"];
 
-/// Emulated, everything takes some twenty times as long.
-const LIMIT: Duration = Duration::from_secs(600);
+/// The first kernel that replaces the keys of TLS 1.3.
+const REKEYS: (u32, u32) = (6, 14);
 
-/// Prepares and boots the machine; fails if one test in it does, or if it does not come to its end.
-pub(crate) fn run(root: &Path) -> Result<(), String> {
-    let debian = deps::install_vm()?;
-    let image = tempdir()?;
-    let outcome = fill(root, &debian, &image).and_then(|disk| boot(&debian, &disk));
-    fs::remove_dir_all(&image).map_err(|error| format!("{}: {error}", image.display()))?;
-    outcome
+/// A kernel to boot, and what is run under it.
+struct Machine {
+    /// Where its package was unpacked.
+    kernel: PathBuf,
+    /// Where busybox was.
+    shell: PathBuf,
+    suites: Vec<Suite>,
+    limit: Duration,
+}
+
+/// Prepares and boots the machines; fails if one test in them does, or if one does not come to its end. A newer kernel that cannot be
+/// downloaded is left out.
+pub(crate) fn run(root: &Path, extent: Extent) -> Result<(), String> {
+    let shell = deps::install_vm()?;
+    let mut kernels = vec![shell.clone()];
+    match deps::install_newer_kernel() {
+        Ok(kernel) => kernels.push(kernel),
+        Err(error) => eprintln!("skipped: a newer kernel, because it cannot be downloaded: {error}"),
+    }
+    let mut failed = Vec::new();
+    for kernel in kernels {
+        let machine = Machine::new(kernel, shell.clone(), extent);
+        let version = machine.version()?;
+        eprintln!("    kernel {version}");
+        let started = Instant::now();
+        if let Err(error) = machine.run(root) {
+            failed.push(format!("{version}: {error}"));
+        }
+        eprintln!("    kernel {version}: {:.0} s", started.elapsed().as_secs_f64());
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+}
+
+impl Machine {
+    fn new(kernel: PathBuf, shell: PathBuf, extent: Extent) -> Machine {
+        // Emulated, everything takes some twenty times as long.
+        let mut machine = Machine { kernel, shell, suites: SUITES.into(), limit: Duration::from_secs(600) };
+        if extent == Extent::Full {
+            machine.suites.push(GIGABYTE);
+            machine.limit = Duration::from_secs(3600);
+        }
+        machine
+    }
+
+    fn run(&self, root: &Path) -> Result<(), String> {
+        let image = tempdir()?;
+        let outcome = self.fill(root, &image).and_then(|disk| self.boot(&disk));
+        fs::remove_dir_all(&image).map_err(|error| format!("{}: {error}", image.display()))?;
+        outcome
+    }
+
+    /// Where the modules are, below the root of a system or of a package.
+    fn modules(&self) -> PathBuf {
+        let places = ["lib/modules", "usr/lib/modules"].map(|place| self.kernel.join(place));
+        let [old, new] = places;
+        if old.exists() { old } else { new }
+    }
+
+    /// As the kernel calls itself: `6.1.0-40-cloud-amd64`.
+    fn version(&self) -> Result<String, String> {
+        only_entry(&self.modules())
+    }
+
+    /// The kernel itself: in `boot`, or beside its modules.
+    fn image(&self) -> Result<PathBuf, String> {
+        let places = [self.kernel.join("boot"), self.modules().join(self.version()?)];
+        let files = places.iter().flat_map(fs::read_dir).flatten().flatten().map(|entry| entry.path());
+        let mut images = files.filter(|path| path.to_string_lossy().contains("vmlinuz"));
+        images.next().ok_or_else(|| "the kernel's package has no kernel".to_owned())
+    }
+
+    /// What the tests see as `LEVADA_VM`.
+    fn promise(&self) -> Result<&'static str, String> {
+        let version = self.version()?;
+        let mut numbers = version.split(['.', '-', '+']).map_while(|number| number.parse().ok());
+        let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        Ok(if found >= REKEYS { "rekeys" } else { "1" })
+    }
+
+    /// Makes the ramdisk; its path.
+    fn fill(&self, root: &Path, image: &Path) -> Result<PathBuf, String> {
+        let inside = image.join("root");
+        for folder in ["bin", "sbin", "proc", "sys", "dev", "tmp"] {
+            make(&inside.join(folder))?;
+        }
+        copy(&self.shell.join("bin/busybox"), &inside.join("bin/busybox"))?;
+        self.fill_modules(&inside)?;
+        let mut lines = String::new();
+        for Suite { package, filters, settings } in &self.suites {
+            let binary = test_binary(root, package)?;
+            copy(&binary, &inside.join(package))?;
+            for library in libraries(&binary)? {
+                copy(&library, &inside.join(library.strip_prefix("/").unwrap_or(&library)))?;
+            }
+            let filters = filters.join(" ");
+            lines += &format!("{settings} /{package} --test-threads=2 {filters}; echo \"{MARK} $?\"\n");
+        }
+        let init = inside.join("init");
+        let script =
+            INIT.replace("MODULES", MODULES).replace("PROMISE", self.promise()?).replace("TESTS", &lines);
+        fs::write(&init, script)
+            .and_then(|()| fs::set_permissions(&init, fs::Permissions::from_mode(0o755)))
+            .map_err(|error| format!("{}: {error}", init.display()))?;
+        let disk = image.join("disk");
+        let pack = format!("find . | ./bin/busybox cpio -o -H newc > {}", disk.display());
+        quiet(Command::new("sh").args(["-c", &pack]).current_dir(&inside))?;
+        Ok(disk)
+    }
+
+    fn fill_modules(&self, inside: &Path) -> Result<(), String> {
+        let version = self.version()?;
+        let (from, to) = (self.modules().join(&version), inside.join("lib/modules").join(&version));
+        for folder in MODULE_FOLDERS {
+            let target = to.join("kernel").join(folder);
+            make(target.parent().unwrap_or(&target))?;
+            quiet(Command::new("cp").arg("-r").arg(from.join("kernel").join(folder)).arg(&target))?;
+        }
+        // Newer packages have no lists, and the modules compressed.
+        for list in ["modules.builtin", "modules.builtin.modinfo", "modules.order"] {
+            if from.join(list).exists() {
+                copy(&from.join(list), &to.join(list))?;
+            }
+        }
+        let unpack = "find . -name '*.ko.xz' -exec \"$0\" unxz {} +";
+        let busybox = inside.join("bin/busybox");
+        quiet(Command::new("sh").args(["-c", unpack]).arg(&busybox).current_dir(&to))?;
+        quiet(Command::new(&busybox).args(["depmod", "-b"]).arg(inside).arg(&version))
+    }
+
+    /// Runs the machine and passes on what it prints.
+    fn boot(&self, disk: &Path) -> Result<(), String> {
+        let mut qemu = Command::new("qemu-system-x86_64");
+        // Emulated throughout: a machine that is itself virtual may offer KVM and hang in it.
+        qemu.args(["-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1024", "-nographic", "-no-reboot"]);
+        qemu.args(["-net", "none", "-append", "console=ttyS0 quiet panic=-1", "-initrd"]).arg(disk);
+        qemu.arg("-kernel").arg(self.image()?);
+        let child = qemu.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child = child.map_err(|error| format!("qemu-system-x86_64: {error}"))?;
+        let output = child.stdout.take().expect("stdout was asked for");
+        let started = Instant::now();
+        let reader = std::thread::spawn(move || {
+            let mut codes = Vec::new();
+            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).trim_end().to_string();
+                println!("{line}");
+                codes.extend(line.strip_prefix(MARK).map(|code| code.trim().to_string()));
+            }
+            codes
+        });
+        while child.try_wait().map_err(|error| format!("qemu: {error}"))?.is_none() {
+            if started.elapsed() > self.limit {
+                // It may end by itself in this moment.
+                let _ = child.kill();
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let codes = reader.join().map_err(|_| "reading the console failed")?;
+        match codes.len() == self.suites.len() && codes.iter().all(|code| code == "0") {
+            true => Ok(()),
+            false => Err(format!(
+                "tests in the machine failed: exit codes {codes:?} of {} suites",
+                self.suites.len()
+            )),
+        }
+    }
 }
 
 fn tempdir() -> Result<PathBuf, String> {
     let path = std::env::temp_dir().join(format!("levada-vm-{}", std::process::id()));
     fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(path)
-}
-
-/// Makes the ramdisk; its path.
-fn fill(root: &Path, debian: &Path, image: &Path) -> Result<PathBuf, String> {
-    let inside = image.join("root");
-    for folder in ["bin", "sbin", "proc", "sys", "dev", "tmp"] {
-        make(&inside.join(folder))?;
-    }
-    copy(&debian.join("bin/busybox"), &inside.join("bin/busybox"))?;
-    modules(debian, &inside)?;
-    let mut lines = String::new();
-    for Suite { package, filters } in &SUITES {
-        let binary = test_binary(root, package)?;
-        copy(&binary, &inside.join(package))?;
-        for library in libraries(&binary)? {
-            copy(&library, &inside.join(library.strip_prefix("/").unwrap_or(&library)))?;
-        }
-        lines += &format!("/{package} --test-threads=2 {}; echo \"{MARK} $?\"\n", filters.join(" "));
-    }
-    let init = inside.join("init");
-    fs::write(&init, INIT.replace("MODULES", MODULES).replace("TESTS", &lines))
-        .and_then(|()| fs::set_permissions(&init, fs::Permissions::from_mode(0o755)))
-        .map_err(|error| format!("{}: {error}", init.display()))?;
-    let disk = image.join("disk");
-    let pack = format!("find . | ./bin/busybox cpio -o -H newc > {}", disk.display());
-    quiet(Command::new("sh").args(["-c", &pack]).current_dir(&inside))?;
-    Ok(disk)
 }
 
 /// Precedes the exit code of each suite on the console.
@@ -85,26 +239,11 @@ ln -s /bin/busybox /sbin/modprobe
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
 for module in MODULES; do modprobe $module || echo "no module $module"; done
 ip link set lo up
-export LEVADA_VM=1 LEVADA_TEST_ROUNDS=24 PATH=/bin TMPDIR=/tmp
+export LEVADA_VM=PROMISE LEVADA_TEST_ROUNDS=24 PATH=/bin TMPDIR=/tmp
 cd /tmp
 TESTS
 poweroff -f
 "#;
-
-fn modules(debian: &Path, inside: &Path) -> Result<(), String> {
-    let all = debian.join("lib/modules");
-    let version = only_entry(&all)?;
-    let (from, to) = (all.join(&version), inside.join("lib/modules").join(&version));
-    for folder in MODULE_FOLDERS {
-        let target = to.join("kernel").join(folder);
-        make(target.parent().unwrap_or(&target))?;
-        quiet(Command::new("cp").arg("-r").arg(from.join("kernel").join(folder)).arg(&target))?;
-    }
-    for list in ["modules.builtin", "modules.builtin.modinfo", "modules.order"] {
-        copy(&from.join(list), &to.join(list))?;
-    }
-    quiet(Command::new(inside.join("bin/busybox")).args(["depmod", "-b"]).arg(inside).arg(&version))
-}
 
 fn only_entry(folder: &Path) -> Result<String, String> {
     let failed = |error| format!("{}: {error}", folder.display());
@@ -133,43 +272,6 @@ fn libraries(binary: &Path) -> Result<Vec<PathBuf>, String> {
     let output = Command::new("ldd").arg(binary).output().map_err(|error| format!("ldd: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())
-}
-
-/// Runs the machine and passes on what it prints.
-fn boot(debian: &Path, disk: &Path) -> Result<(), String> {
-    let kernel = fs::read_dir(debian.join("boot")).map_err(|error| format!("the kernel: {error}"))?;
-    let kernel = kernel.flatten().map(|entry| entry.path());
-    let kernel = kernel.into_iter().find(|path| path.to_string_lossy().contains("vmlinuz"));
-    let mut qemu = Command::new("qemu-system-x86_64");
-    // Emulated throughout: a machine that is itself virtual may offer KVM and hang in it.
-    qemu.args(["-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1024", "-nographic", "-no-reboot"]);
-    qemu.args(["-net", "none", "-append", "console=ttyS0 quiet panic=-1", "-initrd"]).arg(disk);
-    qemu.arg("-kernel").arg(kernel.ok_or("the kernel's package has no kernel")?);
-    let child = qemu.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-    let mut child = child.map_err(|error| format!("qemu-system-x86_64: {error}"))?;
-    let output = child.stdout.take().expect("stdout was asked for");
-    let started = Instant::now();
-    let reader = std::thread::spawn(move || {
-        let mut codes = Vec::new();
-        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line).trim_end().to_string();
-            println!("{line}");
-            codes.extend(line.strip_prefix(MARK).map(|code| code.trim().to_string()));
-        }
-        codes
-    });
-    while child.try_wait().map_err(|error| format!("qemu: {error}"))?.is_none() {
-        if started.elapsed() > LIMIT {
-            // It may end by itself in this moment.
-            let _ = child.kill();
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    let codes = reader.join().map_err(|_| "reading the console failed")?;
-    match codes.len() == SUITES.len() && codes.iter().all(|code| code == "0") {
-        true => Ok(()),
-        false => Err(format!("tests in the machine failed: exit codes {codes:?} of {} suites", SUITES.len())),
-    }
 }
 
 fn make(folder: &Path) -> Result<(), String> {

@@ -209,7 +209,7 @@ fn clients_that_end_in_the_middle_of_something_leave_nothing_behind() {
 }
 
 fn check_ends_in_the_middle(rig: &Rig) {
-    let expected = rig.filled("t", 8);
+    let expected = rig.filled("t", 2);
     let request = levada_wire::encode_request(1, Some("test"), FETCH, &fetch("t")).unwrap();
     for suite in SUITES {
         let record = rig.forged(suite).seal(DATA, &request).unwrap();
