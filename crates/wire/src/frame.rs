@@ -20,6 +20,10 @@ const SLACK_BYTES: usize = 64;
 /// or a thousand idle connections would hold what each once needed for its largest frame.
 const KEPT_BYTES: usize = 64 * 1024;
 
+/// Room for several small frames that come together. With frames of 16 KiB a broker that takes four at a time and then answers them
+/// together saves a twentieth of its processor time, but client and broker wait for each other: a fifth of the rate is gone.
+const TOGETHER_BYTES: usize = 16 * 1024;
+
 /// Collects what a socket yields and hands out whole frames, one connection each.
 ///
 /// Read into [`spare`](FrameBuffer::spare), then call [`next_frame`](FrameBuffer::next_frame) until it
@@ -29,12 +33,14 @@ pub struct FrameBuffer {
     bytes: BytesMut,
     limit_bytes: u32,
     largest_bytes: usize,
+    /// Room for what a client sends behind the frame in progress without waiting for its answer.
+    ahead_bytes: usize,
 }
 
 impl FrameBuffer {
     /// An empty buffer that refuses frames above `limit_bytes`. Allocates nothing.
     pub fn new(limit_bytes: u32) -> FrameBuffer {
-        FrameBuffer { bytes: BytesMut::new(), limit_bytes, largest_bytes: 0 }
+        FrameBuffer { bytes: BytesMut::new(), limit_bytes, largest_bytes: 0, ahead_bytes: 0 }
     }
 
     /// Changes the limit, for frames whose length has not been looked at yet (after authentication).
@@ -51,13 +57,20 @@ impl FrameBuffer {
     pub fn rest(&mut self) {
         if self.bytes.is_empty() {
             self.bytes = BytesMut::new();
+            self.ahead_bytes = 0;
         }
+    }
+
+    /// Whether [`next_frame`](FrameBuffer::next_frame) has a frame to hand out.
+    pub fn has_frame(&self) -> bool {
+        self.claimed().is_some_and(|claimed| claimed > 0 && self.bytes.len() - 4 >= claimed as usize)
     }
 
     /// The buffer to append the next read to, with spare capacity to read into (`capacity() - len() > 0`).
     ///
     /// The spare room is at most what the frame in progress still lacks and a little more, and beyond 1 KiB at most as much as
-    /// has already arrived of it or as the largest frame this connection has completed; between frames at most 64 KiB of that.
+    /// has already arrived of it or as the largest frame this connection has completed; between frames at most 64 KiB of that. Once
+    /// a read has brought more than a small frame, there is room for several, 16 KiB in all.
     pub fn spare(&mut self) -> &mut BytesMut {
         let received = self.bytes.len();
         let missing = match self.claimed() {
@@ -66,7 +79,8 @@ impl FrameBuffer {
         };
         let earned =
             FIRST_READ_BYTES.max(received).max((self.largest_bytes + SLACK_BYTES).saturating_sub(received));
-        let wanted = missing.min(earned);
+        let needed = missing.min(earned);
+        let wanted = needed.max((needed + self.ahead_bytes).min(TOGETHER_BYTES.saturating_sub(received)));
         if self.bytes.capacity() - received < wanted.min(FIRST_READ_BYTES) || wanted > FIRST_READ_BYTES {
             self.bytes.reserve(wanted);
         }
@@ -94,8 +108,13 @@ impl FrameBuffer {
             return Ok(None);
         }
         self.largest_bytes = self.largest_bytes.max(length + 4);
+        let was_full = self.bytes.len() == self.bytes.capacity();
         self.bytes.advance(4);
         let frame = self.bytes.split_to(length);
+        if was_full && !self.bytes.is_empty() && length < TOGETHER_BYTES / 2 {
+            // The next one came along before this one was answered, and the socket may have more.
+            self.ahead_bytes = (2 * self.ahead_bytes).clamp(length, TOGETHER_BYTES);
+        }
         if self.bytes.is_empty() && length > KEPT_BYTES {
             self.bytes = BytesMut::new();
         }

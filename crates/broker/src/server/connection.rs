@@ -1,10 +1,14 @@
-//! One connection: reads a request, answers it, reads the next. Answers leave in the order of their
-//! requests because the next request is read only when the answer before it has left.
+//! One connection: takes a request, answers it, takes the next. Answers leave in the order of their requests, because one is begun
+//! when the one before it is done.
+//!
+//! A client that sends its requests without waiting for the answers gets several answers with one call: an answer is kept back while the next
+//! request is there already, and leaves before anything is waited for ([`Connection::send_or_keep`]).
 
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -36,6 +40,10 @@ const AHEAD_BYTES: u64 = 1 << 20;
 /// holds memory, and one byte now and then is no progress.
 const PROGRESS_BYTES: usize = 64 * 1024;
 const PROGRESS_TIME: Duration = Duration::from_secs(60);
+
+/// So much is kept back at most, in so many pieces, while more requests of the same client are answered.
+const KEPT_BACK_BYTES: u64 = 16 * 1024;
+const KEPT_BACK_PIECES: usize = 16;
 
 /// A connection that is silent for so long gives its buffer back: there may be thousands of them.
 const REST_AFTER: Duration = Duration::from_secs(1);
@@ -98,6 +106,7 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
         _place: accepted.place,
         received: FrameBuffer::new(0),
         held: None,
+        kept_back: Vec::new(),
         trail: Trail::default(),
         channel: accepted.channel,
         stream,
@@ -121,6 +130,17 @@ async fn metered<T>(spent: Option<&Cell<Duration>>, work: impl Future<Output = T
     .await
 }
 
+/// What `work` comes to if it has nothing to wait for.
+async fn at_once<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    std::future::poll_fn(|context| {
+        Poll::Ready(match work.as_mut().poll(context) {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
 struct Connection {
     shard: Rc<Shard>,
     stream: TcpStream,
@@ -130,6 +150,8 @@ struct Connection {
     received: FrameBuffer,
     /// The memory of the request that is coming in or being answered.
     held: Option<Held>,
+    /// Answers that have yet to leave; none while anything is waited for.
+    kept_back: Vec<Piece>,
     trail: Trail,
     channel: Channel,
     max_idle: Option<Duration>,
@@ -147,10 +169,14 @@ impl Connection {
         loop {
             let frame = tokio::select! {
                 frame = self.next_frame() => frame?,
-                () = &mut stopped => return Ok(()),
+                () = &mut stopped => return self.send_kept_back().await,
             };
             let Some(frame) = frame else { return Ok(()) };
-            self.take(frame).await?;
+            let taken = self.take(frame).await;
+            if let Err(Ended::Request(_) | Ended::TurnedAway(_)) = taken {
+                self.send_kept_back().await?;
+            }
+            taken?;
             self.held = None;
         }
     }
@@ -250,6 +276,7 @@ impl Connection {
                 return Ok(());
             }
             Passage::Closed { answer, after, error } => {
+                self.send_kept_back().await?;
                 // What a client learns by guessing, it learns slowly.
                 tokio::select! {
                     () = tokio::time::sleep(after) => {}
@@ -270,20 +297,19 @@ impl Connection {
         let context = Context::new(self.shard.clone(), header, who);
         let measured = self.shard.broker.has_quotas().then(Cell::default);
         let waits = matches!(context.header.api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
-        let reply = tokio::select! {
-            biased;
-            reply = metered(measured.as_ref(), api::answer(&context, frame)) => reply?,
-            () = self.gone(), if waits => return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
-        };
+        let work = metered(measured.as_ref(), api::answer(&context, frame));
+        let reply = self.replied(work, waits).await?;
         match reply {
-            Reply::Send(pieces) => self.send(pieces, Kept::Yes).await?,
+            Reply::Send(pieces) => self.send_or_keep(pieces).await?,
             Reply::Replay(pieces) => self.send(pieces, Kept::No).await?,
-            Reply::Silent => {}
+            Reply::Silent if self.received.has_frame() => {}
+            Reply::Silent => self.send_kept_back().await?,
         }
         let spent = measured.map_or(Duration::ZERO, Cell::into_inner);
         let percent = spent.as_secs_f64() * 100.0;
         let mute = context.mute().max(self.shard.broker.book(Used::Time, context.client(), percent));
         if !mute.is_zero() {
+            self.send_kept_back().await?;
             // The answer has gone: until the time is over, nothing more is read (KIP-219).
             tokio::select! {
                 () = tokio::time::sleep(mute) => {}
@@ -293,10 +319,39 @@ impl Connection {
         Ok(())
     }
 
+    /// What a request comes to. As soon as it has to wait, the answers that were kept back leave beside it.
+    async fn replied(
+        &mut self,
+        work: impl Future<Output = Result<Reply, Refusal>>,
+        waits: bool,
+    ) -> Result<Reply, Ended> {
+        let mut work = std::pin::pin!(work);
+        if let Some(done) = at_once(work.as_mut()).await {
+            return Ok(done?);
+        }
+        if !self.kept_back.is_empty() {
+            let mut send = std::pin::pin!(self.send_kept_back());
+            tokio::select! {
+                biased;
+                done = &mut work => {
+                    send.await?;
+                    return Ok(done?);
+                }
+                sent = &mut send => sent?,
+            }
+        }
+        tokio::select! {
+            biased;
+            done = work => Ok(done?),
+            () = self.gone(), if waits => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
+        }
+    }
+
     /// Completes when the client has hung up, so that a request that may wait for long does not outlive
     /// it. A client that has more requests under way is not watched: its next read will tell.
     async fn gone(&mut self) {
         let more = match self.channel {
+            _ if self.received.pending() > 0 => true,
             Channel::Plain => self.stream.peek(&mut [0]).await.is_ok_and(|received| received > 0),
             // What says goodbye is encrypted, so that a look does not tell it from a request.
             _ => self.received_more().await,
@@ -318,8 +373,34 @@ impl Connection {
         false
     }
 
-    /// Sends one response, a turn at a time, each when the socket takes more.
-    async fn send(&mut self, pieces: Vec<Piece>, kept: Kept) -> Result<(), Ended> {
+    /// Sends one response, or keeps it back if the client has sent its next request without waiting for it: a call of the kernel and
+    /// perhaps the client's waking are saved, for as long as the next request keeps this thread busy.
+    async fn send_or_keep(&mut self, mut pieces: Vec<Piece>) -> Result<(), Ended> {
+        let small = pieces.iter().all(|piece| matches!(piece, Piece::Bytes(_)));
+        let bytes: u64 = self.kept_back.iter().chain(&pieces).map(Piece::len).sum();
+        let count = self.kept_back.len() + pieces.len();
+        if !small || bytes > KEPT_BACK_BYTES || count > KEPT_BACK_PIECES || !self.received.has_frame() {
+            return self.send(pieces, Kept::Yes).await;
+        }
+        self.kept_back.append(&mut pieces);
+        // Other connections of the shard have their turns also when nothing is waited for.
+        tokio::task::consume_budget().await;
+        Ok(())
+    }
+
+    async fn send_kept_back(&mut self) -> Result<(), Ended> {
+        if self.kept_back.is_empty() {
+            return Ok(());
+        }
+        self.send(Vec::new(), Kept::Yes).await
+    }
+
+    /// Sends what was kept back and one response, a turn at a time, each when the socket takes more.
+    async fn send(&mut self, mut pieces: Vec<Piece>, kept: Kept) -> Result<(), Ended> {
+        if !self.kept_back.is_empty() {
+            self.kept_back.append(&mut pieces);
+            pieces = std::mem::take(&mut self.kept_back);
+        }
         let bytes = pieces.iter().map(Piece::len).sum();
         let mut sending = self.channel.sending(pieces);
         loop {

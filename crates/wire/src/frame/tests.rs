@@ -112,6 +112,53 @@ fn a_rest_gives_everything_back_but_what_has_come() {
     assert_eq!(frames.pending(), 2);
 }
 
+#[test]
+fn who_sends_without_waiting_gets_room_for_several_frames_and_loses_it_with_a_rest() {
+    let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
+    let body = frame(1_000, &[7; 1_000]);
+    let mut stream = body.iter().copied().cycle();
+    let mut most = 0;
+    let mut handed_out = 0;
+    while handed_out < 500 {
+        let spare = frames.spare();
+        let room = spare.capacity() - spare.len();
+        spare.extend(stream.by_ref().take(room));
+        most = most.max(spare.capacity());
+        while let Some(frame) = frames.next_frame().unwrap() {
+            assert!(frame.iter().all(|byte| *byte == 7));
+            handed_out += 1;
+        }
+    }
+    assert!((TOGETHER_BYTES - 1_000..=2 * TOGETHER_BYTES).contains(&most), "{most}");
+    while !frames.has_frame() {
+        frames.spare().extend(stream.by_ref().take(1));
+    }
+    assert_eq!(frames.next_frame().unwrap().unwrap().len(), 1_000);
+    assert_eq!(frames.pending(), 0);
+    frames.rest();
+    let capacity = frames.spare().capacity();
+    assert!(capacity <= 1_100, "{capacity}");
+}
+
+#[test]
+fn a_frame_is_there_if_it_can_be_handed_out() {
+    #[track_caller]
+    fn check(bytes: &[u8], expected: bool) {
+        let mut frames = FrameBuffer::new(1000);
+        frames.spare().extend_from_slice(bytes);
+        assert_eq!(frames.has_frame(), expected, "{bytes:?}");
+        assert_eq!(matches!(frames.next_frame(), Ok(Some(_))), expected, "{bytes:?}");
+    }
+    check(&[], false);
+    check(&[0, 0, 0], false);
+    check(&frame(0, b""), false);
+    check(&frame(-1, b"abcd"), false);
+    check(&frame(1001, &[0; 1001]), false);
+    check(&frame(2, b"a"), false);
+    check(&frame(2, b"ab"), true);
+    check(&frame(2, b"abc"), true);
+}
+
 proptest! {
     #[test]
     fn any_cut_of_the_stream_gives_the_same_frames(
