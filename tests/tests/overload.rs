@@ -2,11 +2,12 @@
 //! descriptors left. It stays within its memory, loses nothing that it acknowledged, and others are served meanwhile.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use levada_tests::node::Kind;
-use levada_tests::raw::{self, Batch, Connection, Outcome};
+use levada_tests::raw::{self, Batch, Connection, Encoder, Outcome};
 use levada_tests::{Node, await_some, process};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -118,6 +119,47 @@ fn thousands_of_connections_and_consumers_that_do_not_read_stay_small() {
     );
     assert!(grown < 256 * MIB, "{} MiB for {} connections", grown / MIB, open.len());
     drop(open);
+    node.stop();
+}
+
+#[test]
+fn a_request_of_many_compressed_batches_gives_others_their_turns() {
+    const PARTITIONS: i32 = 400;
+    let mut node = Node::started();
+    let mut connection = Connection::open(node.address());
+    let created = connection.call(&raw::create_topic("many", PARTITIONS));
+    assert_eq!(raw::topic_error(&created), NONE);
+    // A kilobyte each, and nearly a megabyte once expanded.
+    let batch = Batch { gzip: true, ..Batch::of(&[&vec![7; 900_000]]) }.encode();
+    let mut request = Encoder::default().i16(0).i16(8).i32(7).string("raw").i16(-1).i16(-1).i32(30_000);
+    request = request.i32(1).string("many").i32(PARTITIONS);
+    for partition in 0..PARTITIONS {
+        request = request.i32(partition).bytes(&batch);
+    }
+    // Enough that some are on the same shard.
+    let mut others: Vec<_> = (0..8).map(|_| Connection::open(node.address())).collect();
+    let answered = AtomicBool::new(false);
+    let calls = thread::scope(|scope| {
+        let asked = others.iter_mut().map(|other| {
+            scope.spawn(|| {
+                let mut calls = 0;
+                while !answered.load(Ordering::Relaxed) {
+                    other.call(&raw::api_versions(0));
+                    calls += 1;
+                }
+                calls
+            })
+        });
+        let asked: Vec<_> = asked.collect();
+        let answer = connection.call(&request.done());
+        answered.store(true, Ordering::Relaxed);
+        assert!(answer.len() > 400 * 10, "{} bytes of answer", answer.len());
+        asked.into_iter().map(|thread| thread.join().expect("answers")).collect::<Vec<u32>>()
+    });
+    println!("requests of others answered meanwhile: {calls:?}");
+    assert!(calls.iter().all(|calls| *calls >= 20), "{calls:?}");
+    let end = raw::listed_offset(&connection.call(&raw::list_end_offset("many")));
+    assert_eq!(end, 1);
     node.stop();
 }
 

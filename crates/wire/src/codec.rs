@@ -10,7 +10,7 @@ use crate::messages::{StrBytes, TaggedFields};
 
 /// Most elements one array of a decoded message may have. Arrays never reserve from their claimed count, but
 /// a struct in memory is larger than its shortest encoding; this caps the product.
-const MAX_ARRAY_ELEMENTS: usize = 1 << 18;
+pub(crate) const MAX_ARRAY_ELEMENTS: usize = 1 << 18;
 
 /// Most tagged fields of one struct that this build does not know.
 const MAX_UNKNOWN_TAGS: usize = 64;

@@ -4,6 +4,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use kafka_wire_core::DecodeError as Malformed;
 
+use crate::codec::MAX_ARRAY_ELEMENTS;
 use crate::messages::{StrBytes, Uuid};
 
 /// A position in `bytes`; what was taken out is gone from it.
@@ -11,6 +12,8 @@ pub(crate) struct Cursor<B> {
     bytes: B,
     position: usize,
     taken: usize,
+    /// Elements that the arrays so far claim to have.
+    elements: usize,
 }
 
 /// A buffer whose front can be cut off without copying.
@@ -57,7 +60,7 @@ impl Source for &[u8] {
 
 impl<B: Source> Cursor<B> {
     pub(crate) fn new(bytes: B) -> Cursor<B> {
-        Cursor { bytes, position: 0, taken: 0 }
+        Cursor { bytes, position: 0, taken: 0, elements: 0 }
     }
 
     /// Bytes read so far, counted from the start of the buffer given to `new`.
@@ -137,11 +140,18 @@ impl<B: Source> Cursor<B> {
         usize::try_from(length).map(Some).map_err(|_| Malformed::NegativeLength { kind, length, offset })
     }
 
-    /// An array's claimed count; the caller pushes elements one by one and runs dry if the claim is a lie.
+    /// An array's claimed count; the caller pushes elements one by one and runs dry if the claim is a lie. All arrays of a message together
+    /// have at most [`MAX_ARRAY_ELEMENTS`].
     pub(crate) fn count(&mut self, flexible: bool) -> Result<usize, Malformed> {
         let offset = self.offset();
         let count = self.length("array", Prefix::of(flexible, Prefix::I32))?;
-        count.ok_or(Malformed::NullNotAllowed { kind: "array", offset })
+        let count = count.ok_or(Malformed::NullNotAllowed { kind: "array", offset })?;
+        self.elements = self.elements.saturating_add(count);
+        if self.elements > MAX_ARRAY_ELEMENTS {
+            let (length, limit) = (self.elements, MAX_ARRAY_ELEMENTS);
+            return Err(Malformed::LimitExceeded { kind: "array", length, limit, offset });
+        }
+        Ok(count)
     }
 
     /// A nullable byte field, cut out of the buffer.
@@ -187,7 +197,8 @@ impl<B: Source> Cursor<B> {
             previous = Some(tag);
             let size = self.varint()? as usize;
             let start = self.offset();
-            let mut field = Cursor { bytes: self.take(size)?, position: 0, taken: start };
+            let mut field =
+                Cursor { bytes: self.take(size)?, position: 0, taken: start, elements: self.elements };
             let left = |field: &Cursor<B>| size - (field.offset() - start);
             if known(tag, &mut field)? && left(&field) != 0 {
                 let consumed = size - left(&field);

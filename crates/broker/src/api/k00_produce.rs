@@ -15,6 +15,7 @@
 //! Asks for Write on each topic, and on the transactional id if there are transactional records.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use levada_io::Piece;
@@ -49,6 +50,12 @@ const ABORTABLE_VERSION_MIN: i16 = 11;
 /// Records that expand to more bytes than this are expanded by another thread: a shard has other connections too.
 const EXPANDED_ON_SHARD_MAX: usize = 1 << 20;
 
+/// Larger batches are checked by another thread, compressed or not.
+const CHECKED_ON_SHARD_MAX: usize = 2 << 20;
+
+/// A request with many batches lets other connections have the shard after so long.
+const TURN: Duration = Duration::from_millis(1);
+
 /// The client id under which Kafka's own tools may write to internal topics.
 const ADMIN_CLIENT: &str = "__admin_client";
 
@@ -76,6 +83,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     let request = ProduceRequest::decode(body, context.version())?;
     let envelope = Envelope::new(context, &request);
     let mut started = Vec::with_capacity(request.topics.len());
+    let mut turn = Instant::now();
     for topic in request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         let key = (&topic.name, topic.topic_id);
@@ -87,6 +95,10 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
                 Err(error) => Started::Refused(None, error.into()),
             };
             partitions.push((index, one));
+            if turn.elapsed() > TURN {
+                tokio::task::yield_now().await;
+                turn = Instant::now();
+            }
         }
         started.push((topic.name, topic.topic_id, partitions));
     }
@@ -210,7 +222,7 @@ fn find(context: &Context, key: (&StrBytes, Uuid), index: i32) -> Result<Arc<Par
     Ok(partition)
 }
 
-/// Checks one partition's batch, on this shard if its records expand to little, else where nobody waits for it.
+/// Checks one partition's batch, on this shard if that takes little, else where nobody waits for it.
 async fn check(
     context: &Context,
     envelope: &Envelope,
@@ -219,23 +231,24 @@ async fn check(
 ) -> Result<Append, Rejected> {
     let version = context.version();
     let records = acceptable(version, envelope, partition, records)?;
-    match batch::check_within(&records, EXPANDED_ON_SHARD_MAX) {
-        Err(BatchError::Compression(CompressError::TooLarge { .. })) => {
-            // Few at a time, since each may take as much memory as a batch may expand to.
-            let _turn = context.broker().expansions().acquire().await;
-            let partition = partition.clone();
-            let examined = tokio::task::spawn_blocking(move || {
-                batch::check(&records).map_err(Failure::from)?;
-                examine(version, &partition, records)
-            });
-            let ended = |_| Rejected::from(ErrorCode::UnknownServerError);
-            examined.await.map_err(ended)?
-        }
-        checked => {
-            checked.map_err(Failure::from)?;
-            examine(version, partition, records)
+    if records.len() <= CHECKED_ON_SHARD_MAX {
+        match batch::check_within(&records, EXPANDED_ON_SHARD_MAX) {
+            Err(BatchError::Compression(CompressError::TooLarge { .. })) => {}
+            checked => {
+                checked.map_err(Failure::from)?;
+                return examine(version, partition, records);
+            }
         }
     }
+    // Few at a time, since each may take as much memory as a batch may expand to.
+    let _turn = context.broker().expansions().acquire().await;
+    let partition = partition.clone();
+    let examined = tokio::task::spawn_blocking(move || {
+        batch::check(&records).map_err(Failure::from)?;
+        examine(version, &partition, records)
+    });
+    let ended = |_| Rejected::from(ErrorCode::UnknownServerError);
+    examined.await.map_err(ended)?
 }
 
 /// The records, if they may be written at all: judged by what costs nothing to know.

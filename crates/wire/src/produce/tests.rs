@@ -172,6 +172,26 @@ fn hostile_claims_are_refused() {
 }
 
 #[test]
+fn a_request_names_so_many_partitions_and_no_more() {
+    #[track_caller]
+    fn check(topics: i32, partitions: i32, expected: bool) {
+        let mut body = BytesMut::from(&b"\xff\xff\0\x01\0\0\0\x05"[..]);
+        body.extend_from_slice(&topics.to_be_bytes());
+        for _ in 0..topics {
+            body.extend_from_slice(b"\0\x01a");
+            body.extend_from_slice(&partitions.to_be_bytes());
+            // Eight bytes each; in memory it is five times that.
+            body.extend_from_slice(&b"\0\0\0\0\xff\xff\xff\xff".repeat(partitions as usize));
+        }
+        assert_eq!(ProduceRequest::decode(body, 3).is_ok(), expected, "{topics} times {partitions}");
+    }
+    check(1, 262_143, true);
+    check(1, 262_144, false);
+    check(8, 30_000, true);
+    check(8, 33_000, false);
+}
+
+#[test]
 fn bytes_behind_the_end_are_ignored() {
     let longer = [TWO_TOPICS, b"more"].concat();
     let plain = ProduceRequest::decode(BytesMut::from(TWO_TOPICS), 9).unwrap();
