@@ -32,6 +32,9 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 const UNDER_WAY_MAX: u64 = 8192;
 const DESCRIPTORS_PART: u64 = 4;
 
+/// A tenth of the processor time of a shard that wants the same processor, and all that no shard wants.
+const HANDSHAKES_NICE: i32 = 10;
+
 /// How long a client that was refused has to take the reason, and how much it may still send meanwhile.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
@@ -87,6 +90,7 @@ pub(crate) fn start(
     let thread = std::thread::Builder::new()
         .name("handshakes".to_owned())
         .spawn(move || {
+            step_back();
             let room = Room {
                 broker,
                 shards,
@@ -98,6 +102,12 @@ pub(crate) fn start(
         })
         .map_err(failed)?;
     Ok(Handshakes { inbox, thread })
+}
+
+/// The calling thread leaves the processor to shards that have something to do: those who are through have waited already.
+fn step_back() {
+    // On Linux it is the thread that is meant, not its process. A sandbox that forbids it costs nothing but the precedence.
+    let _ = rustix::process::setpriority_process(None, HANDSHAKES_NICE);
 }
 
 fn under_way_max() -> usize {
