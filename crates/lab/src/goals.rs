@@ -11,9 +11,33 @@ use crate::record::Line;
 use crate::report::number;
 use crate::statistics::Interval;
 
+pub use crate::claims::Picture;
+
 mod table;
 
 use table::GOALS;
+
+const GROWTH: &str = "broker-growth";
+
+/// What a request costs as what surrounds it grows, drawn beside the page.
+pub const PICTURES: [Picture; 4] = [
+    Picture {
+        name: "growth-connections",
+        experiment: GROWTH,
+        group: "produce of 1 KiB, by connections that are silent meanwhile",
+    },
+    Picture {
+        name: "growth-partitions",
+        experiment: GROWTH,
+        group: "produce of 1 KiB, by partitions of the broker",
+    },
+    Picture {
+        name: "growth-segments",
+        experiment: GROWTH,
+        group: "fetch of one batch at any offset, by segments of the log",
+    },
+    Picture { name: "growth-fetch", experiment: GROWTH, group: "fetch, by bytes asked for" },
+];
 
 /// What is to be reached.
 struct Goal {
@@ -112,6 +136,10 @@ pub fn page(records: &BTreeMap<String, Vec<Line>>) -> String {
         let lines: Vec<&Line> = records.get(goal.this.experiment).into_iter().flatten().collect();
         let _ = writeln!(text, "{}", row(goal, &lines));
     }
+    text.push_str(table::GROWTH);
+    for picture in PICTURES {
+        let _ = writeln!(text, "\n{}:\n\n![{0}]({}.svg)", picture.group, picture.name);
+    }
     text
 }
 
@@ -169,7 +197,8 @@ pub fn kept(records: &[Vec<Line>]) -> BTreeMap<String, Vec<Line>> {
     for record in records {
         for line in record {
             if let Line::Experiment(announced) = line
-                && GOALS.iter().any(|goal| goal.this.experiment == announced.experiment)
+                && (announced.experiment == GROWTH
+                    || GOALS.iter().any(|goal| goal.this.experiment == announced.experiment))
             {
                 let experiment = &announced.experiment;
                 let own = record.iter().filter_map(|line| of_experiment(line, experiment)).collect();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use levada_lab::{goals, record};
+use levada_lab::{goals, record, report};
 
 use super::claims::{json, write};
 use crate::failure::Failure;
@@ -26,6 +26,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
     for (name, picture) in goals::flames(&records) {
         write(&args.docs.join(format!("performance/flames/{name}.svg")), &picture)?;
+    }
+    for goals::Picture { name, experiment, group } in goals::PICTURES {
+        let lines = kept.get(experiment).map(Vec::as_slice).unwrap_or_default();
+        if let Some(drawn) = report::picture(lines, experiment, group) {
+            write(&args.docs.join(format!("performance/{name}.svg")), &drawn)?;
+        }
     }
     write(&args.docs.join("performance/figures.md"), &goals::page(&kept))
 }

@@ -4,6 +4,14 @@
 
 use super::{At, Bound, Goal};
 
+/// Before the pictures of what grows.
+pub(super) const GROWTH: &str = "
+## As work grows
+
+Processor time of the broker for one request, one client with five requests under way, everything in the page cache. What each curve should
+look like and why it bends where it does: [as work grows](../performance.md#as-work-grows).
+";
+
 /// What stands above the rows.
 pub(super) const HEAD: &str = "\
 # What Levada costs, and what it is meant to cost

@@ -54,6 +54,16 @@ fn runs() -> BTreeMap<String, Vec<Line>> {
 }
 
 #[test]
+fn the_pictures_in_the_repository_are_made_of_the_records_beside_them() {
+    let runs = runs();
+    for Picture { name, experiment, group } in PICTURES {
+        let committed = fs::read_to_string(docs().join(format!("{name}.svg"))).unwrap();
+        let drawn = crate::report::picture(&runs[experiment], experiment, group);
+        assert_eq!(drawn.as_ref(), Some(&committed), "{name}");
+    }
+}
+
+#[test]
 fn the_page_in_the_repository_is_made_of_the_records_beside_it() {
     let committed = fs::read_to_string(docs().join("figures.md")).unwrap();
     assert_eq!(page(&runs()), committed, "docs/performance/record.sh makes it anew");
