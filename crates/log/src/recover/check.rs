@@ -78,8 +78,11 @@ impl Recovery<'_> {
                 let (path, position) = (segment.path().display(), walked.position);
                 tracing::error!(%path, position, "damaged below the recovery point; records from there on cannot be read");
             }
-            segment.offsets.entries().trim_leftover(&*self.options.disk)?;
-            segment.times.entries().trim_leftover(&*self.options.disk)?;
+            for entries in [segment.offsets.entries(), segment.times.entries()] {
+                entries.trim_leftover(&*self.options.disk)?;
+                // No flush comes here any more: what is below the recovery point is taken for synced.
+                entries.sync(&*self.options.disk)?;
+            }
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ impl Writer {
     }
 
     /// Ends the active segment and starts one at the log's end. In this order: the last time index entry, the file cut to what is in it if
-    /// blocks were reserved ahead and synced if a crash would have it trusted, the new files, the new list, the old indexes cut to size, a producer snapshot. A crash in between leaves an empty last segment at most.
+    /// blocks were reserved ahead, all of it synced if a crash would have it trusted, the new files, the new list, the old indexes cut to size, a producer snapshot. A crash in between leaves an empty last segment at most.
     ///
     /// # Errors
     /// A failing disk; the old segment goes on then.
@@ -45,10 +45,10 @@ impl Writer {
         }
         self.active.learn(&*self.disk)?;
         self.active.close_times(&*self.disk, &self.config)?;
-        let cut = self.active.unmap(&*self.disk)?;
-        // After a crash the recovery point would have this segment trusted as it is then: by an old checkpoint, or as long as it was before
-        // the cut. So the device has it before it has the name of the next.
-        let trusted = base <= self.stale_recovery_point || cut && base <= self.partition.recovery_point();
+        self.active.unmap(&*self.disk)?;
+        // After a crash the recovery point would have this segment trusted as it is then: by an old checkpoint, as long as it was before
+        // a cut, or with an index that the last start made anew. So the device has all of it before it has the name of the next.
+        let trusted = base <= self.stale_recovery_point.max(self.partition.recovery_point());
         if trusted {
             self.partition.sync_one(&self.active.segment)?;
         }

@@ -1,5 +1,6 @@
 //! A writer whose disk fails, and the order in which it asks things of one that does not.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -151,13 +152,29 @@ fn records_are_synced_before_their_indexes_and_names_before_the_recovery_point()
     assert_eq!(kit.disk.take_done(), [&order[..], &after].concat());
     assert_eq!(writer.partition().flush_sealed().unwrap(), 3);
     assert_eq!(kit.disk.take_done(), [""; 0]);
-    // Sealed where the recovery point lies already: its last index entries are new all the same.
-    plain(&mut writer).unwrap();
+}
+
+#[test]
+fn an_index_is_synced_before_the_recovery_point_has_it_trusted() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    for _ in 0..3 {
+        plain(&mut writer).unwrap();
+    }
     writer.flush().unwrap();
+    drop(writer);
+    // Made anew by this opening, and sealed where the recovery point lies already: no flush would come here.
+    fs::remove_file(kit.dir.path().join("00000000000000000000.index")).unwrap();
+    let mut writer = kit.open(3);
     writer.roll(NOW_MS).unwrap();
-    kit.disk.take_done();
-    writer.partition().flush_sealed().unwrap();
-    assert!(kit.disk.take_done().contains(&"sync 00000000000000000003.timeindex".to_owned()));
+    let done = kit.disk.take_done();
+    let at = |end: &str| {
+        done.iter().position(|one| one.ends_with(end)).unwrap_or_else(|| panic!("{end}: {done:?}"))
+    };
+    let named = at("00000000000000000003.log");
+    for suffix in ["log", "index", "timeindex"] {
+        assert!(at(&format!("sync 00000000000000000000.{suffix}")) < named, "{suffix}: {done:?}");
+    }
 }
 
 #[test]
