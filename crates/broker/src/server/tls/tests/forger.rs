@@ -144,11 +144,16 @@ impl<S: Read + Write> Forger<S> {
 /// Reads what there is, at least a byte.
 fn fill(socket: &mut impl Read, incoming: &mut Vec<u8>) -> io::Result<()> {
     let mut some = [0; 16 << 10];
-    match socket.read(&mut some)? {
-        0 => Err(ErrorKind::UnexpectedEof.into()),
-        count => {
-            incoming.extend_from_slice(&some[..count]);
-            Ok(())
+    loop {
+        match socket.read(&mut some) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                incoming.extend_from_slice(&some[..count]);
+                return Ok(());
+            }
+            // A machine that is stopped and goes on interrupts a read that has a time limit.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 }
