@@ -67,14 +67,18 @@ fn p99(node: &Node, flooded: Option<SocketAddr>) -> Duration {
         let part = (HALF_OPEN / FLOODS).to_string();
         let mut floods: Vec<Companion> = address
             .iter()
-            .flat_map(|address| (0..FLOODS).map(|_| Companion::new(&["flood", address, &part])))
+            .flat_map(|address| {
+                let from = |number: usize| format!("127.0.0.{}", 2 + number);
+                (0..FLOODS)
+                    .map(|number| Companion::new(&["flood", &from(number), address, &part]))
+                    .collect::<Vec<_>>()
+            })
             .collect();
-        for flood in &mut floods {
-            assert_eq!(flood.line(), format!("{part} connections"));
-        }
+        let said: Vec<String> = floods.iter_mut().map(Companion::line).collect();
         let opened = began.elapsed();
         std::thread::park_timeout(WATCHED.saturating_sub(opened));
         over.store(true, Ordering::Relaxed);
+        assert!(said.iter().all(|said| *said == format!("{part} connections")), "{said:?}");
         let mut took = watching.join().expect("every request is answered");
         took.sort_unstable();
         let p99 = took[took.len() * 99 / 100];

@@ -1,27 +1,32 @@
-//! `half_open flood ADDRESS COUNT`: so many TLS handshakes begun and left: some connections say nothing, some a part of a ClientHello,
+//! `half_open flood FROM ADDRESS COUNT`: so many TLS handshakes begun, from an address of their own, and left: some connections say nothing, some a part of a ClientHello,
 //! some a whole one, for which a broker has to reckon. `half_open sink` only takes connections, to show what the flood alone costs.
 //! Both say when they are ready, and end with their standard input.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 
 use levada_tests::raw::Encoder;
+use rustix::net::{AddressFamily, SocketType};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["flood", address, count] => flood(address, count.parse().expect("a number")),
+        ["flood", from, address, count] => flood(
+            from.parse().expect("an address"),
+            address.parse().expect("an address with its port"),
+            count.parse().expect("a number"),
+        ),
         ["sink"] => sink(),
-        _ => panic!("half_open flood ADDRESS COUNT, or half_open sink"),
+        _ => panic!("half_open flood FROM ADDRESS COUNT, or half_open sink"),
     }
 }
 
-fn flood(address: &str, count: usize) {
+fn flood(from: Ipv4Addr, address: SocketAddr, count: usize) {
     let hello = client_hello();
     let mut held = Vec::with_capacity(count);
     for number in 0..count {
-        let mut socket = TcpStream::connect(address).expect("a connection");
+        let mut socket = connect(from, address).expect("a connection");
         let said = match number % 3 {
             0 => 0,
             1 => hello.len() / 2,
@@ -33,6 +38,14 @@ fn flood(address: &str, count: usize) {
     }
     println!("{count} connections");
     let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// One source address has ports for fewer connections than there are in all, with those that others have just closed.
+fn connect(from: Ipv4Addr, to: SocketAddr) -> rustix::io::Result<TcpStream> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    rustix::net::bind(&socket, &SocketAddrV4::new(from, 0))?;
+    rustix::net::connect(&socket, &to)?;
+    Ok(TcpStream::from(socket))
 }
 
 fn sink() {
