@@ -175,7 +175,7 @@ fn check_log(partition: &Partition, topic: &TopicFact, life: Ended<'_>) -> Check
     let flushed_to = topic.flushed_to(partition.index(), moment);
     let stays = |batch: &BatchFact| (life.keeps || batch.last < flushed_to) && batch.last >= found.start;
     if topic.policy.compacts() {
-        check_keys(&found, || here().filter(|batch| stays(batch)), &here, life)?;
+        check_keys(&found, || here().filter(|batch| stays(batch)), here, life)?;
     } else {
         let due = here().filter(|batch| batch.span.must_be(moment) && stays(batch));
         let bases: BTreeSet<i64> = found.batches.iter().map(|batch| batch.base).collect();

@@ -115,8 +115,11 @@ impl Event {
     }
 }
 
+/// What shows in a change to the disk that something was reached: a name for it, and how it is told.
+type Sight = (&'static str, fn(&Op) -> bool);
+
 /// What else is to be found among the changes on disk.
-static SIGHTS: [(&str, fn(&Op) -> bool); 7] = [
+static SIGHTS: [Sight; 7] = [
     (
         "a segment was begun",
         |op| matches!(op, Op::Create { path, .. } if ends(path, ".log") && !ends(path, "00000000000000000000.log")),
