@@ -36,7 +36,7 @@ pub fn html(lines: &[Line]) -> String {
                 style { (PreEscaped(include_str!("report/style.css"))) }
             }
             body {
-                (head(run, &summaries))
+                (head(run, &summaries, &said::before(lines)))
                 main {
                     @for summary in &summaries { (experiment(summary, &flames(lines, &summary.name))) }
                     (tail(lines, run))
@@ -62,18 +62,22 @@ pub fn picture(lines: &[Line], experiment: &str, group: &str) -> Option<String> 
     Some(picture::alone(&drawn, axis.as_deref(), include_str!("report/style.css")))
 }
 
-fn head(run: Option<&Run>, summaries: &[Summary]) -> Markup {
+fn head(run: Option<&Run>, summaries: &[Summary], before: &[&str]) -> Markup {
     html! {
         header {
             h1 { "What each path costs on this machine" }
             @if let Some(run) = run { (machine::line(run)) }
             @let doubts = said::doubts(summaries);
-            p class=(if doubts == 0 { "verdict" } else { "verdict doubtful" }) {
-                @if doubts == 0 {
-                    "The machine was quiet: nothing speaks against these figures."
-                } @else {
+            @if doubts > 0 {
+                p class="verdict doubtful" {
                     "The machine was not quiet in " (doubts) " of " (summaries.len()) " experiments: those say so, and should be repeated."
                 }
+            }
+            @for doubt in before {
+                p class="verdict doubtful" { "Not to be trusted: " (doubt) "." }
+            }
+            @if doubts == 0 && before.is_empty() {
+                p class="verdict" { "The machine was quiet: nothing speaks against these figures." }
             }
             nav {
                 @for summary in summaries {

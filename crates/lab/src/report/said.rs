@@ -2,7 +2,7 @@
 
 use super::number;
 use super::picture::{Axis, Curve};
-use crate::record::{Better, Metric, Run};
+use crate::record::{Better, Line, Metric, Run};
 use crate::statistics::Interval;
 use crate::summary::{Group, Row, Summary};
 
@@ -10,6 +10,15 @@ use crate::summary::{Group, Row, Summary};
 pub(super) fn doubts(summaries: &[Summary]) -> usize {
     let doubtful = |summary: &&Summary| summary.noise.as_ref().is_none_or(|noise| !noise.doubts.is_empty());
     summaries.iter().filter(doubtful).count()
+}
+
+/// What spoke against all figures before the first was taken.
+pub(super) fn before(lines: &[Line]) -> Vec<&str> {
+    let notes = lines.iter().filter_map(|line| match line {
+        Line::Note(note) if note.experiment.is_none() => Some(note.text.as_str()),
+        _ => None,
+    });
+    notes.collect()
 }
 
 /// The row with the best median.

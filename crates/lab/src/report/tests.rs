@@ -132,6 +132,15 @@ fn a_sweep_is_drawn_as_curves() {
 }
 
 #[test]
+fn what_spoke_against_the_figures_before_they_were_taken_is_said() {
+    let text = "the load was 4.7 on 2 processors before".to_owned();
+    let note = Line::Note(Note { experiment: None, group: None, case: None, text });
+    let page = html(&[record(&[("g", "read", 2.0)], None), vec![note]].concat());
+    assert!(page.contains("Not to be trusted: the load was 4.7 on 2 processors before."));
+    assert!(!page.contains("The machine was quiet"));
+}
+
+#[test]
 fn an_empty_record_is_an_empty_page() {
     assert!(html(&[]).contains("<main>"));
 }
