@@ -152,6 +152,12 @@ fn records_are_synced_before_their_indexes_and_names_before_the_recovery_point()
     assert_eq!(kit.disk.take_done(), [&order[..], &after].concat());
     assert_eq!(writer.partition().flush_sealed().unwrap(), 3);
     assert_eq!(kit.disk.take_done(), [""; 0]);
+    // Sealed where the recovery point lies already: its last index entries are new all the same.
+    plain(&mut writer).unwrap();
+    writer.flush().unwrap();
+    kit.disk.take_done();
+    writer.roll(NOW_MS).unwrap();
+    assert!(kit.disk.take_done().contains(&"sync 00000000000000000003.timeindex".to_owned()));
 }
 
 #[test]
