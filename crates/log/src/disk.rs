@@ -49,6 +49,10 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn read_cached(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
         self.read_at(file, path, into, position)
     }
+    /// Whether its reads wait for the device; who must not wait should not read much either.
+    fn waits(&self) -> bool {
+        true
+    }
     /// Writes all parts one after the other from `position` on. After an error any prefix may have been written.
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], position: u64) -> io::Result<()>;
     /// Writes the first `len` bytes of a file to the beginning of another.

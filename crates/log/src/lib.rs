@@ -22,5 +22,5 @@ pub use config::{AppendBy, LogConfig, TimestampType};
 pub use error::{AppendError, LogError, ReadError};
 pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
 pub use producers::{ProducerState, Source};
-pub use recover::{Cut, OpenReport};
+pub use recover::{Cut, OpenReport, Reindexed};
 pub use writer::{Append, Appended, Background, Discarded, OpenOptions, Retired, Writer};

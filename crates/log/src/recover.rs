@@ -16,9 +16,12 @@ use crate::{LogError, ReadError};
 
 mod check;
 mod leftovers;
+mod reindex;
 mod state;
 #[cfg(test)]
 mod tests;
+
+pub use reindex::Reindexed;
 
 /// What opening a partition found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

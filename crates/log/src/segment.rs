@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -34,9 +34,34 @@ pub(crate) struct Segment {
     size: AtomicU64,
     end: AtomicI64,
     max_timestamp: AtomicI64,
+    pub(crate) index_state: IndexState,
     pub(crate) offsets: OffsetIndex,
     pub(crate) times: TimeIndex,
     pub(crate) aborted: TxnIndex,
+}
+
+/// What has become known of a segment's offset index by using it.
+#[derive(Debug, Default)]
+pub(crate) struct IndexState(AtomicU8);
+
+impl IndexState {
+    const MISLED: u8 = 1;
+    const KEPT: u8 = 2;
+
+    /// A reader found without the index what it did not find with it. Whether nobody had said so before.
+    fn note_misled(&self) -> bool {
+        self.0.compare_exchange(0, IndexState::MISLED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether the index should be built again.
+    pub(crate) fn is_misleading(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == IndexState::MISLED
+    }
+
+    /// It cannot be built again, and stays as it is.
+    pub(crate) fn keep(&self) {
+        self.0.store(IndexState::KEPT, Ordering::Relaxed);
+    }
 }
 
 /// The entries that a segment's batches make.
@@ -83,7 +108,8 @@ impl Segment {
         let file = OnceLock::from(Arc::new(file(&path).at("create", &path)?));
         let (size, max_timestamp) = (AtomicU64::new(0), AtomicI64::new(NO_TIMESTAMP));
         let end = AtomicI64::new(base);
-        Ok(Segment { base, path, file, size, end, max_timestamp, offsets, times, aborted })
+        let index_state = IndexState::default();
+        Ok(Segment { base, path, file, size, end, max_timestamp, index_state, offsets, times, aborted })
     }
 
     /// A segment on disk of which `size` bytes are published. Opens nothing yet.
@@ -101,6 +127,7 @@ impl Segment {
             size: AtomicU64::new(size),
             end: AtomicI64::new(i64::MAX),
             max_timestamp: AtomicI64::new(if size == 0 { NO_TIMESTAMP } else { UNKNOWN }),
+            index_state: IndexState::default(),
             offsets: OffsetIndex::on_disk(dir.join(file_name(base, ".index"))),
             times: TimeIndex::on_disk(dir.join(file_name(base, ".timeindex"))),
             aborted: TxnIndex::on_disk(dir.join(file_name(base, ".txnindex"))),
@@ -134,6 +161,7 @@ impl Segment {
             size: self.size().into(),
             end: i64::MAX.into(),
             max_timestamp: latest.into(),
+            index_state: IndexState::default(),
             offsets,
             times,
             aborted: txn,

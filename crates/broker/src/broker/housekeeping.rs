@@ -1,9 +1,10 @@
 //! What keeps a data directory in order while the broker runs, and closes it when it stops: rolling by
-//! age, flushing sealed segments, opening what could not be opened, checkpoints.
+//! age, flushing sealed segments, building misleading indexes again, opening what could not be opened, checkpoints.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use levada_log::LogError;
 use levada_log::checkpoint::OffsetCheckpoint;
 
 use crate::broker::data_dir::{Left, Offsets};
@@ -67,6 +68,7 @@ impl Broker {
             let rolled = partition.lane().with_writer(|writer| writer.roll_if_due(now_ms()));
             rolled.unwrap_or(Ok(false)).and_then(|_| partition.log().flush_sealed())
         });
+        let kept = kept.and_then(|_| reindex(partition));
         match kept {
             // Its files went while this looked at them.
             Err(_) if partition.is_deleted() => {}
@@ -125,4 +127,16 @@ impl Broker {
             tracing::error!(%error, "marker of a clean shutdown not written");
         }
     }
+}
+
+/// Builds indexes again that have led readers astray. Their segments are read before the writer is asked for.
+fn reindex(partition: &Partition) -> Result<(), LogError> {
+    if !partition.log().has_misleading_index() {
+        return Ok(());
+    }
+    let Some(config) = partition.lane().with_writer(|writer| writer.config().clone()) else { return Ok(()) };
+    for reindexed in partition.log().reindex(&config)? {
+        partition.lane().with_writer(|writer| writer.replace_indexes(&reindexed)).transpose()?;
+    }
+    Ok(())
 }

@@ -3,3 +3,4 @@
 mod crash;
 mod idle;
 mod recovering;
+mod reindexing;

@@ -32,6 +32,10 @@ impl Disk for Cached<'_> {
         self.0.read_cached(file, path, into, position)
     }
 
+    fn waits(&self) -> bool {
+        false
+    }
+
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
         self.0.write_at(file, path, parts, at)
     }

@@ -5,22 +5,22 @@ use std::sync::atomic::Ordering;
 
 use super::{Cut, Recovery};
 use crate::batch::{self, BatchView};
-use crate::disk::At;
+use crate::disk::{At, Disk};
 use crate::index::{Aborted, TimeIndex};
 use crate::producers::Producers;
 use crate::segment::{Built, Head, SWEEP, Scan, Segment};
 use crate::writer::Progress;
-use crate::{LogError, ReadError};
+use crate::{LogConfig, LogError, ReadError};
 
 /// Index entries of one segment that are collected at most.
 const ENTRIES_MAX: usize = 1 << 20;
 
 /// What a walk over a segment from its beginning found.
-struct Walked {
+pub(super) struct Walked {
     /// Where the intact batches end.
-    position: u64,
+    pub(super) position: u64,
     end_offset: i64,
-    built: Built,
+    pub(super) built: Built,
 }
 
 impl Recovery<'_> {
@@ -109,25 +109,11 @@ impl Recovery<'_> {
 
     /// Goes through the intact batches of a segment.
     fn walk(&mut self, at: usize, mut each: impl FnMut(&BatchView<'_>)) -> Result<Walked, LogError> {
-        let (disk, config) = (&*self.options.disk, &self.options.config);
         let segment = &self.segments[at];
-        // More than an index has room for may only come of a smaller interval since; there is an end to it.
-        let capacity = TimeIndex::capacity(config.segment_index_bytes).max(ENTRIES_MAX);
-        let mut progress = Progress::none();
-        let mut walked = Walked { position: 0, end_offset: segment.base(), built: Built::default() };
-        let mut scan = segment.scan(disk, 0..segment.size(), SWEEP)?;
-        while let Some((head, batch)) = next_intact(&mut scan, segment.base(), walked.end_offset)? {
-            each(&batch);
+        let walked = walk(&*self.options.disk, segment, &self.options.config, |batch| {
+            each(batch);
             self.options.checked_bytes.fetch_add(batch.size_bytes() as u64, Ordering::Relaxed);
-            let delta = segment.delta(batch.last_offset());
-            let entries = progress.advance(&batch, delta, head.position, config.index_interval_bytes);
-            if let Some((offset, time)) = entries.filter(|_| walked.built.offsets.len() < capacity) {
-                walked.built.offsets.push(offset);
-                walked.built.push_time(time);
-            }
-            (walked.position, walked.end_offset) = (head.end(), batch.last_offset() + 1);
-        }
-        walked.built.push_time(progress.latest);
+        })?;
         self.report.checked_bytes += segment.size();
         self.report.rebuilt_segments += usize::from(segment.size() > 0);
         Ok(walked)
@@ -186,6 +172,32 @@ impl Recovery<'_> {
         };
         empty(".index") && empty(".timeindex") && !self.listing.txn_indexes.contains(&base)
     }
+}
+
+/// Goes through the intact batches of a segment, and collects the entries of its indexes.
+pub(super) fn walk(
+    disk: &dyn Disk,
+    segment: &Segment,
+    config: &LogConfig,
+    mut each: impl FnMut(&BatchView<'_>),
+) -> Result<Walked, LogError> {
+    // More than an index has room for may only come of a smaller interval since; there is an end to it.
+    let capacity = TimeIndex::capacity(config.segment_index_bytes).max(ENTRIES_MAX);
+    let mut progress = Progress::none();
+    let mut walked = Walked { position: 0, end_offset: segment.base(), built: Built::default() };
+    let mut scan = segment.scan(disk, 0..segment.size(), SWEEP)?;
+    while let Some((head, batch)) = next_intact(&mut scan, segment.base(), walked.end_offset)? {
+        each(&batch);
+        let delta = segment.delta(batch.last_offset());
+        let entries = progress.advance(&batch, delta, head.position, config.index_interval_bytes);
+        if let Some((offset, time)) = entries.filter(|_| walked.built.offsets.len() < capacity) {
+            walked.built.offsets.push(offset);
+            walked.built.push_time(time);
+        }
+        (walked.position, walked.end_offset) = (head.end(), batch.last_offset() + 1);
+    }
+    walked.built.push_time(progress.latest);
+    Ok(walked)
 }
 
 /// Takes note of a batch found in the log; returns the transaction it aborts.

@@ -42,11 +42,21 @@ impl Segment {
         let window = usize::try_from(window).unwrap_or(usize::MAX) + HEADER_LEN;
         let latest =
             hint.delta.filter(|_| start == hint.position).map(|delta| self.base() + i64::from(delta));
-        match self.find_from(disk, (offset, latest), start..end, window) {
+        // No entry leads to the first batch: zeroes do.
+        let zero = hint.delta.is_some() && hint.position == 0;
+        let by_index = || self.find_from(disk, (offset, latest), start..end, window);
+        match if zero { Ok(Found::Before) } else { by_index() } {
             // The index does not lead to the start of a batch at or before the offset: do without it.
-            Ok(Found::Before) | Err(ReadError::Corrupt { .. }) if start > 0 => {
-                tracing::warn!(path = %self.path().display(), position = start, "index is wrong; searching without it");
-                Ok(self.find_from(disk, (offset, None), 0..end, super::SWEEP)?.head())
+            Ok(Found::Before) | Err(ReadError::Corrupt { .. }) if start > 0 || zero => {
+                // That may take the whole segment.
+                if !disk.waits() {
+                    return Err(ReadError::Cold);
+                }
+                let found = self.find_from(disk, (offset, None), 0..end, super::SWEEP)?.head();
+                if self.index_state.note_misled() {
+                    tracing::warn!(path = %self.path().display(), position = start, "index is wrong; searching without it until it is built again");
+                }
+                Ok(found)
             }
             other => Ok(other?.head()),
         }

@@ -1,12 +1,14 @@
 //! Finding offsets: the right batch, and how few bytes are read for it.
 
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tempfile::tempdir;
+use tempfile::{TempDir, tempdir};
 
 use crate::batch::Builder;
 use crate::disk::twin::Twin;
-use crate::{Append, LogConfig, OpenOptions, Writer};
+use crate::{Append, LogConfig, OpenOptions, ReadError, Writer};
 
 const INTERVAL: u32 = 4096;
 
@@ -90,4 +92,104 @@ fn an_index_that_misleads_costs_reads_and_nothing_else() {
             }
         }
     }
+}
+
+/// A log of two segments, the first of 500 batches, closed in good order; and the offset index of the first.
+fn sealed(disk: &Arc<Twin>) -> (TempDir, PathBuf) {
+    let dir = tempdir().unwrap();
+    let mut writer = filled(disk, dir.path());
+    writer.roll(0).unwrap();
+    writer.close().unwrap();
+    let path = dir.path().join("00000000000000000000.index");
+    (dir, path)
+}
+
+fn opened(disk: &Arc<Twin>, dir: &Path) -> Writer {
+    let config = LogConfig { index_interval_bytes: INTERVAL, ..LogConfig::default() };
+    let options = OpenOptions { clean: true, config, disk: disk.clone(), ..OpenOptions::new(dir) };
+    Writer::open(options, 0).unwrap().0
+}
+
+fn read_all(writer: &Writer) {
+    for offset in (0..1500).step_by(7) {
+        let slice = writer.partition().read(offset, 1, 1500, true).unwrap();
+        assert_eq!(slice.base_offset, offset / 3 * 3);
+    }
+}
+
+#[test]
+fn an_index_that_lost_pages_or_tells_other_offsets_is_built_again() {
+    let disk = Arc::new(Twin::default());
+    let (dir, path) = sealed(&disk);
+    let right = std::fs::read(&path).unwrap();
+    let entries = right.len() / 8;
+    let zeroed = |range: Range<usize>| {
+        let mut wrong = right.clone();
+        wrong[range].fill(0);
+        wrong
+    };
+    let with = |slot: usize, field: usize, value: u32| {
+        let mut wrong = right.clone();
+        wrong[slot * 8 + field..][..4].copy_from_slice(&value.to_be_bytes());
+        wrong
+    };
+    let mut damaged = vec![Vec::new(), zeroed(0..right.len() - 8), zeroed(right.len() / 2..right.len() - 8)];
+    damaged.extend((0..entries).map(|slot| zeroed(slot * 8..slot * 8 + 8)));
+    for slot in [0, 1, entries / 2, entries - 1] {
+        for value in [0, 1, 700, 1499, 100_000, u32::MAX] {
+            damaged.extend([with(slot, 0, value), with(slot, 4, value)]);
+        }
+    }
+    let mut again = 0;
+    for wrong in damaged {
+        std::fs::write(&path, &wrong).unwrap();
+        let mut writer = opened(&disk, dir.path());
+        read_all(&writer);
+        for reindexed in writer.partition().reindex(&writer.config().clone()).unwrap() {
+            assert!(writer.replace_indexes(&reindexed).unwrap());
+            assert_eq!(std::fs::read(&path).unwrap(), right, "from {wrong:?}");
+            again += 1;
+        }
+        // Whatever was not noticed misled nobody.
+        assert!(!writer.partition().has_misleading_index());
+        read_all(&writer);
+        writer.close().unwrap();
+        read_all(&opened(&disk, dir.path()));
+    }
+    assert!(again > 20, "only {again} were noticed");
+}
+
+#[test]
+fn an_index_beside_damaged_batches_is_kept() {
+    let disk = Arc::new(Twin::default());
+    let (dir, path) = sealed(&disk);
+    let log = path.with_extension("log");
+    let mut bytes = std::fs::read(&log).unwrap();
+    let (middle, mut wrong) = (bytes.len() / 2, std::fs::read(&path).unwrap());
+    bytes[middle] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    wrong[..8].fill(0);
+    wrong[8..12].copy_from_slice(&u32::MAX.to_be_bytes());
+    std::fs::write(&path, &wrong).unwrap();
+    let writer = opened(&disk, dir.path());
+    let _ = (0..1500).map(|offset| writer.partition().read(offset, 1, 1500, true)).collect::<Vec<_>>();
+    assert!(writer.partition().has_misleading_index());
+    assert!(writer.partition().reindex(writer.config()).unwrap().is_empty());
+    assert!(!writer.partition().has_misleading_index());
+    assert_eq!(std::fs::read(&path).unwrap(), wrong);
+}
+
+#[test]
+fn who_does_not_wait_does_not_search_a_segment_without_its_index() {
+    let disk = Arc::new(Twin::default());
+    let (dir, path) = sealed(&disk);
+    let mut wrong = std::fs::read(&path).unwrap();
+    wrong[..8].copy_from_slice(&[0, 0, 0, 3, 0, 0, 0, 17]);
+    std::fs::write(&path, &wrong).unwrap();
+    let writer = opened(&disk, dir.path());
+    disk.take_read_bytes();
+    let found = writer.partition().read_cached(5, 1, 1500, true);
+    assert!(matches!(found, Err(ReadError::Cold)), "{found:?}");
+    assert!(disk.take_read_bytes() < 3 * u64::from(INTERVAL));
+    assert_eq!(writer.partition().read(5, 1, 1500, true).unwrap().base_offset, 3);
 }

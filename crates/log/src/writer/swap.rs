@@ -1,4 +1,5 @@
-//! Putting a compacted segment in the place of those it was made of. Nothing is copied or waited for: only names change.
+//! Putting files in the place of others while the log is in use: a compacted segment in that of those it was made of, where nothing is
+//! copied or waited for and only names change, and indexes that were built again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use super::Writer;
 use crate::LogError;
 use crate::compact::{Cleaned, LastRecords};
 use crate::disk::{Disk, remove_if_there, rename_if_there, suffixed};
+use crate::recover::Reindexed;
 use crate::segment::Segment;
 
 /// Behind the names of files that are out of the log.
@@ -76,6 +78,33 @@ impl Writer {
         self.partition.segments.store(Arc::new(segments));
         self.partition.note_new_name();
         Ok(Some(retired))
+    }
+
+    /// Puts indexes in the place of those that mislead, and has them on the device; `false` if the log has changed where they belong. Who
+    /// reads by the old ones goes on doing so. After a crash on the way a start builds again what is missing, and readers find out what is
+    /// wrong. Blocks.
+    ///
+    /// # Errors
+    /// A failing disk: the old indexes stay in use, and the next [`crate::Partition::reindex`] has the segment again.
+    pub fn replace_indexes(&mut self, reindexed: &Reindexed) -> Result<bool, LogError> {
+        let Reindexed { old, built } = reindexed;
+        let (disk, partition) = (&*self.disk, &self.partition);
+        let mut segments = Vec::clone(&partition.segments.load());
+        let place = segments.iter().position(|segment| Arc::ptr_eq(segment, old));
+        let Some(at) = place.filter(|_| !partition.is_offline()) else { return Ok(false) };
+        // Names are about to mean other files.
+        old.hold(disk)?;
+        partition.note_new_name();
+        let fresh = old.with_indexes(disk, built, self.config.segment_index_bytes)?;
+        for entries in [fresh.offsets.entries(), fresh.times.entries()] {
+            entries.trim_leftover(disk)?;
+            // No flush comes here: what is below the recovery point is taken for synced.
+            entries.sync(disk)?;
+        }
+        tracing::info!(path = %fresh.path().display(), "index built again");
+        segments[at] = Arc::new(fresh);
+        partition.segments.store(Arc::new(segments));
+        Ok(true)
     }
 
     fn announce(&self, cleaned: &Cleaned) -> Result<(), LogError> {

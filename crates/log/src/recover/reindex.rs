@@ -1,0 +1,50 @@
+//! Indexes built again while the log is in use, once they have led a reader astray: a start trusts those of segments below the recovery
+//! point, and neither reads them nor what they lead to.
+
+use std::sync::Arc;
+
+use super::check::walk;
+use crate::partition::Partition;
+use crate::segment::{Built, Segment};
+use crate::{LogConfig, LogError};
+
+/// The entries of a sealed segment's indexes, collected from its batches.
+#[derive(Debug)]
+#[must_use = "the old indexes stay in use until these are in their place"]
+pub struct Reindexed {
+    pub(crate) old: Arc<Segment>,
+    pub(crate) built: Built,
+}
+
+impl Partition {
+    /// Whether there is something to [`reindex`](Partition::reindex).
+    pub fn has_misleading_index(&self) -> bool {
+        self.sealed().iter().any(|segment| segment.index_state.is_misleading())
+    }
+
+    /// Collects the entries for sealed segments whose index has misled a reader since the last time. Blocks; reads those segments whole. A
+    /// segment with damage in it keeps its index, which may lead behind the damage.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn reindex(&self, config: &LogConfig) -> Result<Vec<Reindexed>, LogError> {
+        let mut reindexed = Vec::new();
+        for old in self.sealed().iter().filter(|segment| segment.index_state.is_misleading()) {
+            let walked = walk(&*self.disk, old, config, |_| ())?;
+            if walked.position == old.size() {
+                reindexed.push(Reindexed { old: old.clone(), built: walked.built });
+                continue;
+            }
+            old.index_state.keep();
+            let (path, position) = (old.path().display(), walked.position);
+            tracing::error!(%path, position, "damaged; records there cannot be read, and the index is not built again");
+        }
+        Ok(reindexed)
+    }
+
+    /// The segments that are no longer written to.
+    fn sealed(&self) -> Vec<Arc<Segment>> {
+        let segments = self.segments.load();
+        segments[..segments.len().saturating_sub(1)].to_vec()
+    }
+}
