@@ -175,7 +175,8 @@ impl Snapshot {
     }
 
     /// Bytes that the CPU copied between the kernel's memory and ours, in either direction: two for every byte by
-    /// [`Path::ReadWrite`], one by [`Path::Send`], none by the others.
+    /// [`Path::ReadWrite`], one by [`Path::Send`], none by the others. And those of small pieces that an [`Outbox`](crate::outbox::Outbox)
+    /// puts together in our own.
     pub fn copied(&self) -> u64 {
         self.copied
     }

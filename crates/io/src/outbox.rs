@@ -47,6 +47,13 @@ impl Load {
         self.len() == 0
     }
 
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Load::Bytes(bytes) => bytes,
+            Load::Buffer(buffer, range) => &buffer.filled()[range.clone()],
+        }
+    }
+
     fn advance(&mut self, count: usize) {
         match self {
             Load::Bytes(bytes) => bytes.advance(count),
@@ -124,6 +131,8 @@ pub struct Outbox {
     parked: Vec<(Key, usize)>,
     /// The kernel had no memory to pin pages with: copy from now on.
     refused: bool,
+    /// Bytes that were put together and have not been counted.
+    gathered: usize,
 }
 
 /// One operation of the chain under way.
@@ -148,6 +157,7 @@ impl Outbox {
             chain: Vec::new(),
             parked: Vec::new(),
             refused: false,
+            gathered: 0,
         }
     }
 
@@ -175,6 +185,7 @@ impl Outbox {
         if self.is_busy() || self.queue.is_empty() {
             return Vec::new();
         }
+        self.gathered += gather::gather(&mut self.queue, terms.budget.max(1));
         let runs = self.runs(&terms, ring);
         let operations = self.operations(&runs, terms.budget);
         let Ok(keys) = ring.push_linked(operations) else { return Vec::new() };
@@ -253,6 +264,7 @@ impl Outbox {
         if self.chain.iter().any(|link| link.result.is_none()) {
             return Outcome::Waiting;
         }
+        counters.copied(std::mem::take(&mut self.gathered) as u64);
         let mut failure = None;
         for link in std::mem::take(&mut self.chain) {
             let path = if link.way == Way::Copied { Path::UringSend } else { Path::UringSendZc };
@@ -299,5 +311,6 @@ impl Outbox {
     }
 }
 
+mod gather;
 #[cfg(test)]
 mod tests;

@@ -137,6 +137,47 @@ fn mixed_loads_arrive_in_order() {
 }
 
 #[test]
+fn tiny_neighbours_leave_as_one_piece() {
+    let Some(mut ring) = ring() else { return };
+    let pool = BufferPool::new(4 << 10, 16).unwrap();
+    let cases: [(&[(usize, usize)], &[usize], u64); 4] = [
+        (
+            &[(1000, 10), (1, 20_000), (1, 300), (2, 5), (2, 256), (1, 300), (1, 7)],
+            &[10_000, 20_000, 300, 522, 300, 7],
+            10_522,
+        ),
+        (&[(300, 256)], &[65_536, 11_264], 76_800),
+        (&[(1, 200), (1, 257), (1, 200)], &[200, 257, 200], 0),
+        (&[(2, 1)], &[2], 2),
+    ];
+    for (sizes, expected, gathered) in cases {
+        let (socket, receiver) = tcp();
+        let reader = receive(receiver);
+        let sizes: Vec<usize> = sizes.iter().flat_map(|(count, size)| vec![*size; *count]).collect();
+        let (loads, content) = loads(&sizes, &pool);
+        let (mut outbox, counters) = (Outbox::new(socket), Counters::default());
+        loads.into_iter().for_each(|load| outbox.push(load));
+        let terms = terms(1 << 20, false);
+        outbox.submit(&mut ring, terms);
+        assert_eq!(outbox.queue.iter().map(Load::len).collect::<Vec<_>>(), expected);
+        ring.submit_and_wait(outbox.chain.len(), Some(Duration::from_secs(20))).unwrap();
+        ring.reap().into_iter().for_each(|completion| drop(outbox.take_in(completion, &counters)));
+        assert!(drive(&mut outbox, &mut ring, terms, &counters).1.is_none());
+        drop(outbox);
+        assert!(reader.join().unwrap() == content);
+        assert_eq!(counters.snapshot().copied(), content.len() as u64 + gathered);
+    }
+}
+
+#[test]
+fn no_more_is_put_together_than_may_leave() {
+    let mut queue: VecDeque<Load> = (0..1000).map(|_| Load::Bytes(Bytes::from_static(&[1; 100]))).collect();
+    assert_eq!(gather::gather(&mut queue, 30_000), 65_500);
+    assert_eq!(queue.len(), 1 + 345);
+    assert_eq!(gather::gather(&mut queue, 30_000), 0);
+}
+
+#[test]
 fn a_socket_without_zero_copy_is_sent_to_all_the_same() {
     let Some(mut ring) = ring() else { return };
     let (socket, receiver) = unix();
