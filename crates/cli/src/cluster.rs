@@ -27,7 +27,8 @@ pub(crate) use self::{
 };
 use crate::{failure::Failure, kafka_error};
 
-/// What a noun takes whose verbs all ask a cluster: the verb, which says what the noun is for, and whom to ask.
+// What a noun takes whose verbs all ask a cluster: the verb, and whom to ask. No doc comment: it would be the help's, in the place of what the
+// verbs say the noun is for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Asked<V: Subcommand> {
     #[command(flatten)]

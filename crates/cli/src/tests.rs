@@ -1,5 +1,7 @@
 //! Tests of the command line itself: it parses, helps, and completes.
 
+use std::collections::BTreeSet;
+
 use clap::CommandFactory;
 
 use super::*;
@@ -56,7 +58,12 @@ fn every_command_says_what_it_does() {
         // As wide as clap lets help be: a longer line would be broken.
         let long = examples.lines().find(|line| line.chars().count() > 100);
         assert_eq!(long, None, "{}", command.get_name());
-        command.get_subcommands().for_each(check);
+        let mut abouts = BTreeSet::new();
+        for subcommand in command.get_subcommands() {
+            check(subcommand);
+            let about = subcommand.get_about().map(ToString::to_string);
+            assert!(abouts.insert(about), "{} says the same as another", subcommand.get_name());
+        }
     }
     check(&Cli::command());
 }
