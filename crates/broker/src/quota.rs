@@ -108,9 +108,8 @@ impl Accounts {
         let entity = |name: Option<String>| QuotaEntity::from([("ip".to_owned(), name)]);
         let own = self.limits.limits(&entity(Some(address.to_string())));
         let limits = own.or_else(|| self.limits.limits(&entity(None)));
-        let Some(limit) = limits.and_then(|limits| limits.get("connection_creation_rate")).copied() else {
-            return Duration::ZERO;
-        };
+        let limit = limits.and_then(|limits| limits.get("connection_creation_rate")).copied();
+        let Some(limit) = limit.filter(|limit| !limit.is_nan()) else { return Duration::ZERO };
         if self.connections.len() >= ADDRESSES_MAX {
             self.connections.retain(|_, meter| meter.add(0.0, now_ms) > 0.0);
         }
@@ -127,7 +126,7 @@ impl Accounts {
         Duration::from_millis(wait_ms.round() as u64)
     }
 
-    /// The most special limit that names the client, in Kafka's order.
+    /// The most special limit that names the client, in Kafka's order. Kafka accepts what is no number, and nothing exceeds it.
     fn find(&self, used: Used, client: Client<'_>) -> Option<(Account, f64)> {
         let (user, client_id) = (Some(Some(client.user)), Some(Some(client.client_id)));
         let default = Some(None);
@@ -141,14 +140,15 @@ impl Accounts {
             (None, client_id),
             (None, default),
         ];
-        levels.into_iter().find_map(|(user, client_id)| {
+        let found = levels.into_iter().find_map(|(user, client_id)| {
             let parts = [("user", user), ("client-id", client_id)].into_iter();
             let parts = parts.filter_map(|(kind, name)| Some((kind.to_owned(), name?.map(str::to_owned))));
             let limit = *self.limits.limits(&parts.collect::<QuotaEntity>())?.get(used.key())?;
             let account =
                 (used, user.map(|_| client.user.to_owned()), client_id.map(|_| client.client_id.to_owned()));
             Some((account, limit))
-        })
+        });
+        found.filter(|(_, limit)| !limit.is_nan())
     }
 }
 

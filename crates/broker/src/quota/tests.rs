@@ -55,6 +55,22 @@ fn the_most_special_limit_holds() {
 }
 
 #[test]
+fn nobody_exceeds_a_limit_that_is_no_number() {
+    let (user, anyone, ip) = (("user", Some("ann")), ("user", None), ("ip", None));
+    let mut accounts = limits(&[
+        (&[user], "producer_byte_rate", f64::NAN),
+        (&[anyone], "producer_byte_rate", 1.0),
+        (&[ip], "connection_creation_rate", f64::NAN),
+    ]);
+    assert_eq!(accounts.book(Used::Produced, ANN, 1e9, 0), Duration::ZERO);
+    let bob = Client { user: "bob", ..ANN };
+    assert!(accounts.book(Used::Produced, bob, 1e9, 0) > Duration::ZERO);
+    for _ in 0..100 {
+        assert_eq!(accounts.book_connection(IpAddr::from([127, 0, 0, 1]), 0), Duration::ZERO);
+    }
+}
+
+#[test]
 fn who_uses_more_than_the_limit_waits_until_the_rate_is_back() {
     let mut accounts = limits(&[(&[("client-id", None)], "producer_byte_rate", 1000.0)]);
     // Ten seconds' worth at once are within the limit.
