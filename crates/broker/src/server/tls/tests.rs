@@ -28,6 +28,7 @@ use crate::server::Server;
 
 mod forger;
 mod hostile;
+mod rekeying;
 
 /// An authority, and a broker that goes by it.
 struct Rig {

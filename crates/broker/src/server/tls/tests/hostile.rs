@@ -30,7 +30,7 @@ impl Rig {
     }
 
     /// Whether the kernel encrypts connections of this suite.
-    fn is_offloaded(&self, suite: CipherSuite) -> bool {
+    pub(super) fn is_offloaded(&self, suite: CipherSuite) -> bool {
         let (caps, config) = (self.server().broker.caps(), self.server().broker.config());
         let setting = config.settings().text("levada.ssl.kernel.offload");
         let allowed = setting != Some("never") && caps.kernel_tls.works();
@@ -109,7 +109,7 @@ fn alerts(client: &mut Forger) -> Vec<Vec<u8>> {
     }
 }
 
-fn is_13(suite: CipherSuite) -> bool {
+pub(super) fn is_13(suite: CipherSuite) -> bool {
     format!("{suite:?}").starts_with("TLS13")
 }
 
