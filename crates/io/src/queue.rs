@@ -42,6 +42,12 @@ impl Queue {
         self.remaining
     }
 
+    /// Bytes in memory before the first range of a file.
+    pub(crate) fn in_memory(&self) -> u64 {
+        let bytes = self.pieces.iter().take_while(|piece| matches!(piece, Piece::Bytes(_)));
+        bytes.map(Piece::len).sum::<u64>().saturating_sub(self.done)
+    }
+
     /// The pieces with their paths and how much of each is sent.
     pub(crate) fn unsent(&self, engine: &Engine) -> impl Iterator<Item = (&Piece, Path, u64)> {
         let states = std::iter::once((self.detour, self.done)).chain(std::iter::repeat((None, 0)));

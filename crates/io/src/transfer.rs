@@ -55,7 +55,14 @@ impl Transfer {
         self.queue.remaining()
     }
 
-    /// Sends up to `budget` bytes (about 1 MiB keeps a thread fair), rounded up to whole pages of a file, by the planned paths.
+    /// How many bytes are sent from memory next, before a range of a file comes or the end: the kernel copies those, so that a turn of as many
+    /// takes some times as long as one of pages that it refers to.
+    pub fn in_memory(&self) -> u64 {
+        self.queue.in_memory()
+    }
+
+    /// Sends up to `budget` bytes (about 1 MiB by reference, or 256 KiB [from memory](Transfer::in_memory), keep a thread fair), rounded up to
+    /// whole pages of a file, by the planned paths.
     ///
     /// Does not wait for a non-blocking socket; on a blocking one it waits. May wait for the disk if pages are not in the cache.
     /// Never raises `SIGPIPE`. The `socket` must be the same in every step.

@@ -30,9 +30,6 @@ use crate::server::places::Place;
 use crate::server::shard::{Accepted, Shard};
 use crate::server::tls::channel::{Channel, Received, Sending};
 
-/// What a connection may send in one turn before others on its shard get theirs.
-const TURN_BYTES: u64 = 1 << 20;
-
 /// How much is read ahead of what a slow disk is waited for.
 const AHEAD_BYTES: u64 = 1 << 20;
 
@@ -408,7 +405,7 @@ impl Connection {
             let mut failed = None;
             let turn = self.stream.try_io(Interest::WRITABLE, || {
                 let mut engine = self.shard.engine.borrow_mut();
-                match self.channel.step((&mut sending, &self.stream), &mut engine, TURN_BYTES) {
+                match self.channel.step((&mut sending, &self.stream), &mut engine) {
                     Ok(Turn::Blocked) => Err(std::io::ErrorKind::WouldBlock.into()),
                     Ok(turn) => Ok(Some(turn)),
                     Err(error) => {

@@ -444,6 +444,31 @@ fn cold_pages_are_reported_and_not_waited_for() {
 }
 
 #[test]
+fn what_is_sent_from_memory_next_is_known() {
+    let file = file_of(&content(FILE_LEN));
+    let bytes = |len: usize| Piece::Bytes(Bytes::from(vec![0; len]));
+    let mut engine = engine(&caps(true, true), Thresholds::default());
+    let (sender, mut receiver) = sockets(true, false);
+    let mut transfer = Transfer::new([bytes(10), bytes(2_000_000), extent(&file, 0, 9000), bytes(7)]);
+    let (mut arrived, mut before) = (Vec::new(), 2_000_010);
+    assert_eq!(transfer.in_memory(), before);
+    while transfer.in_memory() > 0 && transfer.remaining() > 9007 {
+        assert_eq!(transfer.in_memory(), transfer.remaining() - 9007);
+        assert!(transfer.in_memory() <= before);
+        before = transfer.in_memory();
+        match transfer.step(&mut engine, sender.as_fd(), 100_000).unwrap() {
+            Turn::Blocked => {
+                wait(sender.as_fd(), receiver.as_fd());
+                read_some(&mut receiver, 1 << 20, &mut arrived);
+            }
+            turn => assert_ne!(turn, Turn::Cold),
+        }
+    }
+    assert_eq!(Transfer::new([extent(&file, 0, 5), bytes(9)]).in_memory(), 0);
+    assert_eq!(Transfer::new([]).in_memory(), 0);
+}
+
+#[test]
 fn cold_ranges_can_be_supplied_in_parts() {
     let content = content(FILE_LEN);
     let file = file_of(&content);

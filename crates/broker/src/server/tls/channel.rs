@@ -10,6 +10,12 @@ use tokio::net::TcpStream;
 use super::kernel::KernelSession;
 use super::session::Session;
 
+/// What a connection may send by reference in one turn before others on its shard get theirs.
+const TURN_BYTES: u64 = 1 << 20;
+
+/// The same for bytes that are copied or encrypted, which takes several times as long.
+const COSTLY_TURN_BYTES: u64 = 256 << 10;
+
 /// How a connection is secured.
 pub(crate) enum Channel {
     /// Not at all.
@@ -86,8 +92,13 @@ impl Channel {
         &mut self,
         (sending, stream): (&mut Sending, &TcpStream),
         engine: &mut Engine,
-        budget: u64,
     ) -> Result<Turn, TransferError> {
+        let budget = match (&*self, &*sending) {
+            (Channel::Plain, Sending::Plain(transfer)) if transfer.in_memory() <= COSTLY_TURN_BYTES => {
+                TURN_BYTES
+            }
+            _ => COSTLY_TURN_BYTES,
+        };
         match (sending, self) {
             (Sending::Plain(transfer), Channel::Kernel(session)) => match session.settle(stream.as_fd()) {
                 Ok(()) => transfer.step(engine, stream.as_fd(), budget),
