@@ -29,6 +29,8 @@ pub(super) struct Facts {
     pub(super) topics: Vec<TopicFact>,
     /// Group, partition of the first topic, offset.
     pub(super) commits: Vec<(String, i32, i64, Span)>,
+    /// Group and offset of what transactions were to commit for partition 0, whatever became of them.
+    pub(super) proposed: Vec<(String, i64)>,
     /// What was asked for a transactional id, in order; a decision says which.
     pub(super) transactions: Vec<(String, Option<bool>, Span)>,
     /// How each transaction ended, by its number; `None` if nobody said so: then it is given up some time.

@@ -48,6 +48,7 @@ impl Life {
         }
         if self.random.random_bool(0.4) {
             offset = Some(self.written as i64);
+            self.facts.proposed.push((copier(&id), self.written as i64));
             self.commit_in_transaction(&id, owner);
         }
         let open = Some((number, offset)).filter(|_| end.is_none());
