@@ -64,12 +64,15 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The producers as of `upto`: the latest intact snapshot that is not behind it, and the batches since.
+    /// The producers as of `upto`: the latest intact snapshot that is not behind it, and the batches since. One from before the first segment is
+    /// of no use: batches since then are gone, and with them perhaps the ends of transactions that it says are open.
     pub(super) fn load_producers(&mut self, upto: i64) -> Result<(), LogError> {
         let disk = &*self.options.disk;
         let dir = &*self.options.dir;
         (self.producers, self.snapshot_at) = (Producers::default(), -1);
-        for offset in self.listing.snapshots.range(..=upto).rev() {
+        let first = self.first();
+        let snapshots = self.listing.snapshots.range(..=upto).rev();
+        for offset in snapshots.take_while(|offset| **offset >= first) {
             match Producers::load(disk, dir, *offset, self.now_ms) {
                 Ok(producers) => {
                     (self.producers, self.snapshot_at) = (producers, *offset);
@@ -111,12 +114,19 @@ impl Recovery<'_> {
         self.listing.snapshots.insert(offset);
     }
 
-    /// Removes snapshots behind the log's end, and those that are neither the latest, nor in use, nor named after a segment.
+    /// The offset that the first segment is named after.
+    fn first(&self) -> i64 {
+        self.segments.first().map_or(0, |segment| segment.base())
+    }
+
+    /// Removes snapshots behind the log's end or before its first segment, and those that are neither the latest, nor in use, nor named after a
+    /// segment.
     pub(super) fn remove_snapshots(&mut self, log_end: i64) -> Result<(), LogError> {
         let latest = self.listing.snapshots.range(..=log_end).next_back();
         for offset in &self.listing.snapshots {
             let named = self.segments.iter().any(|segment| segment.base() == *offset);
-            let kept = *offset <= log_end && (named || *offset == self.snapshot_at || Some(offset) == latest);
+            let within = (self.first()..=log_end).contains(offset);
+            let kept = within && (named || *offset == self.snapshot_at || Some(offset) == latest);
             if !kept {
                 remove_if_there(&*self.options.disk, &snapshot::path(&self.options.dir, *offset))?;
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tempfile::{TempDir, tempdir};
 
 use super::OpenReport;
-use crate::batch::Builder;
+use crate::batch::{Builder, EndMarker, Marker};
 use crate::disk::twin::Twin;
 use crate::{Append, LogConfig, LogError, OpenOptions, ReadError, Writer};
 
@@ -83,6 +83,41 @@ fn zeroes_before_missing_offsets_are_a_loss() {
         assert_eq!((writer.partition().log_end(), cut.offset), (14, 14), "{cut:?}");
         assert_eq!(writer.partition().segment_count(), 2);
     }
+}
+
+#[test]
+fn a_snapshot_from_before_the_first_segment_opens_no_transaction() {
+    let dir = tempdir().unwrap();
+    let mut writer = open(dir.path(), |_| {}).0;
+    let append = |writer: &mut Writer, batch: Append| {
+        writer.append(&mut [batch], 0).pop().unwrap().unwrap();
+    };
+    let mut batch = Builder::new().producer(9, 0, 0).transactional();
+    append(&mut writer, Append::client(batch.push(7, None, Some(b"one")).build().unwrap()));
+    writer.close().unwrap();
+    let mut writer = open(dir.path(), |options| options.clean = true).0;
+    assert_eq!(writer.partition().last_stable(), 0, "it is open");
+    let marker = EndMarker {
+        marker: Marker::Commit,
+        producer_id: 9,
+        producer_epoch: 0,
+        coordinator_epoch: 0,
+        timestamp_ms: 8,
+    };
+    append(&mut writer, Append::coordinator(marker.build().unwrap()));
+    writer.roll(0).unwrap();
+    write(&mut writer);
+    writer.advance_log_start(2).unwrap().remove().unwrap();
+    drop(writer);
+    // As a loss of power may leave it; that of the first start is whole.
+    fs::write(dir.path().join("00000000000000000002.snapshot"), []).unwrap();
+    let before = dir.path().join("00000000000000000001.snapshot");
+    assert!(before.exists());
+    let (writer, _) = open(dir.path(), |options| options.log_start = 2);
+    assert_eq!((writer.partition().log_start(), writer.partition().log_end()), (2, 4));
+    assert_eq!(writer.partition().last_stable(), 4, "its marker went with its segment");
+    assert!(writer.producer_states().iter().all(|state| state.producer_id == 5));
+    assert!(!before.exists());
 }
 
 #[test]
