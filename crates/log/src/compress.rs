@@ -146,6 +146,14 @@ pub fn compress_at(
 
 const STEP: usize = 16 * 1024;
 
+/// Appends zeroes for what comes next, up to a byte beyond the limit, which tells that there is more. Returns how many bytes there were.
+fn make_room(output: &mut Vec<u8>, limit: usize) -> usize {
+    let filled = output.len();
+    let step = STEP.max(filled.min(1 << 20));
+    output.resize(filled.saturating_add(step).min(limit.saturating_add(1)), 0);
+    filled
+}
+
 fn drain(
     codec: Compression,
     mut reader: impl Read,
@@ -153,13 +161,15 @@ fn drain(
     limit: usize,
 ) -> Result<(), CompressError> {
     loop {
-        let filled = output.len();
-        output.resize(filled + STEP.max(filled.min(1 << 20)), 0);
+        let filled = make_room(output, limit);
         let read = reader.read(&mut output[filled..]);
         output.truncate(filled + read.as_ref().copied().unwrap_or(0));
         match read {
             Ok(0) => return Ok(()),
-            Ok(_) if output.len() > limit => return Err(CompressError::TooLarge { codec, limit }),
+            Ok(_) if output.len() > limit => {
+                output.truncate(limit);
+                return Err(CompressError::TooLarge { codec, limit });
+            }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(CompressError::Damaged { codec, detail: error.to_string() }),
@@ -203,8 +213,7 @@ fn unzstd_with(
     let mut source = InBuffer::around(input);
     let mut frame_open = false;
     loop {
-        let filled = output.len();
-        output.resize(filled + STEP.max(filled.min(1 << 20)), 0);
+        let filled = make_room(output, limit);
         let mut space = OutBuffer::around_pos(output.as_mut_slice(), filled);
         let hint = decoder.run(&mut source, &mut space);
         let end = space.pos();
@@ -212,6 +221,7 @@ fn unzstd_with(
         output.truncate(end);
         let hint = hint.map_err(damaged)?;
         if output.len() > limit {
+            output.truncate(limit);
             return Err(CompressError::TooLarge { codec, limit });
         }
         if hint == 0 {

@@ -45,10 +45,13 @@ fn stops_at_the_limit() {
     let zeros = vec![0; 10_000_000];
     for codec in ALL {
         let bytes = packed(codec, &zeros);
-        assert!(matches!(expand(codec, &bytes, 65_536), Err(CompressError::TooLarge { .. })), "{codec:?}");
-        let mut output = Vec::new();
-        assert!(decompress(codec, &bytes, &mut output, 65_536).is_err());
-        assert!(output.capacity() < 1_000_000, "{codec:?} held {}", output.capacity());
+        for limit in [0, 1, 65_536, 9_999_999] {
+            let mut output = Vec::new();
+            let refused = decompress(codec, &bytes, &mut output, limit);
+            assert!(matches!(refused, Err(CompressError::TooLarge { .. })), "{codec:?} {refused:?}");
+            assert!(output.len() <= limit, "{codec:?} gave {} for {limit}", output.len());
+            assert!(output.capacity() <= 2 * limit + 100_000, "{codec:?} held {}", output.capacity());
+        }
     }
 }
 
