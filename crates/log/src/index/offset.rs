@@ -61,6 +61,14 @@ impl OffsetIndex {
         view.vouch(Hint { position: position_before(&view, after), delta, next: entry_of(&view, after) })
     }
 
+    /// Of all entries below position `end`, in whatever order they are, the latest that does not lie behind `delta`. Reads the whole index.
+    pub(crate) fn nearest(&self, disk: &dyn Disk, delta: u32, end: u64) -> Result<Option<Entry>, LogError> {
+        let view = self.entries.view(disk)?;
+        let entries = (0..view.count).filter_map(|slot| entry_of(&view, slot));
+        let fit = entries.filter(|entry| entry.delta <= delta && (1..end).contains(&entry.position));
+        view.vouch(fit.max_by_key(|entry| entry.delta))
+    }
+
     /// The last entry's position that is not greater than `limit`: the start of a batch, or 0.
     pub(crate) fn boundary(&self, disk: &dyn Disk, limit: u64) -> Result<u64, LogError> {
         let view = self.entries.view(disk)?;

@@ -52,7 +52,7 @@ impl Segment {
                 if !disk.waits() {
                     return Err(ReadError::Cold);
                 }
-                let found = self.find_from(disk, (offset, None), 0..end, super::SWEEP)?.head();
+                let found = self.find_anyhow(disk, offset, end)?;
                 if self.index_state.note_misled() {
                     tracing::warn!(path = %self.path().display(), position = start, "index is wrong; searching without it until it is built again");
                 }
@@ -60,6 +60,19 @@ impl Segment {
             }
             other => Ok(other?.head()),
         }
+    }
+
+    /// Finds a batch where the search in the index has misled: by an entry that it has passed over, else from the first batch on. Reads up to the
+    /// whole segment.
+    fn find_anyhow(&self, disk: &dyn Disk, offset: i64, end: u64) -> Result<Option<Head>, ReadError> {
+        if let Some(entry) = self.offsets.nearest(disk, self.delta(offset), end)? {
+            let latest = Some(self.base() + i64::from(entry.delta));
+            match self.find_from(disk, (offset, latest), entry.position..end, super::SWEEP) {
+                Ok(Found::Before) | Err(ReadError::Corrupt { .. }) => {}
+                other => return Ok(other?.head()),
+            }
+        }
+        Ok(self.find_from(disk, (offset, None), 0..end, super::SWEEP)?.head())
     }
 
     /// The batch of an index entry, if it is there, and starts with the offset.
