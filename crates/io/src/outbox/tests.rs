@@ -140,7 +140,9 @@ fn mixed_loads_arrive_in_order() {
 fn tiny_neighbours_leave_as_one_piece() {
     let Some(mut ring) = ring() else { return };
     let pool = BufferPool::new(4 << 10, 16).unwrap();
-    let cases: [(&[(usize, usize)], &[usize], u64); 4] = [
+    /// So many of a size, what is queued once they have been put together, and how many bytes were copied for it.
+    type Case = (&'static [(usize, usize)], &'static [usize], u64);
+    let cases: [Case; 4] = [
         (
             &[(1000, 10), (1, 20_000), (1, 300), (2, 5), (2, 256), (1, 300), (1, 7)],
             &[10_000, 20_000, 300, 522, 300, 7],

@@ -86,6 +86,22 @@ fn zeroes_before_missing_offsets_are_a_loss() {
 }
 
 #[test]
+fn a_truncation_of_what_somebody_has_shortened_leaves_no_index_behind_the_end() {
+    let dir = log();
+    let path = dir.path().join("00000000000000000000.log");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes.truncate(bytes.len() / 2);
+    // The start would find it, and end the log there.
+    bytes[70] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let (mut writer, _) = open(dir.path(), |options| options.clean = true);
+    assert_eq!((writer.partition().log_end(), writer.truncate(6, 0).unwrap()), (24, 4));
+    writer.close().unwrap();
+    let (writer, report) = open(dir.path(), |options| options.clean = true);
+    assert_eq!((writer.partition().log_end(), report.cut), (4, None));
+}
+
+#[test]
 fn a_snapshot_from_before_the_first_segment_opens_no_transaction() {
     let dir = tempdir().unwrap();
     let mut writer = open(dir.path(), |_| {}).0;

@@ -183,7 +183,9 @@ impl Writer {
         if !gone.is_empty() {
             disk.sync_dir(dir).at("sync", dir)?;
         }
-        let shortened = cut.position < segments[cut.at].size();
+        // Entries behind its end are those of a file that somebody else has shortened.
+        let indexed = segments[cut.at].offsets.last(disk)?.map_or(0, |(_, position)| u64::from(position));
+        let shortened = cut.position < segments[cut.at].size() || indexed > 0 && indexed >= cut.position;
         if shortened {
             segments[cut.at] = Arc::new(self.shorten(&segments[cut.at], cut)?);
         }
