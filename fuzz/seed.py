@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Writes recorded frames, real files and, where there is openssl, key stores as seeds: seed.py, then `cargo +nightly fuzz run TARGET`."""
+"""Writes recorded frames, real files, what earlier fuzzing came upon (keep.py) and, where there is openssl, key stores as seeds: seed.py, then
+`cargo +nightly fuzz run TARGET`."""
+import glob
 import os
 import shutil
 import subprocess
@@ -114,6 +116,9 @@ if shutil.which("openssl"):
     seeds += [("tls", b"\1\0" + content["chain"] + b"\xff" + content["key"] + b"\xff" + content["chain"])]
     seeds += [("tls", bytes([0, how]) + content[name]) for name in ("p12", "bare", "trusted") for how in (1, 5)]
     seeds += [("tls", b"\0\4" + content["chain"]), ("tls", b"\2\0" + content["der"])]
+for path in glob.glob(os.path.join(here, "seeds", "*.hex")):
+    target = os.path.basename(path).removesuffix(".hex")
+    seeds += [(target, bytes.fromhex(line)) for line in open(path).read().split()]
 for number, (target, seed) in enumerate(seeds):
     folder = os.path.join(here, "corpus", target)
     os.makedirs(folder, exist_ok=True)
