@@ -102,6 +102,21 @@ fn a_truncation_of_what_somebody_has_shortened_leaves_no_index_behind_the_end() 
 }
 
 #[test]
+fn a_truncation_behind_a_batch_that_says_too_much_is_refused() {
+    let dir = log();
+    let path = dir.path().join("00000000000000000000.log");
+    let mut bytes = fs::read(&path).unwrap();
+    let second = bytes.len() / 4;
+    // Its last offset delta.
+    bytes[second + 25] = 90;
+    fs::write(&path, bytes).unwrap();
+    let (mut writer, _) = open(dir.path(), |options| options.clean = true);
+    assert!(matches!(writer.truncate(4, 0), Err(LogError::Corrupt { .. })));
+    assert_eq!((writer.partition().log_end(), writer.partition().is_offline()), (24, false));
+    assert_eq!(writer.truncate(2, 0).unwrap(), 2);
+}
+
+#[test]
 fn a_snapshot_from_before_the_first_segment_opens_no_transaction() {
     let dir = tempdir().unwrap();
     let mut writer = open(dir.path(), |_| {}).0;

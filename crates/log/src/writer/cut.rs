@@ -149,6 +149,12 @@ impl Writer {
         let position = found.map_or(segment.size(), |head| head.position);
         // Not the offset asked for where compaction left a gap: the next opening knows of none but the batches.
         let end = self.end_at(segment, position)?;
+        if end > offset {
+            let detail = format!(
+                "a batch before position {position} ends at offset {end}, the next begins before {offset}"
+            );
+            return Err(LogError::corrupt(segment.path(), detail));
+        }
         Ok(CutPoint { at, position, end })
     }
 
