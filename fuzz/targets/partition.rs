@@ -61,7 +61,9 @@ fuzz_target!(|input: &[u8]| {
     let dir = scratch().path().join("t-0");
     let _ = fs::remove_dir_all(&dir);
     fs::create_dir(&dir).expect("a directory of our own");
-    for (name, bytes) in contents(rest, *flags) {
+    let mut whole = true;
+    for ((name, bytes), (_, golden)) in contents(rest, *flags).into_iter().zip(GOLDEN) {
+        whole &= !name.ends_with(".log") || bytes == golden;
         fs::write(dir.join(name), bytes).expect("a file of our own");
     }
     let clean = flags & 1 != 0;
@@ -82,7 +84,8 @@ fuzz_target!(|input: &[u8]| {
     let end = writer.partition().log_end();
     let closed = writer.close().is_ok();
     let writer = open(&dir, closed, (0, 0));
-    assert!(!closed || writer.partition().log_end() == end);
+    // Damage in what is the last segment now has a start look closer, and end the log there.
+    assert!(!closed || !whole || writer.partition().log_end() == end);
     question(writer.partition());
 });
 
