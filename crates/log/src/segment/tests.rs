@@ -166,14 +166,14 @@ fn damage_in_a_log_and_in_its_index_hides_what_lies_between_and_no_more() {
     let log = path.with_extension("log");
     let (mut batches, mut index) = (std::fs::read(&log).unwrap(), std::fs::read(&path).unwrap());
     let middle = index.len() / 16 * 8;
-    // A batch whose length is wrong, and the entry behind it says an offset that there is not.
+    let first = i64::from(u32::from_be_bytes(index[middle..][..4].try_into().unwrap()));
+    // A batch whose length is wrong, and its entry, by which a search decides whether to look behind it, says an offset that there is not.
     let position = u32::from_be_bytes(index[middle + 4..][..4].try_into().unwrap()) as usize;
     batches[position + 8] ^= 0x40;
-    index[middle + 8] = 0x41;
+    index[middle] = 0x41;
     std::fs::write(&log, batches).unwrap();
     std::fs::write(&path, &index).unwrap();
     let writer = opened(&disk, dir.path());
-    let first = i64::from(u32::from_be_bytes(index[middle..][..4].try_into().unwrap()));
     for offset in (0..1500).step_by(3) {
         let hidden = (first - 2..first + 60).contains(&offset);
         let slice = writer.partition().read(offset, 1, 1500, true);
