@@ -19,7 +19,7 @@ pub struct Reindexed {
 impl Partition {
     /// Whether there is something to [`reindex`](Partition::reindex).
     pub fn has_misleading_index(&self) -> bool {
-        self.sealed().iter().any(|segment| segment.index_state.is_misleading())
+        !self.misleading().is_empty()
     }
 
     /// Collects the entries for sealed segments whose index has misled a reader since the last time. Blocks; reads those segments whole. A
@@ -29,10 +29,10 @@ impl Partition {
     /// A failing disk.
     pub fn reindex(&self, config: &LogConfig) -> Result<Vec<Reindexed>, LogError> {
         let mut reindexed = Vec::new();
-        for old in self.sealed().iter().filter(|segment| segment.index_state.is_misleading()) {
-            let walked = walk(&*self.disk, old, config, |_| ())?;
+        for old in self.misleading() {
+            let walked = walk(&*self.disk, &old, config, |_| ())?;
             if walked.position == old.size() {
-                reindexed.push(Reindexed { old: old.clone(), built: walked.built });
+                reindexed.push(Reindexed { old, built: walked.built });
                 continue;
             }
             old.index_state.keep();
@@ -42,9 +42,10 @@ impl Partition {
         Ok(reindexed)
     }
 
-    /// The segments that are no longer written to.
-    fn sealed(&self) -> Vec<Arc<Segment>> {
+    /// Of the segments that are no longer written to, those whose index should be built again.
+    fn misleading(&self) -> Vec<Arc<Segment>> {
         let segments = self.segments.load();
-        segments[..segments.len().saturating_sub(1)].to_vec()
+        let sealed = segments.iter().rev().skip(1);
+        sealed.filter(|segment| segment.index_state.is_misleading()).cloned().collect()
     }
 }
