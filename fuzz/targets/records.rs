@@ -17,10 +17,10 @@ fuzz_target!(|input: &[u8]| {
     match which & 3 {
         0 => {
             if let Ok((record, _)) = records::decode(value) {
-                // Bytes and not records: a quota may be no number, which is not even itself.
                 let again = records::encode(&record).expect("what was decoded is within limits");
-                let (record, _) = records::decode(again.clone()).expect("our own bytes");
-                assert_eq!(records::encode(&record).expect("our own bytes"), again);
+                let (again, _) = records::decode(again).expect("our own bytes");
+                // As they are shown: a quota may be no number, which is not even equal to itself.
+                assert_eq!(format!("{again:?}"), format!("{record:?}"));
             }
         }
         1 => {

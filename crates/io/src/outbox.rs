@@ -1,8 +1,8 @@
 //! What one connection has to send from memory through a ring: cut into runs, linked in order, resumed where a chain broke.
 //!
-//! The runs of a chain start one after the other, and each must be sent whole before the next. When all have their result the next
-//! chain may go; nobody waits for notifications, memory stays parked in the ring until they come. So one connection has at most one chain
-//! under way, and must not be sent to otherwise meanwhile.
+//! Tiny neighbours become one piece first. The runs of a chain start one after the other, and each must be sent whole before the
+//! next. When all have their result the next chain may go; nobody waits for notifications, memory stays parked in the ring until they
+//! come. So one connection has at most one chain under way, and must not be sent to otherwise meanwhile.
 //!
 //! ```text
 //!   push ─► queue ─► submit ─► SENDMSG ─ SENDMSG_ZC ─ SEND   (linked)
