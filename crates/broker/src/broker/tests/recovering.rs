@@ -183,3 +183,29 @@ fn a_topic_begins_anew_after_a_crash_though_one_of_its_name_had_gone_on() {
     assert_eq!((partition.log().log_start(), partition.log().log_end()), (0, 0));
     assert_eq!(write(&now, "again"), 0);
 }
+
+#[test]
+fn records_behind_a_cut_tail_are_of_another_leader_epoch_than_those_that_were_lost() {
+    let home = directory();
+    let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
+    create(&now, "cut");
+    for offset in 0..10 {
+        assert_eq!(write(&now, "cut"), offset);
+    }
+    drop(now);
+    // Half of the log never reached the device: all of its batches are of one size.
+    let log = home.path().join("cut-0/00000000000000000000.log");
+    let file = std::fs::File::options().write(true).open(log).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
+    assert!(now.broker.recovery().wait(LONG));
+    for offset in 5..13 {
+        assert_eq!(write(&now, "cut"), offset);
+    }
+    let partition = now.broker.partition("cut", 0).unwrap();
+    // A consumer that stands at offset 10 of epoch 0 is told to look, and finds that its epoch ended at 5.
+    assert_eq!(partition.check_leader_epoch(0), Err(ErrorCode::FencedLeaderEpoch));
+    assert_eq!(partition.check_leader_epoch(1), Ok(()));
+    assert_eq!(partition.log().epoch_end_offset(0), (0, 5));
+    assert_eq!(partition.log().epoch_end_offset(1), (1, 13));
+}

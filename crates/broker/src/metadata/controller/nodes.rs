@@ -14,7 +14,7 @@ const FENCE: i8 = 1;
 const UNFENCE: i8 = -1;
 
 /// A node that is broker and controller in one process.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     /// Node id.
     pub node_id: i32,
@@ -33,8 +33,9 @@ pub struct Node {
 /// A process begins: registers, and takes the lead of every partition that it may lead and nobody leads.
 /// `base_offset` is where the first of the records will be appended.
 ///
-/// After an orderly stop, Kafka's or ours, no partition has a leader. After a crash they still have one:
-/// this node, whose log is as whole as recovery found it.
+/// After an orderly stop, Kafka's or ours, no partition has a leader. After a crash they still have one, this node. It leads in
+/// a new epoch then: recovery may have cut its logs, and clients tell records that follow from those that were lost by
+/// the epoch alone.
 pub fn start_node(image: &Image, node: &Node, base_offset: i64) -> Vec<Record> {
     let change = BrokerRegistrationChangeRecord {
         broker_id: node.node_id,
@@ -98,8 +99,11 @@ fn changes(
     })
 }
 
-/// Takes the lead where the rules of eligible leaders allow it.
+/// Takes the lead where the rules of eligible leaders allow it, and takes it again where it was never given up.
 fn lead(partition: &Partition, node_id: i32) -> Option<PartitionChangeRecord> {
+    if partition.leader == node_id {
+        return Some(PartitionChangeRecord { leader: node_id, ..PartitionChangeRecord::default() });
+    }
     if partition.has_leader() || !partition.replicas.contains(&node_id) {
         return None;
     }

@@ -533,7 +533,19 @@ fn a_start_takes_the_lead_as_kafka_does() {
     let broker = after.brokers().broker(1).unwrap();
     assert_eq!((broker.broker_epoch, &broker.cordoned_log_dirs), (offset, &Some(Vec::new())));
     assert_eq!(broker.end_points, second.end_points);
-    // After a crash the partitions have their leader still: nothing changes but the registration.
-    let again = start_node(&after, &node, offset + 100);
-    assert_eq!(again.iter().filter(takes_lead).count(), 0);
+}
+
+#[test]
+fn a_start_after_a_crash_begins_a_new_leader_epoch_in_every_partition() {
+    let node = Node { node_id: 1, ..Node::default() };
+    let image = apply(&image(), &start_node(&image(), &node, 200));
+    let epochs = |image: &Image| -> Vec<(i32, i32)> {
+        let partitions = image.topics().iter().flat_map(|topic| topic.partitions());
+        partitions.map(|(_, partition)| (partition.leader, partition.leader_epoch)).collect()
+    };
+    let before = epochs(&image);
+    assert!(before.len() > 5 && before.iter().all(|(leader, _)| *leader == 1));
+    // It never stopped in order.
+    let after = epochs(&apply(&image, &start_node(&image, &node, 300)));
+    assert_eq!(after, before.into_iter().map(|(leader, epoch)| (leader, epoch + 1)).collect::<Vec<_>>());
 }
