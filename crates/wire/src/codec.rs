@@ -12,6 +12,10 @@ use crate::messages::{StrBytes, TaggedFields};
 /// a struct in memory is larger than its shortest encoding; this caps the product.
 pub(crate) const MAX_ARRAY_ELEMENTS: usize = 1 << 18;
 
+/// Most bytes of one string, in either encoding, as in Kafka: a longer one makes the message malformed. Records and other byte
+/// fields are not bounded by it.
+pub(crate) const MAX_STRING_BYTES: usize = 0x7fff;
+
 /// Most tagged fields of one struct that this build does not know.
 const MAX_UNKNOWN_TAGS: usize = 64;
 
@@ -103,7 +107,7 @@ pub(crate) fn finish_frame(mut frame: BytesMut) -> Result<Bytes, EncodeError> {
 pub(crate) fn limits(frame_bytes: usize) -> DecodeLimits {
     let mut limits = DecodeLimits::default();
     limits.max_frame_bytes = frame_bytes;
-    limits.max_string_bytes = frame_bytes;
+    limits.max_string_bytes = frame_bytes.min(MAX_STRING_BYTES);
     limits.max_bytes_bytes = frame_bytes;
     limits.max_array_elements = frame_bytes.min(MAX_ARRAY_ELEMENTS);
     limits.max_tagged_fields = MAX_UNKNOWN_TAGS;

@@ -4,7 +4,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use kafka_wire_core::DecodeError as Malformed;
 
-use crate::codec::MAX_ARRAY_ELEMENTS;
+use crate::codec::{MAX_ARRAY_ELEMENTS, MAX_STRING_BYTES};
 use crate::messages::{StrBytes, Uuid};
 
 /// A position in `bytes`; what was taken out is gone from it.
@@ -166,9 +166,14 @@ impl<B: Source> Cursor<B> {
         text.ok_or(Malformed::NullNotAllowed { kind: "string", offset })
     }
 
-    /// A nullable string, cut out of the buffer.
+    /// A nullable string of at most [`MAX_STRING_BYTES`], cut out of the buffer.
     pub(crate) fn nullable_string(&mut self, flexible: bool) -> Result<Option<StrBytes>, Malformed> {
+        let start = self.offset();
         let Some(length) = self.length("string", Prefix::of(flexible, Prefix::I16))? else { return Ok(None) };
+        if length > MAX_STRING_BYTES {
+            let limit = MAX_STRING_BYTES;
+            return Err(Malformed::LimitExceeded { kind: "string", length, limit, offset: start });
+        }
         let offset = self.offset();
         let text = StrBytes::try_from(self.take(length)?.into_bytes());
         text.map(Some).map_err(|error| Malformed::InvalidUtf8 { offset, valid_up_to: error.valid_up_to() })

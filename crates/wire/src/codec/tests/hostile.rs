@@ -37,6 +37,68 @@ fn unbacked_counts_are_refused() {
     check::<ListGroupsRequest>(3, &[1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f]);
 }
 
+/// A compact length and as many bytes.
+fn compact(length: usize) -> Vec<u8> {
+    let length_plus_one = length + 1;
+    let prefix = [
+        0x80 | (length_plus_one & 0x7f) as u8,
+        0x80 | (length_plus_one >> 7 & 0x7f) as u8,
+        (length_plus_one >> 14) as u8,
+    ];
+    [&prefix[..], &vec![b'a'; length]].concat()
+}
+
+#[test]
+fn strings_are_no_longer_than_in_kafka() {
+    #[track_caller]
+    fn refused(what: &str, result: Result<(), DecodeError>) {
+        let expected = "exceeds";
+        let error = result.expect_err(what).to_string();
+        assert!(error.contains("string") && error.contains(expected), "{what}: {error}");
+    }
+    fn heartbeat(length: usize) -> Result<(), DecodeError> {
+        let body = [&compact(length)[..], &[0, 0, 0, 7, 2, b'm', 0, 0]].concat();
+        decode::<HeartbeatRequest>(Bytes::from(body), 4).map(|_| ())
+    }
+    fn nullable(length: usize) -> Result<(), DecodeError> {
+        // The group's instance id.
+        let body = [&[2, b'g', 0, 0, 0, 7, 2, b'm'][..], &compact(length), &[0]].concat();
+        decode::<HeartbeatRequest>(Bytes::from(body), 4).map(|_| ())
+    }
+    fn fetch(length: usize) -> Result<(), DecodeError> {
+        let body = [&[0; 17 + 8][..], &[2], &compact(length), &[1, 0, 1, 1, 0]].concat();
+        crate::fetch::FetchRequest::decode(Bytes::from(body), 12).map(|_| ())
+    }
+    fn cluster_id(length: usize) -> Result<(), DecodeError> {
+        let string = compact(length);
+        let size = [
+            0x80 | (string.len() & 0x7f) as u8,
+            0x80 | (string.len() >> 7 & 0x7f) as u8,
+            (string.len() >> 14) as u8,
+        ];
+        let body = [&[0; 17 + 8][..], &[1, 1, 1, 1, 0], &size, &string].concat();
+        crate::fetch::FetchRequest::decode(Bytes::from(body), 12).map(|_| ())
+    }
+    fn produce(length: usize) -> Result<(), DecodeError> {
+        let body = [&compact(length)[..], &[0, 1, 0, 0, 0, 0, 1, 0]].concat();
+        crate::produce::ProduceRequest::decode(bytes::BytesMut::from(&body[..]), 9).map(|_| ())
+    }
+    type Decode = fn(usize) -> Result<(), DecodeError>;
+    let decoders: [(&str, Decode); 5] = [
+        ("a string", heartbeat),
+        ("a nullable one", nullable),
+        ("Fetch", fetch),
+        ("a tag of Fetch", cluster_id),
+        ("Produce", produce),
+    ];
+    for (what, decode) in decoders {
+        assert_eq!(decode(32_767), Ok(()), "{what}");
+        refused(what, decode(32_768));
+    }
+    let bytes = [&compact(1 << 20)[..], &[0]].concat();
+    assert_eq!(decode::<SaslAuthenticateRequest>(Bytes::from(bytes), 2).unwrap().auth_bytes.len(), 1 << 20);
+}
+
 #[test]
 fn bytes_behind_the_end_are_ignored() {
     let found = decode::<HeartbeatRequest>(Bytes::from_static(b"\0\x01g\0\0\0\x07\0\x01mmore"), 0).unwrap();
