@@ -21,9 +21,23 @@ const FINAL_EPOCH: i32 = -1;
 /// A session that has been idle for longer gives way to any new one; a younger one to none.
 const EVICTION_MS: i64 = 120_000;
 
-/// Most partitions that all sessions together remember. A client may name any number that do not exist; at some 270
-/// bytes each, the slots alone would let a few requests fill the memory.
-const PARTITIONS_MAX: usize = 200_000;
+/// A session that has been idle for longer ends: its client will open another.
+const IDLE_MS: i64 = 600_000;
+
+/// Most memory that all sessions together take. A client may name any number of partitions that do not exist, with names of any
+/// length: the slots alone would let a few requests fill the memory.
+const BYTES_MAX: usize = 64 << 20;
+
+/// What a partition takes beside its topic's name, which is counted with each partition although those of a request share it.
+const PARTITION_BYTES: usize = 270;
+
+fn bytes_of(key: &PartitionKey) -> usize {
+    let name = match &key.0 {
+        TopicKey::Name(name) => name.len(),
+        TopicKey::Id(_) => 0,
+    };
+    PARTITION_BYTES + name
+}
 
 /// A topic as the session's requests name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +101,8 @@ struct Session {
     order: BTreeMap<u64, (PartitionKey, Cached)>,
     places: HashMap<PartitionKey, u64>,
     next_place: u64,
+    /// What the partitions take.
+    bytes: usize,
 }
 
 /// What was asked of a partition, and what was last told of it.
@@ -99,6 +115,7 @@ struct Cached {
 
 impl Session {
     fn put(&mut self, key: PartitionKey, cached: Cached) {
+        self.bytes += bytes_of(&key);
         self.places.insert(key.clone(), self.next_place);
         self.order.insert(self.next_place, (key, cached));
         self.next_place += 1;
@@ -114,6 +131,7 @@ impl Session {
     fn forget(&mut self, key: &PartitionKey) {
         if let Some(place) = self.places.remove(key) {
             self.order.remove(&place);
+            self.bytes -= bytes_of(key);
         }
     }
 
@@ -129,6 +147,7 @@ impl Session {
         if seen.has_records
             && let Some((key, cached)) = self.order.remove(&place)
         {
+            self.bytes -= bytes_of(&key);
             self.put(key, cached);
         }
         seen.has_records || seen.urgent || seen.failed || moved
@@ -153,8 +172,8 @@ pub(crate) struct Sessions {
     slots: usize,
     sessions: HashMap<i32, Entry>,
     /// Of all sessions together.
-    partitions: usize,
-    partitions_max: usize,
+    bytes: usize,
+    bytes_max: usize,
     /// By time of last use.
     idle: BTreeSet<(i64, i32)>,
     /// Those old enough to give way to a larger one, by number of partitions.
@@ -166,13 +185,26 @@ struct Entry {
     session: Arc<Mutex<Session>>,
     created_ms: i64,
     used_ms: i64,
+    size: Size,
+}
+
+/// How large a session is: partitions, which decide who gives way to whom, and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Size {
     partitions: usize,
+    bytes: usize,
+}
+
+impl Session {
+    fn size(&self) -> Size {
+        Size { partitions: self.order.len(), bytes: self.bytes }
+    }
 }
 
 impl Sessions {
     /// A cache with room for so many sessions.
     pub(crate) fn new(slots: usize) -> Self {
-        Self { slots, partitions_max: PARTITIONS_MAX, ..Self::default() }
+        Self { slots, bytes_max: BYTES_MAX, ..Self::default() }
     }
 
     /// Decides on a request: closes, continues or refuses the session that it names. `wanted` and `forgotten`
@@ -203,11 +235,11 @@ impl Sessions {
             self.remove(asked.session_id);
             return Ok(Plan::Sessionless);
         }
-        if self.partitions - entry.partitions + session.order.len() > self.partitions_max {
+        if self.bytes - entry.size.bytes + session.bytes > self.bytes_max {
             self.remove(asked.session_id);
             return Err(ErrorCode::FetchSessionIdNotFound);
         }
-        self.touch(asked.session_id, session.order.len(), now_ms);
+        self.touch(asked.session_id, session.size(), now_ms);
         session.epoch = next_epoch(session.epoch);
         let wanted =
             session.order.values().map(|(key, cached)| (key.clone(), cached.wanted.clone())).collect();
@@ -232,15 +264,19 @@ impl Sessions {
             order: BTreeMap::new(),
             places: HashMap::new(),
             next_place: 0,
+            bytes: 0,
         };
         for (key, wanted, seen) in told {
             session.forget(&key);
             session
                 .put(key, Cached { wanted, high_watermark: seen.high_watermark, log_start: seen.log_start });
         }
-        let partitions = session.order.len();
-        while self.sessions.len() >= self.slots || self.partitions + partitions > self.partitions_max {
-            if !self.evict(partitions, now_ms) {
+        let size = session.size();
+        if size.bytes > self.bytes_max {
+            return 0;
+        }
+        while self.sessions.len() >= self.slots || self.bytes + size.bytes > self.bytes_max {
+            if !self.evict(size.partitions, now_ms) {
                 return 0;
             }
         }
@@ -249,20 +285,30 @@ impl Sessions {
             id = random_id();
         }
         let session = Arc::new(Mutex::new(session));
-        self.sessions.insert(id, Entry { session, created_ms: now_ms, used_ms: now_ms, partitions: 0 });
-        self.touch(id, partitions, now_ms);
+        self.sessions
+            .insert(id, Entry { session, created_ms: now_ms, used_ms: now_ms, size: Size::default() });
+        self.touch(id, size, now_ms);
         id
     }
 
-    fn touch(&mut self, id: i32, partitions: usize, now_ms: i64) {
+    /// Ends the sessions that nobody uses any more.
+    pub(crate) fn end_idle(&mut self, now_ms: i64) {
+        while let Some((used_ms, id)) = self.idle.first().copied()
+            && now_ms - used_ms > IDLE_MS
+        {
+            self.remove(id);
+        }
+    }
+
+    fn touch(&mut self, id: i32, size: Size, now_ms: i64) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         self.idle.remove(&(entry.used_ms, id));
-        self.evictable.remove(&(entry.partitions, id));
-        self.partitions = self.partitions - entry.partitions + partitions;
-        (entry.used_ms, entry.partitions) = (now_ms, partitions);
+        self.evictable.remove(&(entry.size.partitions, id));
+        self.bytes = self.bytes - entry.size.bytes + size.bytes;
+        (entry.used_ms, entry.size) = (now_ms, size);
         self.idle.insert((now_ms, id));
         if now_ms - entry.created_ms > EVICTION_MS {
-            self.evictable.insert((partitions, id));
+            self.evictable.insert((size.partitions, id));
         }
     }
 
@@ -285,9 +331,9 @@ impl Sessions {
 
     fn remove(&mut self, id: i32) {
         if let Some(entry) = self.sessions.remove(&id) {
-            self.partitions -= entry.partitions;
+            self.bytes -= entry.size.bytes;
             self.idle.remove(&(entry.used_ms, id));
-            self.evictable.remove(&(entry.partitions, id));
+            self.evictable.remove(&(entry.size.partitions, id));
         }
     }
 }

@@ -33,6 +33,7 @@ use crate::error_code::ErrorCode;
 use crate::partition::Partition;
 use crate::security::acl::Operation;
 
+mod once;
 mod session;
 
 const READ_COMMITTED: i8 = 1;
@@ -53,6 +54,7 @@ impl HoleLen for Records {
 
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
     let mut request = FetchRequest::decode(body.freeze(), context.version())?;
+    once::once(&mut request.topics);
     let mut response = FetchResponse {
         throttle_time_ms: 0,
         error_code: 0,

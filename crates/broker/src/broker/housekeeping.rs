@@ -26,6 +26,7 @@ impl Broker {
             broker.store_checkpoints();
             broker.remove_discarded();
             broker.tls.refresh(&broker.config());
+            broker.fetch_sessions().end_idle(now_ms());
         })
         .await;
     }

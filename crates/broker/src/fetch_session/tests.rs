@@ -150,7 +150,8 @@ fn epochs_begin_again_at_one() {
 fn sessions_remember_so_many_partitions_and_no_more() {
     let mut sessions = Sessions::new(10);
     let most = 5;
-    sessions.partitions_max = 5;
+    let each = bytes_of(&key(0));
+    sessions.bytes_max = 5 * each;
     assert_eq!(open(&mut sessions, most + 1, 0), 0);
     let first = open(&mut sessions, most - 1, 0);
     let second = open(&mut sessions, 1, 0);
@@ -161,5 +162,37 @@ fn sessions_remember_so_many_partitions_and_no_more() {
     assert!(open(&mut sessions, 1, 0) > 0, "the session that grew has made room");
     // Those that were idle for long go, as many as it takes.
     assert!(open(&mut sessions, most, EVICTION_MS + 1) > 0);
-    assert_eq!((sessions.sessions.len(), sessions.partitions), (1, 5));
+    assert_eq!((sessions.sessions.len(), sessions.bytes), (1, 5 * each));
+}
+
+#[test]
+fn names_count_however_few_partitions_there_are() {
+    let mut sessions = Sessions::new(1000);
+    let mut opened = 0;
+    for number in 0..10_000 {
+        let (_, wanted) = wanted(0, 0);
+        let name = format!("{number:032767}");
+        let told = vec![((TopicKey::Name(name.into()), 0), wanted, QUIET)];
+        if sessions.open(false, told, || number + 1, 0) == 0 {
+            break;
+        }
+        opened += 1;
+    }
+    assert!(opened > 100 && opened * 32_767 <= BYTES_MAX, "{opened} sessions with names of 32 767 bytes");
+    assert!(sessions.bytes <= BYTES_MAX);
+}
+
+#[test]
+fn idle_sessions_end() {
+    let mut sessions = Sessions::new(10);
+    let (idle, used) = (open(&mut sessions, 2, 0), open(&mut sessions, 2, 0));
+    let both = sessions.bytes;
+    sessions.begin(Asked { session_id: used, epoch: 1, by_id: false }, Vec::new, &[], 1).unwrap();
+    sessions.end_idle(IDLE_MS);
+    assert_eq!(sessions.sessions.len(), 2);
+    sessions.end_idle(IDLE_MS + 1);
+    assert!(sessions.sessions.contains_key(&used) && !sessions.sessions.contains_key(&idle));
+    assert_eq!(sessions.bytes * 2, both);
+    sessions.end_idle(IDLE_MS + 2);
+    assert!(sessions.sessions.is_empty() && sessions.idle.is_empty() && sessions.bytes == 0);
 }
