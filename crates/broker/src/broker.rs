@@ -18,6 +18,7 @@ use crate::error_code::ErrorCode;
 use crate::fetch_session::Sessions;
 use crate::groups::Groups;
 use crate::lane::Work;
+use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
 use crate::metadata::records::control::VoterEndpoint;
 use crate::partition::{Partition, Partitions};
 use crate::server::memory::RequestMemory;
@@ -142,6 +143,10 @@ impl Broker {
     /// # Errors
     /// There is no such partition, or its log cannot be opened.
     pub(crate) fn partition(&self, topic: &str, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+        if topic.len() > TOPIC_NAME_BYTES_MAX {
+            // No such topic can be: a request that names many of its partitions costs no hashing of the name.
+            return Err(ErrorCode::UnknownTopicOrPartition);
+        }
         self.partitions.by_name(topic, index).ok_or_else(|| self.not_served(topic, index))
     }
 
@@ -166,7 +171,8 @@ impl Broker {
 
     /// Whether the metadata has such a partition, be it served or offline.
     pub(crate) fn has_partition(&self, topic: &str, index: i32) -> bool {
-        self.metadata.image().topic(topic).is_some_and(|topic| topic.partition(index).is_some())
+        topic.len() <= TOPIC_NAME_BYTES_MAX
+            && self.metadata.image().topic(topic).is_some_and(|topic| topic.partition(index).is_some())
     }
 
     pub(crate) fn cleaner(&self) -> &Cleaner {

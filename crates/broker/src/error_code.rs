@@ -337,8 +337,22 @@ pub struct Failure {
 impl Failure {
     /// A failure with a sentence for people.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: Some(message.into()) }
+        Self { code, message: Some(sentence(message)) }
     }
+}
+
+/// Most bytes of a sentence for people: it may repeat a name of 32 767 bytes, and clients take no longer string.
+const SENTENCE_BYTES_MAX: usize = 1000;
+
+/// A sentence for people, cut if it is too long to be read.
+pub(crate) fn sentence(message: impl Into<String>) -> String {
+    let mut message = message.into();
+    if message.len() > SENTENCE_BYTES_MAX {
+        let end = (0..=SENTENCE_BYTES_MAX).rev().find(|end| message.is_char_boundary(*end));
+        message.truncate(end.unwrap_or(0));
+        message.push('…');
+    }
+    message
 }
 
 impl From<ErrorCode> for Failure {
@@ -465,6 +479,6 @@ impl From<Refusal> for Failure {
             Reason::UnknownMechanism => ErrorCode::UnsupportedSaslMechanism,
             Reason::ServerError => ErrorCode::UnknownServerError,
         };
-        Self { code, message: refusal.message }
+        Self { code, message: refusal.message.map(sentence) }
     }
 }

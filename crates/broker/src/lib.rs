@@ -13,6 +13,7 @@ mod groups;
 mod lane;
 pub mod metadata;
 mod partition;
+mod pattern;
 mod quota;
 pub mod security;
 pub mod server;

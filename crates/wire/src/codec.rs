@@ -52,6 +52,14 @@ pub fn encode_response<R: KafkaResponse>(
     finish_frame(frame)
 }
 
+/// Bytes of a response's body, without encoding it.
+///
+/// # Errors
+/// As of [`encode_response`].
+pub fn response_bytes<R: KafkaResponse>(version: i16, body: &R) -> Result<usize, EncodeError> {
+    Ok(body.encoded_len(ApiVersion::new(version))?)
+}
+
 /// Encodes a whole request frame: size, header, body.
 ///
 /// # Errors

@@ -16,11 +16,21 @@ pub(crate) type Named<'a> = (i8, &'a str);
 /// One key of a resource, and whether it has a null value where there must be one.
 pub(crate) type Given<'a> = (&'a str, bool);
 
-/// The error for each resource that is named more than once.
-pub(crate) fn once(resources: &[Named<'_>], one: Named<'_>) -> Result<(), Failure> {
-    match resources.iter().filter(|other| **other == one).count() {
-        1 => Ok(()),
-        _ => Err(invalid("Each resource must appear at most once.")),
+/// The resources of a request that are named more than once: each of them is refused.
+pub(crate) struct Repeated<'a>(HashSet<Named<'a>>);
+
+impl<'a> Repeated<'a> {
+    pub(crate) fn of(resources: impl IntoIterator<Item = Named<'a>>) -> Self {
+        let mut seen = HashSet::new();
+        Self(resources.into_iter().filter(|one| !seen.insert(*one)).collect())
+    }
+
+    /// The error for a resource that is named more than once.
+    pub(crate) fn check(&self, one: Named<'_>) -> Result<(), Failure> {
+        match self.0.contains(&one) {
+            true => Err(invalid("Each resource must appear at most once.")),
+            false => Ok(()),
+        }
     }
 }
 

@@ -32,7 +32,8 @@ pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> Li
     let committed_only = request.isolation_level == READ_COMMITTED;
     let topics = request.topics.into_iter().map(|topic| {
         let (once, twice) = repeated(topic.partitions);
-        let may = context.may(Operation::Describe, ResourceType::Topic, topic.name.as_str());
+        let name = topic.name.as_str();
+        let may = context.may(Operation::Describe, ResourceType::Topic, name);
         let partitions = once.iter().map(|asked| {
             if !may {
                 return show(context, asked.partition_index, Err(ErrorCode::TopicAuthorizationFailed));
@@ -40,7 +41,7 @@ pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> Li
             if twice.contains(&asked.partition_index) {
                 return show(context, asked.partition_index, Err(ErrorCode::InvalidRequest));
             }
-            let partition = context.broker().partition(topic.name.as_str(), asked.partition_index);
+            let partition = context.broker().partition(name, asked.partition_index);
             let found = partition.and_then(|partition| look_up(context, &partition, asked, committed_only));
             show(context, asked.partition_index, found)
         });

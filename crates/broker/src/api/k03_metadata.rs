@@ -8,6 +8,7 @@
 //! Topics that the client may not describe are left out of all, and refused by name or id; to have one created it needs
 //! Create on the cluster or on the topic.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use levada_wire::Uuid;
@@ -55,7 +56,10 @@ pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> Metad
     let named = request.topics.filter(|topics| version > 0 || !topics.is_empty());
     response.topics = match named {
         None => all(context, &broker.metadata().image()),
-        Some(topics) => {
+        Some(mut topics) => {
+            // A topic that is named more than once is described once.
+            let mut seen = HashSet::with_capacity(topics.len());
+            topics.retain(|topic| seen.insert((topic.name.clone(), topic.topic_id)));
             let create = version < AUTO_CREATE_FLAG_VERSION_MIN || request.allow_auto_topic_creation;
             some(context, &topics, create).await
         }

@@ -13,7 +13,7 @@ use levada_wire::messages::offset_commit_request::OffsetCommitRequestTopic;
 use levada_wire::messages::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
 use levada_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
-use crate::api::{Context, from_wire_id, text};
+use crate::api::{Context, commits, from_wire_id};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic};
 use crate::security::acl::{Operation, ResourceType};
@@ -29,40 +29,29 @@ pub(crate) async fn answer(context: &Context, request: OffsetCommitRequest) -> O
         topics.push(answered);
         commits.extend(commit);
     }
-    let request = CommitRequest {
-        api_version: context.version(),
-        group_id: request.group_id.into_string(),
-        member_id: request.member_id.into_string(),
-        group_instance_id: request.group_instance_id.map(|id| id.into_string()),
-        generation: request.generation_id_or_member_epoch,
-        retention_ms: Some(request.retention_time_ms).filter(|retention_ms| *retention_ms >= 0),
-        topics: commits.clone(),
-    };
     if !commits.is_empty() {
-        match context.broker().groups().ask(request).await {
-            Ok(committed) => {
-                for topic in committed {
-                    let results = topic.partitions.into_iter().map(|(index, error)| (index, error_code(error)));
-                    merge(&mut topics, &topic.name, results);
-                }
+        let count = commits.iter().map(|topic| topic.partitions.len()).sum();
+        let codes = match commits::check_size(request.group_id.as_str(), &commits) {
+            Err(error) => vec![error.code(); count],
+            Ok(()) => {
+                let question = CommitRequest {
+                    api_version: context.version(),
+                    group_id: request.group_id.into_string(),
+                    member_id: request.member_id.into_string(),
+                    group_instance_id: request.group_instance_id.map(|id| id.into_string()),
+                    generation: request.generation_id_or_member_epoch,
+                    retention_ms: Some(request.retention_time_ms).filter(|retention_ms| *retention_ms >= 0),
+                    topics: commits,
+                };
+                commits::codes(context.broker().groups().ask(question).await, count, error_code)
             }
-            Err(error) => {
-                for topic in commits {
-                    let code = error_code(Some(error));
-                    merge(&mut topics, &topic.name, topic.partitions.iter().map(|partition| (partition.index, code)));
-                }
-            }
-        }
-    }
-    let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
-    for topic in topics.iter_mut().filter(|_| by_id) {
-        topic.name = "".into();
+        };
+        tell(&mut topics, codes);
     }
     message!(OffsetCommitResponse { topics: topics })
 }
 
-/// Splits a topic into the partitions that can only be refused and those to commit. The answer keeps the
-/// topic's name until the coordinator's results are merged in.
+/// Splits a topic into the partitions that can only be refused and those to commit.
 fn sort_out(
     context: &Context,
     topic: OffsetCommitRequestTopic,
@@ -71,7 +60,7 @@ fn sort_out(
     let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
     let name = context.topic_name(by_id, &topic.name, topic.topic_id);
     let topic_id = if by_id { topic.topic_id } else { Uuid::ZERO };
-    let mut answered = message!(OffsetCommitResponseTopic { topic_id: topic_id, name: text(name.clone().unwrap_or_default()) });
+    let mut answered = message!(OffsetCommitResponseTopic { topic_id: topic_id, name: topic.name.clone() });
     let stored_id = if by_id { topic_id } else { context.topic_id(topic.name.as_str()) };
     let mut commit = CommitTopic { name: name.clone().unwrap_or_default(), topic_id: from_wire_id(stored_id), partitions: Vec::new() };
     let may_read_topic = |name: &str| context.may(Operation::Read, ResourceType::Topic, name);
@@ -106,11 +95,10 @@ fn sort_out(
     (answered, commit)
 }
 
-fn merge(topics: &mut [OffsetCommitResponseTopic], name: &str, results: impl Iterator<Item = (i32, i16)>) {
-    let Some(topic) = topics.iter_mut().find(|topic| topic.name.as_str() == name) else { return };
-    for (index, code) in results {
-        if let Some(partition) = topic.partitions.iter_mut().find(|one| one.partition_index == index) {
-            partition.error_code = code;
-        }
+/// Gives the partitions that were to be committed, which have no error yet, their codes.
+fn tell(topics: &mut [OffsetCommitResponseTopic], codes: Vec<i16>) {
+    let partitions = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+    for (partition, code) in partitions.filter(|partition| partition.error_code == 0).zip(codes) {
+        partition.error_code = code;
     }
 }

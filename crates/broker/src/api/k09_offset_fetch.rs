@@ -7,6 +7,8 @@
 //!
 //! Asks for Describe on the group and on each topic; topics that were not named are left out if it is refused.
 
+use std::collections::{HashMap, HashSet};
+
 use levada_wire::Uuid;
 use levada_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use levada_wire::messages::offset_fetch_response::{
@@ -30,8 +32,16 @@ pub(crate) async fn answer(context: &Context, request: OffsetFetchRequest) -> Of
         return one_group(context, request).await;
     }
     let mut groups = Vec::with_capacity(request.groups.len());
+    let mut named = HashSet::new();
     for group in request.groups {
-        groups.push(group_of_many(context, group, request.require_stable).await);
+        groups.push(match named.insert(group.group_id.clone()) {
+            true => group_of_many(context, group, request.require_stable).await,
+            // Each would be answered with everything that the group has.
+            false => message!(OffsetFetchResponseGroup {
+                group_id: group.group_id,
+                error_code: ErrorCode::InvalidRequest.code(),
+            }),
+        });
     }
     message!(OffsetFetchResponse { groups: groups })
 }
@@ -43,7 +53,7 @@ async fn one_group(context: &Context, request: OffsetFetchRequest) -> OffsetFetc
             topic_id: uuid::Uuid::nil(),
             partitions: topic.partition_indexes,
         });
-        topics.collect::<Vec<_>>()
+        once(topics.collect::<Vec<_>>())
     });
     let may = context.may(Operation::Describe, ResourceType::Group, request.group_id.as_str());
     let (permitted, forbidden) = split(context, asked.clone());
@@ -171,7 +181,25 @@ fn resolve(
             })),
         }
     }
-    (known, unknown)
+    (once(known), unknown)
+}
+
+/// Each partition once: its answer repeats what the client has committed with it.
+fn once(mut topics: Vec<FetchTopic>) -> Vec<FetchTopic> {
+    let mut seen: HashMap<String, HashSet<i32>> = HashMap::new();
+    topics.retain_mut(|topic| match seen.get_mut(&topic.name) {
+        Some(seen) => {
+            topic.partitions.retain(|index| seen.insert(*index));
+            !topic.partitions.is_empty()
+        }
+        None => {
+            let mut first = HashSet::with_capacity(topic.partitions.len());
+            topic.partitions.retain(|index| first.insert(*index));
+            seen.insert(topic.name.clone(), first);
+            true
+        }
+    });
+    topics
 }
 
 fn forbid(topic: FetchTopic, by_id: bool) -> OffsetFetchResponseTopics {

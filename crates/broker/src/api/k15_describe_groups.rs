@@ -1,13 +1,15 @@
 //! DescribeGroups (key 15), versions 0–6.
 //!
 //! State, protocol and members of classic groups. A group that does not exist is `Dead`; from version
-//! 6 on that is `GROUP_ID_NOT_FOUND` as well.
+//! 6 on that is `GROUP_ID_NOT_FOUND` as well. A group that is named more than once is described once.
+
+use std::collections::HashSet;
 
 use levada_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use levada_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, error_code};
+use crate::error_code::{ErrorCode, error_code, sentence};
 use crate::group::{GroupError, coordinator};
 use crate::security::acl::{Operation, ResourceType};
 
@@ -15,7 +17,8 @@ const NOT_FOUND_VERSION_MIN: i16 = 6;
 
 pub(crate) async fn answer(context: &Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse {
     let groups = context.broker().groups();
-    let described = request.groups.iter().map(|id| {
+    let mut named = HashSet::new();
+    let described = request.groups.iter().filter(|id| named.insert(*id)).map(|id| {
         if !context.may(Operation::Describe, ResourceType::Group, id.as_str()) {
             let error_code = ErrorCode::GroupAuthorizationFailed.code();
             return message!(DescribedGroup { group_id: id.clone(), error_code: error_code });
@@ -47,7 +50,7 @@ fn show(context: &Context, found: coordinator::DescribedGroup) -> DescribedGroup
         protocol_data: text(found.protocol_data),
     });
     if error == Some(GroupError::GroupIdNotFound) {
-        shown.error_message = Some(text(format!("Group {} not found.", shown.group_id.as_str())));
+        shown.error_message = Some(text(sentence(format!("Group {} not found.", shown.group_id.as_str()))));
     }
     for member in found.members {
         shown.members.push(message!(DescribedGroupMember {

@@ -4,7 +4,7 @@
 //! partitions accept appends. From version 5 on it holds the topic's configuration, from 7 on its id.
 //! With `validate_only` nothing is created.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
 use levada_wire::Uuid;
 use levada_wire::messages::create_topics_request::CreatableTopic;
@@ -22,11 +22,12 @@ const ID_VERSION_MIN: i16 = 7;
 pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> CreateTopicsResponse {
     let names: Vec<StrBytes> = request.topics.iter().map(|topic| topic.name.clone()).collect();
     let all = context.might_cluster(Operation::Create);
-    let repeated = |name: &StrBytes| names.iter().filter(|other| *other == name).count() > 1;
+    let mut seen = HashSet::new();
+    let repeated: HashSet<&StrBytes> = names.iter().filter(|name| !seen.insert(*name)).collect();
     // What is wrong for everybody is told to everybody.
     let forbidden = |name: &StrBytes| {
         !all && name.as_str() != METADATA_TOPIC
-            && !repeated(name)
+            && !repeated.contains(name)
             && !context.may(Operation::Create, ResourceType::Topic, name.as_str())
     };
     let forbidden: Vec<bool> = names.iter().map(forbidden).collect();
@@ -38,8 +39,8 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
         false => created.next().expect("one result for each topic"),
     });
     // A name that came twice was refused, and is answered once.
-    let mut answered = BTreeSet::new();
-    let first = |(name, _): &(StrBytes, _)| answered.insert(name.clone().into_string());
+    let mut answered = HashSet::new();
+    let first = |(name, _): &(StrBytes, _)| answered.insert(name.clone());
     let results = names.into_iter().zip(created).filter(first).map(|(name, created)| match created {
         Ok(created) => show(context, name, &created),
         Err(failure) => refuse(context, name, failure),

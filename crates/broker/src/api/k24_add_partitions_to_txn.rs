@@ -1,11 +1,14 @@
 //! AddPartitionsToTxn (key 24), versions 0–5.
 //!
 //! Makes partitions part of a producer's open transaction, or opens it. All of a transaction's
-//! partitions are added or none: one that does not exist makes the others `OPERATION_NOT_ATTEMPTED`.
+//! partitions are added or none: one that does not exist, or is one of the broker's own, makes the others
+//! `OPERATION_NOT_ATTEMPTED`.
 //! Versions 4 and 5 are for brokers: many transactions at once, which may also only ask whether they
 //! cover the partitions; their answers name an error for each partition.
 
-use levada_wire::messages::add_partitions_to_txn_request::{AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction};
+use std::collections::HashMap;
+
+use levada_wire::messages::add_partitions_to_txn_request::AddPartitionsToTxnTransaction;
 use levada_wire::messages::add_partitions_to_txn_response::{
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult,
 };
@@ -13,6 +16,7 @@ use levada_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnRespons
 
 use crate::api::Context;
 use crate::error_code::ErrorCode;
+use crate::metadata::controller::is_internal;
 use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TopicPartition;
 use crate::txn::request::{AddRequest, Protocol, VerifyRequest};
@@ -45,53 +49,87 @@ pub(crate) async fn answer(context: &Context, request: AddPartitionsToTxnRequest
 }
 
 async fn add(context: &Context, transaction: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult {
-    let AddPartitionsToTxnTransaction { transactional_id, producer_id, producer_epoch, topics, .. } = &transaction;
-    let partitions = named(topics);
-    let refusals: Vec<_> = partitions.iter().map(|one| refusal(context, one)).collect();
-    let id = transactional_id.as_str();
-    let of_client = context.version() < BATCHED_VERSION_MIN;
-    let codes = if of_client && !context.may(Operation::Write, ResourceType::TransactionalId, id) {
-        vec![ErrorCode::TransactionalIdAuthorizationFailed; partitions.len()]
-    } else if refusals.iter().any(Option::is_some) {
-        refusals.into_iter().map(|refusal| refusal.unwrap_or(ErrorCode::OperationNotAttempted)).collect()
-    } else {
-        let (id, count) = (transactional_id.as_str().to_owned(), partitions.len());
-        let asked = (id, *producer_id, *producer_epoch, partitions);
-        let errors = if transaction.verify_only {
-            verify(context, asked).await
-        } else {
-            let protocol = match context.version() {
-                EPOCH_BUMP_VERSION_MIN.. => Protocol::EpochBump,
-                _ => Protocol::Classic,
-            };
-            extend(context, asked, protocol).await.map(|()| vec![ErrorCode::None; count])
-        };
-        errors.unwrap_or_else(|error| vec![error; count])
+    let codes = match refusals(context, &transaction) {
+        Some(codes) => codes,
+        None => ask(context, &transaction).await,
     };
     let mut codes = codes.into_iter();
-    let results = topics.iter().map(|topic| {
+    let results = transaction.topics.into_iter().map(|topic| {
         let results = topic.partitions.iter().zip(&mut codes).map(|(index, code)| {
             message!(AddPartitionsToTxnPartitionResult {
                 partition_index: *index,
                 partition_error_code: code.code(),
             })
         });
-        message!(AddPartitionsToTxnTopicResult {
-            name: topic.name.clone(),
-            results_by_partition: results.collect(),
-        })
+        let results = results.collect();
+        message!(AddPartitionsToTxnTopicResult { name: topic.name, results_by_partition: results })
     });
-    message!(AddPartitionsToTxnResult { topic_results: results.collect(), transactional_id: transactional_id.clone() })
+    message!(AddPartitionsToTxnResult {
+        topic_results: results.collect(),
+        transactional_id: transaction.transactional_id,
+    })
 }
 
-/// Why a partition cannot become part of a transaction of this client. Brokers have asked before they ask us.
-fn refusal(context: &Context, one: &TopicPartition) -> Option<ErrorCode> {
-    let forbidden = context.version() < BATCHED_VERSION_MIN
-        && !context.may(Operation::Write, ResourceType::Topic, &one.topic);
-    match forbidden {
-        true => Some(ErrorCode::TopicAuthorizationFailed),
-        false if context.broker().has_partition(&one.topic, one.partition) => None,
-        false => Some(ErrorCode::UnknownTopicOrPartition),
+/// What each partition named is answered with if the coordinator need not be asked. All or none are added: beside a
+/// partition that is refused, the others were not attempted. Nothing is kept of what is refused.
+fn refusals(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> Option<Vec<ErrorCode>> {
+    let id = transaction.transactional_id.as_str();
+    let count = transaction.topics.iter().map(|topic| topic.partitions.len()).sum();
+    let of_client = context.version() < BATCHED_VERSION_MIN;
+    if of_client && !context.may(Operation::Write, ResourceType::TransactionalId, id) {
+        return Some(vec![ErrorCode::TransactionalIdAuthorizationFailed; count]);
+    }
+    let image = context.broker().metadata().image();
+    let mut codes = Vec::with_capacity(count);
+    for topic in &transaction.topics {
+        let name = topic.name.as_str();
+        let found = match of_client && !may_write(context, name) {
+            true => Err(ErrorCode::TopicAuthorizationFailed),
+            false => image.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition),
+        };
+        codes.extend(topic.partitions.iter().map(|index| match &found {
+            Ok(topic) if topic.partition(*index).is_some() => ErrorCode::OperationNotAttempted,
+            Ok(_) => ErrorCode::UnknownTopicOrPartition,
+            Err(error) => *error,
+        }));
+    }
+    let refused = codes.iter().any(|code| *code != ErrorCode::OperationNotAttempted);
+    refused.then_some(codes)
+}
+
+/// The broker's own topics are written to by it alone, as in Kafka. Brokers have asked before they ask us.
+fn may_write(context: &Context, topic: &str) -> bool {
+    !is_internal(topic) && context.may(Operation::Write, ResourceType::Topic, topic)
+}
+
+/// What the coordinator answers to partitions that all exist: one code for each that was named. It is asked once for
+/// a partition that was named more often.
+async fn ask(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> Vec<ErrorCode> {
+    let AddPartitionsToTxnTransaction { producer_id, producer_epoch, topics, .. } = transaction;
+    let (mut places, mut partitions) = (HashMap::new(), Vec::new());
+    let mut asked = Vec::new();
+    for topic in topics {
+        for index in &topic.partitions {
+            asked.push(*places.entry((topic.name.as_bytes(), *index)).or_insert_with(|| {
+                let topic = topic.name.as_str().to_owned();
+                partitions.push(TopicPartition { topic, partition: *index });
+                partitions.len() - 1
+            }));
+        }
+    }
+    let question = (transaction.transactional_id.as_str().to_owned(), *producer_id, *producer_epoch, partitions);
+    let answered = if transaction.verify_only {
+        verify(context, question).await
+    } else {
+        let protocol = match context.version() {
+            EPOCH_BUMP_VERSION_MIN.. => Protocol::EpochBump,
+            _ => Protocol::Classic,
+        };
+        extend(context, question, protocol).await.map(|()| vec![ErrorCode::None; places.len()])
+    };
+    match answered {
+        Ok(codes) => asked.into_iter().map(|place| codes[place]).collect(),
+        Err(error) => vec![error; asked.len()],
     }
 }
 
@@ -113,13 +151,4 @@ async fn verify(context: &Context, asked: Asked) -> Result<Vec<ErrorCode>, Error
     let request = VerifyRequest { transactional_id, producer_id, producer_epoch, partitions };
     let errors = context.broker().txns().ask(request).await?;
     Ok(errors.into_iter().map(|error| error.map_or(ErrorCode::None, Into::into)).collect())
-}
-
-fn named(topics: &[AddPartitionsToTxnTopic]) -> Vec<TopicPartition> {
-    let of_topic = |topic: &AddPartitionsToTxnTopic| {
-        let name = topic.name.as_str().to_owned();
-        let partitions = topic.partitions.clone().into_iter();
-        partitions.map(move |partition| TopicPartition { topic: name.clone(), partition })
-    };
-    topics.iter().flat_map(of_topic).collect()
 }

@@ -55,9 +55,10 @@ async fn write(
         timestamp_ms: now_ms(),
     };
     let version = u8::try_from(marker.transaction_version).unwrap_or(0);
+    let name = topic.name.as_str();
     let mut results = message!(WritableTxnMarkerTopicResult { name: topic.name.clone() });
     for index in &topic.partition_indexes {
-        let code = match context.broker().partition(topic.name.as_str(), *index) {
+        let code = match context.broker().partition(name, *index) {
             Err(error) => error,
             Ok(partition) => {
                 let written = context.broker().write_marker(&partition, &end, version).await;

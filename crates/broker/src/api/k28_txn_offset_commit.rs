@@ -17,7 +17,7 @@ use levada_wire::messages::txn_offset_commit_response::{
 };
 use levada_wire::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
 
-use crate::api::{Context, text};
+use crate::api::{Context, commits, text};
 use crate::broker::Membership;
 use crate::error_code::ErrorCode;
 use crate::group::request::{CommitPartition, CommitTopic, TxnCommitRequest};
@@ -51,8 +51,12 @@ pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -
     if commits.is_empty() {
         return message!(TxnOffsetCommitResponse { topics: topics });
     }
+    let count = commits.iter().map(|topic| topic.partitions.len()).sum();
     if request.group_id.is_empty() {
-        return refuse(topics, &commits, ErrorCode::InvalidGroupId);
+        return refuse(topics, count, ErrorCode::InvalidGroupId);
+    }
+    if let Err(error) = commits::check_size(request.group_id.as_str(), &commits) {
+        return refuse(topics, count, error);
     }
     let claim = Membership {
         transactional_id: request.transactional_id.as_str(),
@@ -66,9 +70,9 @@ pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -
     let _held = match &partition {
         Some(partition) => match context.broker().hold_transaction(partition, claim).await {
             Ok(held) => held,
-            Err(error) => return refuse(topics, &commits, refusal(context.version(), error)),
+            Err(error) => return refuse(topics, count, refusal(context.version(), error)),
         },
-        None => return refuse(topics, &commits, ErrorCode::CoordinatorNotAvailable),
+        None => return refuse(topics, count, ErrorCode::CoordinatorNotAvailable),
     };
     let question = TxnCommitRequest {
         group_id: request.group_id.into_string(),
@@ -76,7 +80,7 @@ pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -
         group_instance_id: request.group_instance_id.map(|id| id.into_string()),
         generation: request.generation_id_or_member_epoch,
         producer: Producer { id: request.producer_id, epoch: request.producer_epoch },
-        topics: commits.clone(),
+        topics: commits,
     };
     let committed = context.broker().groups().ask(question).await;
     let code = |error: Option<GroupError>| {
@@ -84,23 +88,7 @@ pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -
         let hidden = error == ErrorCode::CoordinatorLoadInProgress && context.version() < LOADING_VERSION_MIN;
         if hidden { ErrorCode::CoordinatorNotAvailable.code() } else { error.code() }
     };
-    match committed {
-        Ok(committed) => {
-            for topic in committed {
-                merge(
-                    &mut topics,
-                    &topic.name,
-                    topic.partitions.into_iter().map(|(index, error)| (index, code(error))),
-                );
-            }
-        }
-        Err(error) => {
-            for topic in commits {
-                let refused = topic.partitions.iter().map(|partition| (partition.index, code(Some(error))));
-                merge(&mut topics, &topic.name, refused);
-            }
-        }
-    }
+    tell(&mut topics, commits::codes(committed, count, code));
     message!(TxnOffsetCommitResponse { topics: topics })
 }
 
@@ -128,13 +116,10 @@ fn refusal(version: i16, error: TxnError) -> ErrorCode {
 
 fn refuse(
     mut topics: Vec<TxnOffsetCommitResponseTopic>,
-    commits: &[CommitTopic],
+    count: usize,
     error: ErrorCode,
 ) -> TxnOffsetCommitResponse {
-    for topic in commits {
-        let refused = topic.partitions.iter().map(|partition| (partition.index, error.code()));
-        merge(&mut topics, &topic.name, refused);
-    }
+    tell(&mut topics, vec![error.code(); count]);
     message!(TxnOffsetCommitResponse { topics: topics })
 }
 
@@ -173,11 +158,10 @@ fn sort_out(
     (answered, Some(commit).filter(|commit| !commit.partitions.is_empty()))
 }
 
-fn merge(topics: &mut [TxnOffsetCommitResponseTopic], name: &str, results: impl Iterator<Item = (i32, i16)>) {
-    let Some(topic) = topics.iter_mut().find(|topic| topic.name.as_str() == name) else { return };
-    for (index, code) in results {
-        if let Some(partition) = topic.partitions.iter_mut().find(|one| one.partition_index == index) {
-            partition.error_code = code;
-        }
+/// Gives the partitions that were to be committed, which have no error yet, their codes.
+fn tell(topics: &mut [TxnOffsetCommitResponseTopic], codes: Vec<i16>) {
+    let partitions = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+    for (partition, code) in partitions.filter(|partition| partition.error_code == 0).zip(codes) {
+        partition.error_code = code;
     }
 }

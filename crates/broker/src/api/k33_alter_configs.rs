@@ -8,7 +8,7 @@ use levada_wire::messages::alter_configs_request::AlterConfigsResource;
 use levada_wire::messages::alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, StrBytes};
 
-use crate::api::configurable::{self, Named};
+use crate::api::configurable::{self, Named, Repeated};
 use crate::api::{Context, text};
 use crate::broker::ConfigChanges;
 use crate::error_code::Failure;
@@ -16,9 +16,9 @@ use crate::metadata::controller::NewValue;
 use crate::metadata::image::ConfigResource;
 
 pub(crate) async fn answer(context: &Context, request: AlterConfigsRequest) -> AlterConfigsResponse {
-    let resources: Vec<Named<'_>> = request.resources.iter().map(named).collect();
+    let repeated = Repeated::of(request.resources.iter().map(named));
     let asked = request.resources.iter().map(|resource| {
-        configurable::once(&resources, named(resource))?;
+        repeated.check(named(resource))?;
         changes(context, resource)
     });
     let asked = asked.collect();

@@ -3,7 +3,7 @@
 //! The data directory: the size of each partition asked for (null: all), and from version 4 on the size of the
 //! volume and what is free on it. Partitions are never on their way to another directory, so there is no lag.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use levada_wire::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
@@ -24,12 +24,16 @@ pub(crate) async fn answer(context: &Context, request: DescribeLogDirsRequest) -
         let error = if told { ErrorCode::ClusterAuthorizationFailed } else { ErrorCode::None };
         return message!(DescribeLogDirsResponse { error_code: error.code() });
     }
-    let asked = request.topics;
+    let asked = request.topics.as_ref().map(|topics| {
+        let mut asked: HashMap<&str, HashSet<i32>> = HashMap::new();
+        for topic in topics {
+            asked.entry(topic.topic.as_str()).or_default().extend(&topic.partitions);
+        }
+        asked
+    });
     let is_asked = |topic: &str, index: i32| match &asked {
         None => true,
-        Some(topics) => {
-            topics.iter().any(|one| one.topic.as_str() == topic && one.partitions.contains(&index))
-        }
+        Some(asked) => asked.get(topic).is_some_and(|indexes| indexes.contains(&index)),
     };
     let mut topics: BTreeMap<String, Vec<DescribeLogDirsPartition>> = BTreeMap::new();
     for partition in context.broker().partitions().all() {

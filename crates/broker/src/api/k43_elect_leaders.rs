@@ -4,13 +4,14 @@
 //! asked for answers `ELECTION_NOT_NEEDED`. Asked about all, the answer has every topic and, as Kafka leaves
 //! out what was not needed, no partition.
 
+use levada_wire::messages::elect_leaders_request::TopicPartitions;
 use levada_wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
-use levada_wire::messages::{ElectLeadersRequest, ElectLeadersResponse};
+use levada_wire::messages::{ElectLeadersRequest, ElectLeadersResponse, StrBytes};
 
 use crate::api::access::forbidden;
-use crate::api::{Context, text};
+use crate::api::{Context, Sentences, text};
 use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::image::Image;
+use crate::metadata::image::{Image, Topic};
 use crate::security::acl::Operation;
 
 const PREFERRED: i8 = 0;
@@ -36,32 +37,46 @@ pub(crate) async fn answer(context: &Context, request: ElectLeadersRequest) -> E
             all.map(|topic| message!(ReplicaElectionResult { topic: text(&**topic.name()) })).collect()
         }
         Some(asked) => {
-            let asked = asked.into_iter().map(|one| {
-                let name = one.topic.as_str();
-                let results = one.partitions.iter().map(|index| {
-                    let failure = refuse(&image, name, *index, unclean);
-                    message!(PartitionResult {
-                        partition_id: *index,
-                        error_code: failure.code.code(),
-                        error_message: failure.message.map(text),
-                    })
-                });
-                message!(ReplicaElectionResult { partition_result: results.collect(), topic: one.topic.clone() })
-            });
-            asked.collect()
+            let mut sentences = Sentences::default();
+            asked.into_iter().map(|one| elect(&image, one, unclean, &mut sentences)).collect()
         }
     };
     message!(ElectLeadersResponse { replica_election_results: results })
 }
 
+fn elect(
+    image: &Image,
+    asked: TopicPartitions,
+    unclean: bool,
+    sentences: &mut Sentences,
+) -> ReplicaElectionResult {
+    let name = asked.topic.as_str();
+    // One sentence for all partitions of a topic that does not exist: the name may be long.
+    let found = image.topic(name).ok_or_else(|| told(unknown(format!("No such topic as {name}"))));
+    let results = asked.partitions.iter().map(|index| {
+        let (code, sentence) = match &found {
+            Ok(topic) => told(refuse(topic, *index, unclean)),
+            Err(absent) => absent.clone(),
+        };
+        message!(PartitionResult {
+            partition_id: *index,
+            error_code: code,
+            error_message: sentences.tell(sentence.as_ref()),
+        })
+    });
+    let results = results.collect();
+    message!(ReplicaElectionResult { partition_result: results, topic: asked.topic })
+}
+
 fn refuse_all(request: ElectLeadersRequest, error: ErrorCode, why: Option<&str>) -> ElectLeadersResponse {
     let code = error.code();
+    let (why, mut sentences) = (why.map(text), Sentences::default());
     let results = request.topic_partitions.unwrap_or_default().into_iter().map(|asked| {
         let results = asked.partitions.iter().map(|index| {
             message!(PartitionResult {
                 partition_id: *index,
                 error_code: code,
-                error_message: why.map(text),
+                error_message: sentences.tell(why.as_ref()),
             })
         });
         message!(ReplicaElectionResult { partition_result: results.collect(), topic: asked.topic.clone() })
@@ -69,11 +84,9 @@ fn refuse_all(request: ElectLeadersRequest, error: ErrorCode, why: Option<&str>)
     message!(ElectLeadersResponse { error_code: code, replica_election_results: results.collect() })
 }
 
-fn refuse(image: &Image, name: &str, index: i32, unclean: bool) -> Failure {
-    let unknown = |text| Failure::new(ErrorCode::UnknownTopicOrPartition, text);
-    let Some(topic) = image.topic(name) else { return unknown(format!("No such topic as {name}")) };
+fn refuse(topic: &Topic, index: i32, unclean: bool) -> Failure {
     let Some(partition) = topic.partition(index) else {
-        return unknown(format!("No such partition as {name}-{index}"));
+        return unknown(format!("No such partition as {}-{index}", topic.name()));
     };
     let led = partition.has_leader();
     match (unclean, partition.replicas.first() == Some(&partition.leader)) {
@@ -83,4 +96,12 @@ fn refuse(image: &Image, name: &str, index: i32, unclean: bool) -> Failure {
         (false, false) => return Failure::from(ErrorCode::PreferredLeaderNotAvailable),
     }
     Failure::new(ErrorCode::ElectionNotNeeded, "Leader election not needed for topic partition.")
+}
+
+fn unknown(message: String) -> Failure {
+    Failure::new(ErrorCode::UnknownTopicOrPartition, message)
+}
+
+fn told(failure: Failure) -> (i16, Option<StrBytes>) {
+    (failure.code.code(), failure.message.map(text))
 }

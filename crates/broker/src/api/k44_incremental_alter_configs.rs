@@ -11,7 +11,7 @@ use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResou
 use levada_wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, StrBytes};
 
-use crate::api::configurable::{self, Named};
+use crate::api::configurable::{self, Named, Repeated};
 use crate::api::{Context, text};
 use crate::broker::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
@@ -27,9 +27,9 @@ pub(crate) async fn answer(
     context: &Context,
     request: IncrementalAlterConfigsRequest,
 ) -> IncrementalAlterConfigsResponse {
-    let resources: Vec<Named<'_>> = request.resources.iter().map(named).collect();
+    let repeated = Repeated::of(request.resources.iter().map(named));
     let asked = request.resources.iter().map(|resource| {
-        configurable::once(&resources, named(resource))?;
+        repeated.check(named(resource))?;
         changes(context, resource)
     });
     let asked = asked.collect();

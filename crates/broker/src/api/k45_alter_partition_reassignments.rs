@@ -7,13 +7,13 @@ use levada_wire::messages::alter_partition_reassignments_request::ReassignablePa
 use levada_wire::messages::alter_partition_reassignments_response::{
     ReassignablePartitionResponse, ReassignableTopicResponse,
 };
-use levada_wire::messages::{AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse};
+use levada_wire::messages::{AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, StrBytes};
 
 use crate::api::access::forbidden;
-use crate::api::{Context, text};
+use crate::api::{Context, Sentences, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::check_replicas;
-use crate::metadata::image::Image;
+use crate::metadata::image::{Image, Topic};
 use crate::security::acl::Operation;
 
 const FACTOR_VERSION_MIN: i16 = 1;
@@ -26,19 +26,27 @@ pub(crate) async fn answer(
         return refuse_all(context, request);
     }
     let image = context.broker().metadata().image();
+    let mut sentences = Sentences::default();
     let responses = request.topics.into_iter().map(|topic| {
+        let name = topic.name.as_str();
+        // One sentence for all partitions of a topic that does not exist: the name may be long.
+        let found = image.topic(name);
+        let found = found.ok_or_else(|| told(unknown(format!("Unable to find a topic named {name}."))));
         let partitions = topic.partitions.iter().map(|asked| {
             let mut response = message!(ReassignablePartitionResponse {
                 partition_index: asked.partition_index,
                 error_message: None,
             });
-            if let Err(failure) = reassign(&image, topic.name.as_str(), asked) {
-                response.error_code = failure.code.code();
-                response.error_message = failure.message.map(text);
+            let found = found.as_ref().map_err(Clone::clone);
+            let reassigned = found.and_then(|topic| reassign(&image, topic, asked).map_err(told));
+            if let Err((code, sentence)) = reassigned {
+                response.error_code = code;
+                response.error_message = sentences.tell(sentence.as_ref());
             }
             response
         });
-        message!(ReassignableTopicResponse { partitions: partitions.collect(), name: topic.name.clone() })
+        let partitions = partitions.collect();
+        message!(ReassignableTopicResponse { partitions: partitions, name: topic.name })
     });
     let mut response =
         message!(AlterPartitionReassignmentsResponse { responses: responses.collect(), error_message: None });
@@ -54,15 +62,17 @@ fn refuse_all(
 ) -> AlterPartitionReassignmentsResponse {
     let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
     let (code, message) = (forbidden.code.code(), forbidden.message.map(text));
+    let mut sentences = Sentences::default();
     let responses = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|asked| {
             message!(ReassignablePartitionResponse {
                 partition_index: asked.partition_index,
                 error_code: code,
-                error_message: message.clone(),
+                error_message: sentences.tell(message.as_ref()),
             })
         });
-        message!(ReassignableTopicResponse { partitions: partitions.collect(), name: topic.name.clone() })
+        let partitions = partitions.collect();
+        message!(ReassignableTopicResponse { partitions: partitions, name: topic.name })
     });
     let mut response = message!(AlterPartitionReassignmentsResponse {
         responses: responses.collect(),
@@ -75,11 +85,19 @@ fn refuse_all(
     response
 }
 
-fn reassign(image: &Image, name: &str, asked: &ReassignablePartition) -> Result<(), Failure> {
-    let unknown = |text| Failure::new(ErrorCode::UnknownTopicOrPartition, text);
+fn reassign(image: &Image, topic: &Topic, asked: &ReassignablePartition) -> Result<(), Failure> {
     let index = asked.partition_index;
-    let topic = image.topic(name).ok_or_else(|| unknown(format!("Unable to find a topic named {name}.")))?;
-    topic.partition(index).ok_or_else(|| unknown(format!("Unable to find partition {name}:{index}.")))?;
+    if topic.partition(index).is_none() {
+        return Err(unknown(format!("Unable to find partition {}:{index}.", topic.name())));
+    }
     let replicas = asked.replicas.as_ref().ok_or(ErrorCode::NoReassignmentInProgress)?;
     Ok(check_replicas(image, index, replicas)?)
+}
+
+fn unknown(message: String) -> Failure {
+    Failure::new(ErrorCode::UnknownTopicOrPartition, message)
+}
+
+fn told(failure: Failure) -> (i16, Option<StrBytes>) {
+    (failure.code.code(), failure.message.map(text))
 }

@@ -1,49 +1,66 @@
 //! DescribeProducers (key 61), version 0.
 //!
 //! The producers that partitions remember: epoch, last sequence, and where an open transaction began.
-//! What `kafka-transactions find-hanging` starts from.
+//! What `kafka-transactions find-hanging` starts from. A partition that is named more than once is described once.
+
+use std::collections::HashSet;
 
 use levada_log::ProducerState as Known;
 use levada_wire::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
 use levada_wire::messages::{DescribeProducersRequest, DescribeProducersResponse};
 
-use crate::api::{Context, text};
+use crate::api::access::forbidden;
+use crate::api::{Context, Sentences, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::check_topic_name;
+use crate::metadata::image::Image;
 use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: DescribeProducersRequest) -> DescribeProducersResponse {
     let image = context.broker().metadata().image();
+    let (mut described, mut sentences) = (HashSet::new(), Sentences::default());
     let topics = request.topics.into_iter().map(|topic| {
-        let unknown = match check_topic_name(topic.name.as_str()) {
-            Err(refusal) => Some(Failure::from(refusal)),
-            Ok(()) if !context.may(Operation::Read, ResourceType::Topic, topic.name.as_str()) => {
-                Some(Failure::new(ErrorCode::TopicAuthorizationFailed, "Topic authorization failed."))
-            }
-            Ok(()) if image.topic(topic.name.as_str()).is_some() => None,
-            Ok(()) => Some(Failure::new(
-                ErrorCode::UnknownTopicOrPartition,
-                "This server does not host this topic-partition.",
-            )),
-        };
-        let partitions = topic.partition_indexes.iter().map(|index| {
+        let refused = refusal(context, &image, topic.name.as_str()).err();
+        let refused = refused.map(|failure| (failure.code.code(), failure.message.map(text)));
+        let partitions = topic.partition_indexes.iter().filter_map(|index| {
             let mut answer = message!(PartitionResponse { partition_index: *index });
-            if let Some(failure) = &unknown {
-                answer.error_code = failure.code.code();
-                answer.error_message = failure.message.clone().map(text);
-                return answer;
+            match &refused {
+                Some((code, message)) => {
+                    answer.error_code = *code;
+                    answer.error_message = sentences.tell(message.as_ref());
+                }
+                // Once: its producers may be many.
+                None if !described.insert((topic.name.clone(), *index)) => return None,
+                None => describe(context, topic.name.as_str(), &mut answer),
             }
-            let partition = context.broker().partition(topic.name.as_str(), *index);
-            match partition.map(|partition| partition.lane().with_writer(|writer| writer.producer_states())) {
-                Err(error) => answer.error_code = error.code(),
-                Ok(None) => answer.error_code = ErrorCode::KafkaStorageError.code(),
-                Ok(Some(producers)) => answer.active_producers = producers.iter().map(show).collect(),
-            }
-            answer
+            Some(answer)
         });
-        message!(TopicResponse { name: topic.name.clone(), partitions: partitions.collect() })
+        let partitions = partitions.collect();
+        message!(TopicResponse { name: topic.name, partitions: partitions })
     });
     message!(DescribeProducersResponse { topics: topics.collect() })
+}
+
+/// Why nothing is told of a topic's partitions.
+fn refusal(context: &Context, image: &Image, name: &str) -> Result<(), Failure> {
+    check_topic_name(name)?;
+    if !context.may(Operation::Read, ResourceType::Topic, name) {
+        return Err(forbidden(ErrorCode::TopicAuthorizationFailed));
+    }
+    let unknown = "This server does not host this topic-partition.";
+    match image.topic(name) {
+        Some(_) => Ok(()),
+        None => Err(Failure::new(ErrorCode::UnknownTopicOrPartition, unknown)),
+    }
+}
+
+fn describe(context: &Context, topic: &str, answer: &mut PartitionResponse) {
+    let partition = context.broker().partition(topic, answer.partition_index);
+    match partition.map(|partition| partition.lane().with_writer(|writer| writer.producer_states())) {
+        Err(error) => answer.error_code = error.code(),
+        Ok(None) => answer.error_code = ErrorCode::KafkaStorageError.code(),
+        Ok(Some(producers)) => answer.active_producers = producers.iter().map(show).collect(),
+    }
 }
 
 fn show(producer: &Known) -> ProducerState {

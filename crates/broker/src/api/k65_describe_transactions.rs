@@ -1,10 +1,12 @@
 //! DescribeTransactions (key 65), version 0.
 //!
 //! State, owner and partitions of transactional ids; while a transaction ends, the partitions whose
-//! marker is not written yet.
+//! marker is not written yet. An id that is named more than once is described once.
+
+use std::collections::HashSet;
 
 use levada_wire::messages::describe_transactions_response::{TopicData, TransactionState};
-use levada_wire::messages::{DescribeTransactionsRequest, DescribeTransactionsResponse};
+use levada_wire::messages::{DescribeTransactionsRequest, DescribeTransactionsResponse, StrBytes};
 
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
@@ -16,7 +18,9 @@ pub(crate) async fn answer(
     context: &Context,
     request: DescribeTransactionsRequest,
 ) -> DescribeTransactionsResponse {
-    let states = request.transactional_ids.into_iter().map(|id| {
+    let mut named = HashSet::new();
+    let once = |id: &StrBytes| named.insert(id.clone());
+    let states = request.transactional_ids.into_iter().filter(once).map(|id| {
         if !context.may(Operation::Describe, ResourceType::TransactionalId, id.as_str()) {
             let error_code = ErrorCode::TransactionalIdAuthorizationFailed.code();
             return message!(TransactionState { transactional_id: id, error_code: error_code });

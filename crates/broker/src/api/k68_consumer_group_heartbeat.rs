@@ -18,6 +18,7 @@ use crate::error_code::{ErrorCode, error_code};
 use crate::group::records::Partitions;
 use crate::group::request::ConsumerHeartbeatRequest;
 use crate::metadata::uuid;
+use crate::pattern;
 use crate::security::acl::{Operation, ResourceType};
 
 /// From this version on members bring their own id.
@@ -29,6 +30,11 @@ pub(crate) async fn answer(
 ) -> ConsumerGroupHeartbeatResponse {
     if let Err(error) = permit(context, &request) {
         return message!(ConsumerGroupHeartbeatResponse { error_code: error.code(), error_message: None });
+    }
+    if let Some(regex) = request.subscribed_topic_regex.as_ref().filter(|regex| !regex.is_empty()) {
+        // Compiled here, the coordinator finds it compiled; it says what is wrong with it, in its turn.
+        let regex = regex.as_str().to_owned();
+        let _ = context.broker().off_shard(move |_| pattern::whole(&regex)).await;
     }
     match context.broker().groups().ask(heartbeat(context, request)).await {
         Ok(beat) => message!(ConsumerGroupHeartbeatResponse {

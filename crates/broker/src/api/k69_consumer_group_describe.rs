@@ -2,9 +2,9 @@
 //!
 //! Epochs, assignor, and members with what they have and shall have, of consumer groups (KIP-848). A
 //! group of another kind is `GROUP_ID_NOT_FOUND`, like one that does not exist; the message tells which.
-//! Topics that have been deleted since are left out. From version 1 on each member's protocol is shown.
+//! Topics that have been deleted since are left out, and a group that is named more than once is described once. From version 1 on each member's protocol is shown.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use levada_wire::Uuid;
 use levada_wire::messages::consumer_group_describe_response::{
@@ -13,7 +13,7 @@ use levada_wire::messages::consumer_group_describe_response::{
 use levada_wire::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse};
 
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, error_code};
+use crate::error_code::{ErrorCode, error_code, sentence};
 use crate::group::GroupError;
 use crate::group::coordinator::{DescribedConsumer, DescribedConsumerGroup};
 use crate::group::records::Partitions;
@@ -29,7 +29,8 @@ pub(crate) async fn answer(
     context: &Context,
     request: ConsumerGroupDescribeRequest,
 ) -> ConsumerGroupDescribeResponse {
-    let described = request.group_ids.iter().map(|group_id| {
+    let mut named = HashSet::new();
+    let described = request.group_ids.iter().filter(|id| named.insert(*id)).map(|group_id| {
         let mut group = match context.may(Operation::Describe, ResourceType::Group, group_id.as_str()) {
             true => permitted(context, describe(context, group_id.as_str())),
             false => message!(DescribedGroup {
@@ -74,7 +75,7 @@ fn describe(context: &Context, group_id: &str) -> DescribedGroup {
         message!(DescribedGroup {
             group_id: text(group_id),
             error_code: code,
-            error_message: message.map(text),
+            error_message: message.map(sentence).map(text),
         })
     };
     if group_id.is_empty() {

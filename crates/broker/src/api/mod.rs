@@ -18,6 +18,7 @@ use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
 
 use crate::broker::Broker;
 use crate::error_code::ErrorCode;
+use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
 use crate::partition::Partition;
 use crate::quota::Client;
 use crate::security::Session;
@@ -25,6 +26,7 @@ use crate::server::entry::Entry;
 use crate::server::shard::Shard;
 
 mod access;
+mod commits;
 mod configurable;
 
 /// Builds a message of the codec crate: its defaults, with these fields set.
@@ -206,6 +208,10 @@ impl Context {
         index: i32,
     ) -> Result<Arc<Partition>, ErrorCode> {
         if self.version() < TOPIC_ID_VERSION_MIN {
+            if name.len() > TOPIC_NAME_BYTES_MAX {
+                // Looking at the text costs as much as it is long.
+                return Err(ErrorCode::UnknownTopicOrPartition);
+            }
             self.broker().partition(name.as_str(), index)
         } else {
             self.broker().partition_by_id(topic_id, index)
@@ -233,6 +239,10 @@ pub(crate) enum Refusal {
     Malformed(#[from] DecodeError),
     #[error("{api:?} is not served")]
     NotServed { api: ApiKey },
+    #[error(
+        "the answer to {api} would have {bytes} bytes, {limit} are allowed; the request names too much at once"
+    )]
+    TooLarge { api: ApiKey, bytes: usize, limit: usize },
     #[error("response not representable: {0}")]
     Encode(#[from] EncodeError),
     #[error("a batch sent with acks=0 was refused (error {error_code}); only the closed connection can tell")]
@@ -254,8 +264,17 @@ fn decode<R: KafkaRequest>(context: &Context, body: BytesMut) -> Result<R, Refus
     Ok(levada_wire::decode(body.freeze(), context.version())?)
 }
 
+/// Most bytes of an answer that is built in memory: as many as a request may have unless set. Requests of up to a
+/// hundred thousand partitions stay far below it; what is beyond is a request that multiplies something.
+const ANSWER_BYTES_MAX: usize = 100 << 20;
+
+/// Encodes an answer. One that is too large is not: the client sees its connection closed.
 fn encode<R: KafkaResponse>(context: &Context, response: &R) -> Result<Reply, Refusal> {
     let header = &context.header;
+    let bytes = levada_wire::response_bytes(header.version, response)?;
+    if bytes > ANSWER_BYTES_MAX {
+        return Err(Refusal::TooLarge { api: header.api, bytes, limit: ANSWER_BYTES_MAX });
+    }
     let bytes = levada_wire::encode_response(header.correlation_id, header.version, response)?;
     Ok(Reply::Send(vec![Piece::Bytes(bytes)]))
 }
@@ -263,6 +282,27 @@ fn encode<R: KafkaResponse>(context: &Context, response: &R) -> Result<Reply, Re
 /// A string of a message from one of ours.
 fn text(string: impl Into<String>) -> StrBytes {
     StrBytes::from(string.into())
+}
+
+/// The sentences of an answer that tells many entries why they are refused: those that fit into a megabyte. The entries
+/// behind them have the code alone.
+struct Sentences {
+    left: usize,
+}
+
+impl Default for Sentences {
+    fn default() -> Self {
+        Self { left: 1 << 20 }
+    }
+}
+
+impl Sentences {
+    /// The same sentence, if there is room for it.
+    fn tell(&mut self, sentence: Option<&StrBytes>) -> Option<StrBytes> {
+        let sentence = sentence?;
+        self.left = self.left.checked_sub(sentence.len())?;
+        Some(sentence.clone())
+    }
 }
 
 /// A copy of a request's bytes, for keeping: the original would keep the whole frame alive.

@@ -72,13 +72,13 @@ impl Broker {
     /// that looks for the topics next.
     pub(crate) async fn auto_create(self: &Arc<Self>, names: Vec<String>) {
         let topics = names.into_iter().map(|name| self.auto_created(name)).collect();
-        for created in self.create_topics(topics, false).await {
-            match created {
-                Err(failure) if failure.code != ErrorCode::TopicAlreadyExists => {
-                    tracing::warn!(?failure, "topic not created on demand");
-                }
-                _ => {}
-            }
+        let created = self.create_topics(topics, false).await.into_iter();
+        let mut failed =
+            created.filter_map(Result::err).filter(|one| one.code != ErrorCode::TopicAlreadyExists);
+        if let Some(failure) = failed.next() {
+            // One line, however many names a request had.
+            let others = failed.count();
+            tracing::warn!(?failure, others, "topic not created on demand");
         }
     }
 

@@ -23,6 +23,7 @@ use super::records::Record;
 
 pub use self::access::{AlterCredential, alter_credentials, create_acls, delete_acls};
 pub use self::configs::{AlterConfig, ConfigChange, NewValue, alter_configs, replace_configs};
+pub(crate) use self::names::TOPIC_NAME_BYTES_MAX;
 pub use self::names::{METADATA_TOPIC, check_topic_name, is_internal};
 pub use self::nodes::{Node, start_node, stop_node};
 pub use self::partitions::{MorePartitions, check_replicas, create_partitions};

@@ -30,6 +30,7 @@ use super::records::{Record, RecordError};
 use super::request::{AddRequest, VerifyRequest};
 use super::transaction::{Transaction, TxnState};
 
+pub(crate) use self::view::is_state;
 pub use self::view::{Described, ListFilter, Listed, Listing};
 
 /// The transactional ids of one partition of `__transaction_state`.

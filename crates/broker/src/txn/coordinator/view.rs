@@ -18,12 +18,17 @@ const STATE_NAMES: [&str; 8] = [
     "PrepareEpochFence",
 ];
 
+/// Whether ListTransactions knows a state of that name.
+pub(crate) fn is_state(name: &str) -> bool {
+    STATE_NAMES.contains(&name)
+}
+
 /// What to list; an empty list matches everything.
 #[derive(Clone, Default)]
 pub struct ListFilter<'a> {
     /// Names of states, as Kafka writes them.
     pub states: Vec<String>,
-    /// Producer ids.
+    /// Producer ids, in order.
     pub producer_ids: Vec<i64>,
     /// Only transactions that have been running for longer than this; -1 for all (version 1 and up).
     pub longer_than_ms: i64,
@@ -73,7 +78,7 @@ impl Coordinator {
     /// While the coordinator loads, and when it has been unloaded.
     pub fn list(&self, filter: &ListFilter<'_>, now_ms: i64) -> Result<Listing, TxnError> {
         self.serving()?;
-        let unknown_states = filter.states.iter().filter(|state| !STATE_NAMES.contains(&state.as_str()));
+        let unknown_states = filter.states.iter().filter(|state| !is_state(state));
         let unknown_states = unknown_states.cloned().collect();
         let wanted = self.entries.iter().filter(|(id, entry)| filter.admits(id, &entry.current, now_ms));
         let transactions = wanted.map(|(transactional_id, entry)| Listed {
@@ -117,7 +122,7 @@ impl ListFilter<'_> {
     fn admits(&self, transactional_id: &str, current: &Transaction, now_ms: i64) -> bool {
         let running_ms = now_ms.saturating_sub(current.start_ms);
         (self.states.is_empty() || self.states.iter().any(|state| state == current.state.name()))
-            && (self.producer_ids.is_empty() || self.producer_ids.contains(&current.producer_id))
+            && (self.producer_ids.is_empty() || self.producer_ids.binary_search(&current.producer_id).is_ok())
             && (self.longer_than_ms < 0 || running_ms > self.longer_than_ms)
             && self.pattern.is_none_or(|matches| matches(transactional_id))
     }

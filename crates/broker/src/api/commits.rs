@@ -1,0 +1,34 @@
+//! Commits of positions, as far as OffsetCommit and TxnOffsetCommit have them in common.
+
+use crate::error_code::ErrorCode;
+use crate::group::GroupError;
+use crate::group::request::{CommitTopic, CommittedTopic};
+
+/// A commit of more bytes is refused before its records are made, each of which repeats the names of its group and its
+/// topic. No log takes as much: `max.message.bytes` of `__consumer_offsets` bounds a commit.
+const COMMIT_BYTES_MAX: usize = 16 << 20;
+
+/// Refuses what no log would take.
+pub(crate) fn check_size(group_id: &str, topics: &[CommitTopic]) -> Result<(), ErrorCode> {
+    let names =
+        |topic: &CommitTopic| topic.partitions.len().saturating_mul(group_id.len() + topic.name.len());
+    match topics.iter().map(names).fold(0, usize::saturating_add) {
+        0..=COMMIT_BYTES_MAX => Ok(()),
+        _ => Err(ErrorCode::InvalidCommitOffsetSize),
+    }
+}
+
+/// One code for each of `count` partitions to commit, in their order.
+pub(crate) fn codes(
+    committed: Result<Vec<CommittedTopic>, GroupError>,
+    count: usize,
+    code: impl Fn(Option<GroupError>) -> i16,
+) -> Vec<i16> {
+    match committed {
+        Ok(topics) => {
+            let each = topics.into_iter().flat_map(|topic| topic.partitions);
+            each.map(|(_, error)| code(error)).collect()
+        }
+        Err(error) => vec![code(Some(error)); count],
+    }
+}
