@@ -1,7 +1,8 @@
 //! What the broker is told: one table of keys with Kafka's names, the layers that may set them (flags over
 //! environment over file over default), and the typed configuration the rest of the broker reads.
 //!
-//! `table` says everything about every key; `sources` turns layers into checked settings and remembers where each
+//! `table` says everything about every key that has an effect, `kafka` what Kafka says about all of its own, `foreign` what becomes of
+//! those without an effect; `sources` turns layers into checked settings and remembers where each
 //! value came from; `broker` and `topic` are the typed results; `describe` is what DescribeConfigs and
 //! `levada config show` print; `dynamic` lays what was set while the broker ran over the rest; `group` and
 //! `client_metrics` are what else can be configured; `security` reads who may come in and what they may do.
@@ -13,6 +14,7 @@ mod dynamic;
 mod error;
 mod foreign;
 mod group;
+mod kafka;
 mod key;
 mod listener;
 mod prefix;
@@ -27,7 +29,7 @@ mod wording;
 pub use broker::{BrokerConfig, CleanerConfig, GroupConfig, OffsetsConfig, TransactionsConfig};
 pub(crate) use client_metrics::{Wrong, check_client_metrics, describe_client_metrics};
 pub use describe::{ConfigSource, Described, Synonym};
-pub(crate) use dynamic::Values;
+pub(crate) use dynamic::{Values, broker_default, broker_kind};
 pub use error::{ConfigError, ConfigErrors, Origin};
 pub(crate) use group::check_group;
 pub use key::{ConfigType, Dynamic, HIDDEN, Key, Valid};

@@ -20,6 +20,7 @@ use crate::{colour, config::SourceArgs, failure::Failure};
 #[command(after_help = "Examples:
   levada serve                                  for this machine alone, data in ./levada-data
   levada serve --config server.properties       a Kafka file; unknown keys are errors
+  levada serve --config server.properties --lenient   unknown keys, such as those of plug-ins, are named and ignored
   levada serve -o log.dirs=/var/lib/levada -o listeners=PLAINTEXT://0.0.0.0:9092
   LEVADA_LOG=debug levada serve                 say more
   LEVADA_LOG=info,levada::audit=info levada serve   say who came in and who was refused what")]

@@ -87,7 +87,7 @@ fn describe(context: &Context, resource: &DescribeConfigsResource) -> Result<Vec
         ResourceKind::Broker if name.is_empty() => config.describe_cluster(),
         ResourceKind::Broker => {
             check_broker(context, name, " or empty string,")?;
-            config.describe()
+            config.describe_as_kafka()
         }
         ResourceKind::BrokerLogger if name.is_empty() => return Err(invalid("Broker id must not be empty")),
         ResourceKind::BrokerLogger => {

@@ -2,7 +2,8 @@
 //!
 //! A member of a consumer group (KIP-848) joins, says what it wants and has, learns what it shall have,
 //! and leaves. The broker assigns (`uniform`, `range`); regular expressions are matched by the broker too.
-//! From version 1 on members bring their own id.
+//! From version 1 on members bring their own id. Where `group.coordinator.rebalance.protocols` lacks `consumer`, every request is
+//! answered `UNSUPPORTED_VERSION`.
 //!
 //! Asks for Read on the group and for Describe on each topic that is named; a regular expression finds only topics that its member may
 //! describe. It is matched when one is new or topics have changed, by the rights of the member that is heard then.
@@ -28,6 +29,10 @@ pub(crate) async fn answer(
     context: &Context,
     request: ConsumerGroupHeartbeatRequest,
 ) -> ConsumerGroupHeartbeatResponse {
+    if !context.broker().config().groups.consumer_protocol {
+        let error_code = ErrorCode::UnsupportedVersion.code();
+        return message!(ConsumerGroupHeartbeatResponse { error_code: error_code, error_message: None });
+    }
     if let Err(error) = permit(context, &request) {
         return message!(ConsumerGroupHeartbeatResponse { error_code: error.code(), error_message: None });
     }

@@ -2,6 +2,7 @@
 //!
 //! Epochs, assignor, and members with what they have and shall have, of consumer groups (KIP-848). A
 //! group of another kind is `GROUP_ID_NOT_FOUND`, like one that does not exist; the message tells which.
+//! Where `group.coordinator.rebalance.protocols` lacks `consumer`, each group is `UNSUPPORTED_VERSION`.
 //! Topics that have been deleted since are left out, and a group that is named more than once is described once. From version 1 on each member's protocol is shown.
 
 use std::collections::{BTreeSet, HashSet};
@@ -29,8 +30,13 @@ pub(crate) async fn answer(
     context: &Context,
     request: ConsumerGroupDescribeRequest,
 ) -> ConsumerGroupDescribeResponse {
+    let served = context.broker().config().groups.consumer_protocol;
     let mut named = HashSet::new();
     let described = request.group_ids.iter().filter(|id| named.insert(*id)).map(|group_id| {
+        if !served {
+            let error_code = ErrorCode::UnsupportedVersion.code();
+            return message!(DescribedGroup { group_id: group_id.clone(), error_code: error_code });
+        }
         let mut group = match context.may(Operation::Describe, ResourceType::Group, group_id.as_str()) {
             true => permitted(context, describe(context, group_id.as_str())),
             false => message!(DescribedGroup {

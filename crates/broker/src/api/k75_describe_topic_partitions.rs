@@ -17,9 +17,6 @@ use crate::metadata::image::{Image, Topic};
 use crate::metadata::records::NO_LEADER;
 use crate::security::acl::{Operation, ResourceType};
 
-/// `max.request.partition.size.limit` of a Kafka that is not told otherwise.
-const PARTITIONS_MAX: i32 = 2000;
-
 /// Kafka's "not asked for" of authorized operations.
 const NO_OPERATIONS: i32 = i32::MIN;
 
@@ -43,8 +40,9 @@ pub(crate) async fn answer(
     if cursor.is_some_and(|(name, index)| index < 0 || !all && !names.contains(name) && !forbidden.contains(name)) {
         return refuse_all(&request);
     }
+    let partitions_max = context.broker().config().request_partitions_max;
     let mut page = Page {
-        left: request.response_partition_limit.clamp(1, PARTITIONS_MAX) as usize,
+        left: request.response_partition_limit.clamp(1, partitions_max) as usize,
         response: DescribeTopicPartitionsResponse::default(),
     };
     page.response.topics = forbidden.into_iter().filter(|_| !all).map(forbid).collect();

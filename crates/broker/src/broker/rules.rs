@@ -1,8 +1,8 @@
 //! Which configuration the metadata may hold: the broker's tables of keys, in Kafka's words.
 
 use crate::config::{
-    BrokerConfig, ConfigError, ConfigType, TopicConfig, Values, Wrong, broker_key, check_client_metrics,
-    check_group, topic_key,
+    BrokerConfig, ConfigError, ConfigType, TopicConfig, Values, Wrong, broker_default, broker_kind,
+    check_client_metrics, check_group, topic_key,
 };
 use crate::metadata::controller::{ConfigRules, Reason, Refusal};
 use crate::metadata::image::{ConfigResource, ResourceKind};
@@ -30,7 +30,7 @@ impl ConfigRules for BrokerConfig {
     fn is_list(&self, resource: ResourceKind, key: &str) -> Option<bool> {
         let kind = match resource {
             ResourceKind::Topic => topic_key(key).map(|topic| topic.key.kind),
-            ResourceKind::Broker => broker_key(key).map(|key| key.kind),
+            ResourceKind::Broker => broker_kind(key),
             ResourceKind::ClientMetrics => {
                 Some(ConfigType::List).filter(|_| ["match", "metrics"].contains(&key))
             }
@@ -45,14 +45,16 @@ impl ConfigRules for BrokerConfig {
             ResourceKind::Topic => topic_key(key)?.broker.first()?,
             _ => key,
         };
-        broker_key(name)?.default.map(str::to_owned)
+        broker_default(name).map(str::to_owned)
     }
 }
 
 impl BrokerConfig {
     /// Whether the listeners could go by the keys and the trust that these values name; reads the files.
     fn check_tls(&self, whole_cluster: bool, values: &Values) -> Result<(), String> {
-        if whole_cluster || !values.keys().any(|name| name.starts_with("listener.name.")) {
+        let concerns_tls =
+            |name: &String| ["listener.name.", "ssl."].iter().any(|start| name.starts_with(start));
+        if whole_cluster || !values.keys().any(concerns_tls) {
             return Ok(());
         }
         let changed = self.with_own(values).map_err(|errors| errors.to_string())?;

@@ -56,6 +56,8 @@ pub struct BrokerConfig {
     pub socket_request_max_bytes: u32,
     /// `fetch.max.bytes`.
     pub fetch_max_bytes: u32,
+    /// `max.request.partition.size.limit`.
+    pub request_partitions_max: i32,
     /// `max.incremental.fetch.session.cache.slots`.
     pub fetch_session_slots: u32,
     /// SASL and access control.
@@ -106,6 +108,8 @@ pub struct GroupConfig {
     pub consumer_max_size: u32,
     /// `group.consumer.migration.policy`.
     pub consumer_migration: Migration,
+    /// `group.coordinator.rebalance.protocols` has `consumer`.
+    pub consumer_protocol: bool,
 }
 
 /// Which way groups may change their kind while they have members.
@@ -192,7 +196,7 @@ impl BrokerConfig {
         });
         errors.extend(read.security(&listeners).err());
         errors.extend(read.role().err());
-        errors.extend(read.log_dirs().err());
+        errors.extend(read.log_dirs().err().into_iter().chain(read.of_a_cluster()));
         errors.extend(read.session_limits());
         let topic_defaults = TopicConfig::defaults(&settings);
         errors.extend(topic_defaults.check(|name| settings.topic_origin(name)).err());
@@ -228,6 +232,7 @@ impl BrokerConfig {
             queued_max_request_bytes: u64::try_from(read.long("queued.max.request.bytes")).ok(),
             socket_request_max_bytes: read.size("socket.request.max.bytes"),
             fetch_max_bytes: read.size("fetch.max.bytes"),
+            request_partitions_max: read.int("max.request.partition.size.limit"),
             fetch_session_slots: read.size("max.incremental.fetch.session.cache.slots"),
             security,
             groups: read.groups(),
@@ -257,6 +262,7 @@ impl Default for BrokerConfig {
     }
 }
 
+const PROTOCOLS: &str = "group.coordinator.rebalance.protocols";
 const HTTP_TOKEN: &str = "levada.http.token";
 
 /// Typed reads of checked settings.
@@ -297,7 +303,12 @@ impl Reader<'_> {
             consumer_heartbeat_interval_ms: self.int("group.consumer.heartbeat.interval.ms"),
             consumer_max_size: self.size("group.consumer.max.size"),
             consumer_migration: self.migration(),
+            consumer_protocol: self.has_protocol("consumer"),
         }
+    }
+
+    fn has_protocol(&self, name: &str) -> bool {
+        words(self.text(PROTOCOLS)).any(|protocol| protocol == name)
     }
 
     fn migration(&self) -> Migration {
@@ -382,6 +393,36 @@ impl Reader<'_> {
                 "a list with broker in it: there is no bare controller".to_owned(),
             )),
         }
+    }
+
+    /// Settings that only a cluster of several nodes, or one with several directories, could go by.
+    fn of_a_cluster(&self) -> Vec<ConfigError> {
+        let set = |key: &'static str| self.0.explicit(key).filter(|(value, _)| !value.is_empty());
+        let refused = |key: &'static str, reason: &str| {
+            let (value, origin) = set(key)?;
+            let (key, value) = (key.to_owned(), value.to_owned());
+            Some(ConfigError::Refused { key, value, origin: origin.clone(), reason: reason.to_owned() })
+        };
+        let voters = ["controller.quorum.voters", "controller.quorum.bootstrap.servers"].map(|key| {
+            set(key).filter(|(value, _)| words(value).count() > 1)?;
+            refused(
+                key,
+                "there is one node, which is its own controller: name that one alone, or remove the key",
+            )
+        });
+        let elsewhere = set("metadata.log.dir").is_some_and(|(dir, _)| {
+            self.log_dirs().is_ok_and(|dirs| dirs.first().is_none_or(|first| *first != PathBuf::from(dir)))
+        });
+        let metadata = elsewhere.then(|| {
+            refused("metadata.log.dir", "the metadata lies in log.dirs: move the directory __cluster_metadata-0 there and remove the key")
+        });
+        let protocols = (!self.has_protocol("classic")).then(|| {
+            self.invalid(
+                PROTOCOLS,
+                "a list with classic in it: that protocol cannot be turned off".to_owned(),
+            )
+        });
+        voters.into_iter().flatten().chain(metadata.flatten()).chain(protocols).collect()
     }
 
     fn log_dirs(&self) -> Result<Vec<PathBuf>, ConfigError> {

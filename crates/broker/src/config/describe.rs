@@ -1,12 +1,14 @@
 //! Configuration as it is shown: what DescribeConfigs answers, and what `levada config show` prints.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    BrokerConfig, ConfigType, Origin, Settings,
-    dynamic::may_change,
-    foreign, prefix,
+    BrokerConfig, ConfigType, Dynamic, Key, Origin, Settings,
+    dynamic::known,
+    foreign,
+    kafka::{Level, kafka_key, kafka_keys},
+    prefix,
     table::{BROKER_KEYS, TOPIC_KEYS, TopicKey, broker_key},
 };
 
@@ -65,21 +67,27 @@ pub struct Synonym {
 }
 
 impl BrokerConfig {
-    /// Every broker key of the table, and what else was set while the broker ran, in order of name.
+    /// Every broker key that has an effect, and what else was set, in order of name.
     pub fn describe(&self) -> Vec<Described> {
-        let known = BROKER_KEYS.iter().map(|key| self.describe_broker_key(key.name.into()));
-        let dynamic = self.settings().dynamic();
-        let strangers: std::collections::BTreeSet<&String> = dynamic
-            .own
-            .keys()
-            .chain(dynamic.cluster.keys())
-            .filter(|name| broker_key(name).is_none())
-            .collect();
-        let set = self.settings().for_listeners().filter(|name| !strangers.iter().any(|other| other == name));
-        let for_listeners: Vec<_> =
-            set.map(|name| self.describe_broker_key(name.to_owned().into())).collect();
-        let strangers = strangers.into_iter().map(|name| self.describe_broker_key(name.clone().into()));
-        in_order(known.chain(strangers).chain(for_listeners).collect())
+        self.describe_those(BROKER_KEYS.iter().map(|key| key.name))
+    }
+
+    /// Every broker key that Kafka describes, those of our own, and what else was set, in order of name.
+    pub fn describe_as_kafka(&self) -> Vec<Described> {
+        let is_hidden = |name| kafka_key(name).is_some_and(|known| known.level == Level::Internal);
+        let served = BROKER_KEYS.iter().map(|key| key.name);
+        let served = served.filter(|name| !is_hidden(name) || self.settings().explicit(name).is_some());
+        let public = kafka_keys().filter(|known| known.level == Level::Public).map(|known| known.key.name);
+        self.describe_those(served.chain(public))
+    }
+
+    fn describe_those(&self, names: impl Iterator<Item = &'static str>) -> Vec<Described> {
+        let settings = self.settings();
+        let dynamic = settings.dynamic();
+        let set = dynamic.own.keys().chain(dynamic.cluster.keys()).map(String::as_str);
+        let set = set.chain(settings.set_by_name()).map(|name| Cow::Owned(name.to_owned()));
+        let names: BTreeSet<Cow<'static, str>> = names.map(Cow::Borrowed).chain(set).collect();
+        names.into_iter().map(|name| self.describe_broker_key(name)).collect()
     }
 
     /// What was set on all brokers while they ran, in order of name.
@@ -97,23 +105,18 @@ impl BrokerConfig {
 
     fn describe_broker_key(&self, name: Cow<'static, str>) -> Described {
         let settings = self.settings();
-        let key = prefix::row(&name);
+        let key = known(&name);
         let synonyms = broker_synonyms(settings, name.clone());
+        let reason = || foreign::reason(foreign::bare_foreign(&name)).unwrap_or_default();
         Described {
             value: settings.text(&name).map(str::to_owned),
             source: synonyms.first().map_or(ConfigSource::Default, |first| first.source),
             origin: settings.origin(&name).clone(),
             synonyms,
             kind: key.map_or(ConfigType::Unknown, |key| key.kind),
-            sensitive: match key {
-                Some(key) => key.is_secret(),
-                None => foreign::verdict(&name).is_none(),
-            },
-            read_only: match key {
-                Some(key) => !may_change(&name, key),
-                None => foreign::verdict(&name).is_none(),
-            },
-            doc: key.map_or("", |key| key.doc),
+            sensitive: key.is_none_or(Key::is_secret),
+            read_only: is_read_only(&name),
+            doc: key.map(|key| key.doc).filter(|doc| !doc.is_empty()).unwrap_or_else(reason),
             name,
         }
     }
@@ -160,13 +163,33 @@ fn topic_synonyms(settings: &Settings, topic: &TopicKey) -> Vec<Synonym> {
     from_main(main, layers(settings, topic.broker.iter().map(|name| (*name).into())))
 }
 
+/// Whether only a restart changes the key. As in Kafka, that is said of every key that is written for a listener, even of those that
+/// can be changed.
+fn is_read_only(name: &str) -> bool {
+    let fixed = |key: &Key| key.dynamic == Dynamic::ReadOnly;
+    match (broker_key(name), kafka_key(name)) {
+        (Some(served), Some(known)) => fixed(served) || fixed(&known.key),
+        (Some(own), None) => fixed(own),
+        (None, Some(known)) => fixed(&known.key),
+        (None, None) => true,
+    }
+}
+
 /// The layers behind a broker key. A key that a topic key takes its default from brings those that stand in for it.
 fn broker_synonyms(settings: &Settings, name: Cow<'static, str>) -> Vec<Synonym> {
     let family = TOPIC_KEYS.iter().map(|topic| topic.broker).find(|names| names.contains(&&*name));
     match family {
         Some(names) => from_main(&name, layers(settings, names.iter().map(|name| (*name).into()))),
-        None => layers(settings, std::iter::once(name)),
+        None => {
+            let behind = prefix::is_prefixed(&name).then(|| bare(&name).to_owned().into());
+            layers(settings, std::iter::once(name).chain(behind))
+        }
     }
+}
+
+/// The key that stands in where the listener has no value of its own.
+fn bare(name: &str) -> &str {
+    known(name).map_or_else(|| prefix::bare(name).unwrap_or(name), |key| key.name)
 }
 
 fn from_main(main: &str, layers: Vec<Synonym>) -> Vec<Synonym> {
@@ -187,7 +210,16 @@ fn layers(settings: &Settings, names: impl Iterator<Item = Cow<'static, str>> + 
         of(ConfigSource::DynamicBroker, &|name| dynamic.own.get(name).cloned()),
         of(ConfigSource::DynamicCluster, &|name| dynamic.cluster.get(name).cloned()),
         of(ConfigSource::StaticBroker, &|name| settings.explicit(name).map(|(value, _)| value.to_owned())),
-        of(ConfigSource::Default, &|name| broker_key(name)?.default.map(str::to_owned)),
+        of(ConfigSource::Default, &|name| static_default(name).map(str::to_owned)),
     ]
     .concat()
+}
+
+/// The default of a key that may be set before the start.
+fn static_default(name: &str) -> Option<&'static str> {
+    match (broker_key(name), kafka_key(name)) {
+        (Some(key), _) => key.default,
+        (None, Some(known)) if known.level != Level::DynamicOnly => known.key.default,
+        _ => None,
+    }
 }

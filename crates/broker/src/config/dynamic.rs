@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{BrokerConfig, ConfigErrors, Dynamic, Key, Origin, foreign, prefix};
+use super::foreign::{self, Foreign};
+use super::kafka::kafka_key;
+use super::{BrokerConfig, ConfigErrors, ConfigType, Dynamic, Key, Origin, broker_key, prefix};
+
+const FIXED: &str = "Cannot update these configs dynamically";
 
 /// Keys and values as the metadata has them.
 pub(crate) type Values = BTreeMap<String, String>;
@@ -37,57 +41,141 @@ impl BrokerConfig {
     }
 
     /// Whether one of the dynamic layers may become these values, `whole_cluster` telling which; the error is
-    /// Kafka's sentence. A name that nobody knows is allowed, as in Kafka: plug-ins have keys of their own.
+    /// Kafka's sentence where Kafka would refuse too. A name that nobody knows is allowed, as in Kafka: plug-ins have keys of their own.
     pub(crate) fn check_dynamic(&self, whole_cluster: bool, values: &Values) -> Result<(), String> {
         let those = |which: &dyn Fn(&str) -> bool, message: &str| {
             let those: Vec<&str> = values.keys().map(String::as_str).filter(|name| which(name)).collect();
             if those.is_empty() { Ok(()) } else { Err(format!("{message}: [{}]", those.join(", "))) }
         };
-        let per_listener =
-            |name: &str| prefix::row(name).is_some_and(|key| key.dynamic == Dynamic::PerListener);
-        those(&is_fixed, "Cannot update these configs dynamically")?;
+        those(&is_fixed, FIXED)?;
         those(
-            &|name| per_listener(name) && !prefix::is_prefixed(name),
+            &|name| {
+                !prefix::is_prefixed(name)
+                    && known(name).is_some_and(|key| key.dynamic == Dynamic::PerListener)
+            },
             "These security configs can be dynamically updated only per-listener using the listener prefix",
         )?;
-        if let Some(refusal) = values.iter().find_map(|(name, value)| prefix::row(name)?.refusal(value)) {
+        if let Some(refusal) = values.iter().find_map(|(name, value)| refusal(name, value)) {
             return Err(refusal);
         }
         if whole_cluster {
-            those(&per_listener, "Cannot update these configs at default cluster level, must be per-broker")?;
+            those(
+                &is_of_one_broker,
+                "Cannot update these configs at default cluster level, broker id must be specified",
+            )?;
         }
+        let stays = |name: &str| prefix::row(name).is_some_and(|key| key.dynamic == Dynamic::ReadOnly);
+        those(&stays, FIXED)?;
         let DynamicLayers { own, cluster } = self.settings().dynamic();
         let (own, cluster) = if whole_cluster { (own, values) } else { (values, cluster) };
-        self.with_dynamic(own, cluster).map(drop).map_err(|errors| errors.to_string())
+        let changed = self.with_dynamic(own, cluster).map_err(|errors| errors.to_string())?;
+        changed.check_assignment_intervals()
     }
+
+    /// These have no effect, but Kafka checks them against each other.
+    fn check_assignment_intervals(&self) -> Result<(), String> {
+        let number = |name: &str| self.settings().text(name).and_then(|text| text.parse::<i64>().ok());
+        for kind in ["consumer", "share", "streams"] {
+            let [least, value, most] =
+                ["min.", "", "max."].map(|bound| format!("group.{kind}.{bound}assignment.interval.ms"));
+            if number(&value) < number(&least) {
+                return Err(format!("{value} must be greater than or equal to {least}"));
+            }
+            if number(&value) > number(&most) {
+                return Err(format!("{value} must be less than or equal to {most}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why this value cannot be set, in Kafka's words where it says the same.
+fn refusal(name: &str, value: &str) -> Option<String> {
+    let key = known(name)?;
+    if let Some(refusal) = key.refusal(value) {
+        return Some(refusal);
+    }
+    match foreign_verdict(name, value)? {
+        Foreign::Refused(_) if key.kind == ConfigType::Class => Some(format!(
+            "Invalid value {value} for configuration {}: Class {value} could not be found.",
+            key.name
+        )),
+        Foreign::Refused(reason) => {
+            Some(format!("Invalid value {} for configuration {name}: {reason}", key.shown(value)))
+        }
+        Foreign::Noted(_) => None,
+    }
+}
+
+fn foreign_verdict(name: &str, value: &str) -> Option<Foreign> {
+    if prefix::row(name).is_some() { None } else { foreign::verdict(name, value) }
+}
+
+/// The key of the table or of Kafka's that the name stands for, be it bare or written for a listener.
+pub(super) fn known(name: &str) -> Option<&'static Key> {
+    prefix::row(name).or_else(|| {
+        let bare = foreign::bare_foreign(name);
+        broker_key(bare).or_else(|| kafka_key(bare).map(|known| &known.key))
+    })
+}
+
+/// The type of a broker key that the table or Kafka has, written without a prefix.
+pub(crate) fn broker_kind(name: &str) -> Option<ConfigType> {
+    if prefix::is_prefixed(name) { None } else { known(name).map(|key| key.kind) }
+}
+
+/// The default of a broker key that the table or Kafka has.
+pub(crate) fn broker_default(name: &str) -> Option<&'static str> {
+    known(name)?.default
 }
 
 fn usable(values: &Values) -> Values {
     let mut usable = Values::new();
     for (name, value) in values {
-        match prefix::row(name) {
-            Some(key) if !may_change(name, key) => {
-                tracing::error!(key = name, "a stored value of a key that only a restart changes is ignored");
-            }
-            Some(key) => match key.normalise(value) {
-                Some(value) => drop(usable.insert(name.clone(), value)),
-                None => tracing::error!(
-                    key = name,
-                    value = key.shown(value),
-                    "a stored value that is not allowed is ignored"
-                ),
-            },
-            None => drop(usable.insert(name.clone(), value.clone())),
+        if is_fixed(name) || prefix::row(name).is_some_and(|key| !may_change(name, key)) {
+            tracing::error!(key = name, "a stored value of a key that only a restart changes is ignored");
+            continue;
+        }
+        let Some(key) = known(name) else {
+            usable.insert(name.clone(), value.clone());
+            continue;
+        };
+        match (key.normalise(value), foreign_verdict(name, value)) {
+            (Some(_), Some(Foreign::Refused(reason))) => tracing::error!(
+                key = name,
+                value = key.shown(value),
+                reason,
+                "a stored value that cannot be served is ignored; delete it"
+            ),
+            (Some(value), _) => drop(usable.insert(name.clone(), value)),
+            (None, _) => tracing::error!(
+                key = name,
+                value = key.shown(value),
+                "a stored value that is not allowed is ignored"
+            ),
         }
     }
     usable
 }
 
-/// Whether only a restart changes what this name stands for. That a listener's key needs its prefix is said apart.
+/// Whether the name stands for what neither Kafka nor we change without a restart. That a listener's key needs its prefix is said
+/// apart. For single listeners Kafka takes every key.
 fn is_fixed(name: &str) -> bool {
-    match prefix::row(name) {
-        Some(key) => key.dynamic == Dynamic::ReadOnly,
-        None => !foreign::may_change(name),
+    let fixed = |key: &Key| key.dynamic == Dynamic::ReadOnly;
+    match kafka_key(name) {
+        Some(known) => fixed(&known.key),
+        None => prefix::row(name).is_some_and(fixed),
+    }
+}
+
+/// Whether the whole cluster cannot have a value for this name.
+fn is_of_one_broker(name: &str) -> bool {
+    const OF_ALL_LISTENERS: [&str; 3] =
+        ["max.connection.creation.rate", "max.connections", "num.network.threads"];
+    match prefix::bare(name) {
+        Some(bare) => !OF_ALL_LISTENERS.contains(&bare),
+        None => kafka_key(name)
+            .is_some_and(|known| matches!(known.key.dynamic, Dynamic::PerListener | Dynamic::PerBroker)),
     }
 }
 
@@ -96,6 +184,6 @@ pub(super) fn may_change(name: &str, key: &Key) -> bool {
     match key.dynamic {
         Dynamic::ReadOnly => false,
         Dynamic::PerListener => prefix::is_prefixed(name),
-        Dynamic::ClusterWide => true,
+        Dynamic::PerBroker | Dynamic::ClusterWide => true,
     }
 }

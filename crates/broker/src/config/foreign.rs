@@ -1,88 +1,192 @@
-//! Keys of Kafka 4.3.1 that have no effect here, so that a stock `server.properties` is accepted: most are harmless
-//! and only noted, a few promise something that must not be dropped unnoticed and are refused. A catalogue.
+//! Keys of Kafka 4.3.1 that have no effect here, so that a stock `server.properties` is accepted: those that change nothing for a
+//! single broker are noted; those that an operator sets on purpose are refused unless they have Kafka's default. A catalogue.
+
+use super::kafka::{Level, kafka_key, kafka_keys};
+use super::prefix;
+use super::table::broker_key;
 
 /// What becomes of a key that Kafka knows and Levada does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Foreign {
-    /// Harmless here: accepted, with this reason as a note.
+    /// Changes nothing here: accepted, with this reason as a note.
     Noted(&'static str),
-    /// Refused, unless the value turns it off; with why and what to do.
+    /// Refused with this value; why, and what to do.
     Refused(&'static str),
 }
 
-/// The verdict on a key, or `None` if Kafka does not know it either.
-pub(super) fn verdict(name: &str) -> Option<Foreign> {
-    if let Some((_, reason)) = REFUSED.iter().find(|(key, _)| *key == name) {
-        return Some(Foreign::Refused(reason));
+/// The verdict on a key with this value, or `None` if Kafka does not know the key either. Keys written for one listener, and for
+/// one mechanism of it, are judged by the bare key.
+pub(super) fn verdict(name: &str, value: &str) -> Option<Foreign> {
+    let bare = bare_foreign(name);
+    if prefix::is_prefixed(name) && broker_key(bare).is_some() {
+        return Some(match COUNTED_TOGETHER.contains(&bare) {
+            true => Foreign::Refused("it holds for all listeners together: set the key without the prefix"),
+            false => Foreign::Noted("a single listener has no value of its own, neither here nor in Kafka"),
+        });
     }
-    if let Some((_, reason)) = PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)) {
+    if let Some(refusal) = REFUSED.iter().find(|refusal| refusal.key == bare) {
+        return Some(match refusal.allows(value) {
+            true => Foreign::Noted("it has the value that holds anyway"),
+            false => Foreign::Refused(refusal.reason),
+        });
+    }
+    if let Some((_, reason)) = PREFIXES.iter().find(|(prefix, _)| bare.starts_with(prefix)) {
         return Some(Foreign::Noted(reason));
     }
-    NOTED.iter().find(|(_, names)| names.contains(&name)).map(|(reason, _)| Foreign::Noted(reason))
+    reason(bare).map(Foreign::Noted)
 }
 
-/// Whether Kafka lets the key change while the broker runs; so may a key that Kafka does not know.
-pub(super) fn may_change(name: &str) -> bool {
-    verdict(name).is_none() || DYNAMIC.contains(&name)
+/// What stands after the listener and the mechanism, if it is a key of Kafka's.
+pub(super) fn bare_foreign(name: &str) -> &str {
+    let bare = prefix::bare(name).unwrap_or(name);
+    let behind_mechanism =
+        || bare.split_once('.').map(|(_, rest)| rest).filter(|_| prefix::is_prefixed(name));
+    match kafka_key(bare) {
+        Some(_) => bare,
+        None => behind_mechanism().filter(|rest| kafka_key(rest).is_some()).unwrap_or(bare),
+    }
+}
+
+/// Why the key, written without a prefix, has no effect.
+pub(super) fn reason(bare: &str) -> Option<&'static str> {
+    let refused = || REFUSED.iter().find(|refusal| refusal.key == bare).map(|refusal| refusal.reason);
+    let noted = || NOTED.iter().find(|(_, names)| names.contains(&bare)).map(|(reason, _)| *reason);
+    let internal = || Some("an internal key of Kafka's").filter(|_| is_internal(bare));
+    noted().or_else(refused).or_else(internal)
+}
+
+fn is_internal(bare: &str) -> bool {
+    broker_key(bare).is_none() && kafka_key(bare).is_some_and(|known| known.level == Level::Internal)
 }
 
 /// Every full name in the catalogue.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let noted = NOTED.iter().flat_map(|(_, names)| names.iter().copied());
-    REFUSED.iter().map(|(name, _)| *name).chain(noted)
+    let internal = kafka_keys().map(|known| known.key.name).filter(|name| is_internal(name));
+    REFUSED.iter().map(|refusal| refusal.key).chain(noted).chain(internal)
 }
 
-const REFUSED: &[(&str, &str)] = &[
-    ("alter.config.policy.class.name", "a Java class cannot be loaded: remove the key"),
-    ("client.quota.callback.class", "a Java class cannot be loaded: remove the key"),
-    ("config.providers", "values from providers are not resolved: write the values themselves"),
-    ("cordoned.log.dirs", "data directories cannot be cordoned: remove the key"),
-    ("create.topic.policy.class.name", "a Java class cannot be loaded: remove the key"),
-    (
+/// A key that must not be dropped unnoticed.
+struct Refusal {
+    key: &'static str,
+    /// Values, besides Kafka's default and none at all, that ask for what is done anyway.
+    done: &'static [&'static str],
+    reason: &'static str,
+}
+
+impl Refusal {
+    fn allows(&self, value: &str) -> bool {
+        let value = value.trim();
+        let default = kafka_key(self.key).and_then(|known| known.key.default);
+        value.is_empty() || default == Some(value) || self.done.contains(&value)
+    }
+}
+
+const fn refused(key: &'static str, reason: &'static str) -> Refusal {
+    Refusal { key, done: &[], reason }
+}
+
+const fn refused_but(key: &'static str, done: &'static [&'static str], reason: &'static str) -> Refusal {
+    Refusal { key, done, reason }
+}
+
+/// Served keys that Kafka counts for a single listener as well.
+const COUNTED_TOGETHER: &[&str] =
+    &["max.connection.creation.rate", "max.connections", "sasl.server.max.receive.size"];
+
+const JAVA: &str = "a Java class cannot be loaded: remove the key";
+
+const REFUSED: &[Refusal] = &[
+    // Java classes.
+    refused("alter.config.policy.class.name", JAVA),
+    refused("client.quota.callback.class", JAVA),
+    refused("create.topic.policy.class.name", JAVA),
+    refused(
+        "kafka.metrics.reporters",
+        "a Java class cannot be loaded: remove the key and read /metrics over HTTP",
+    ),
+    refused("metric.reporters", "a Java class cannot be loaded: remove the key and read /metrics over HTTP"),
+    refused(
+        "principal.builder.class",
+        "a Java class cannot be loaded: remove the key; ssl.principal.mapping.rules makes names of certificates",
+    ),
+    refused_but(
+        "sasl.server.callback.handler.class",
+        &[
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+            "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+            "org.apache.kafka.common.security.plain.internals.PlainServerCallbackHandler",
+            "org.apache.kafka.common.security.scram.internals.ScramServerCallbackHandler",
+        ],
+        "a Java class cannot be loaded: remove the key; PLAIN, SCRAM and OAUTHBEARER with signed tokens are served without it",
+    ),
+    refused_but(
+        "sasl.oauthbearer.jwt.validator.class",
+        &["org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator"],
+        "a Java class cannot be loaded: remove the key; tokens are checked by signature, times, audience and issuer",
+    ),
+    refused(
+        "ssl.engine.factory.class",
+        "a Java class cannot be loaded: remove the key; key and trust stores are read from files",
+    ),
+    refused_but(
+        "group.consumer.assignors",
+        &[
+            "uniform, range",
+            "org.apache.kafka.coordinator.group.assignor.UniformAssignor,org.apache.kafka.coordinator.group.assignor.RangeAssignor",
+        ],
+        "the assignors are uniform and range, and uniform where a member names none: remove the key",
+    ),
+    // TLS of another kind.
+    refused("security.providers", "TLS is by rustls, into which no Java provider can be put: remove the key"),
+    refused_but(
+        "ssl.keymanager.algorithm",
+        &["NewSunX509", "PKIX"],
+        "a key store has one key, which is taken: remove the key",
+    ),
+    refused_but(
+        "ssl.protocol",
+        &["TLS", "TLSv1.2"],
+        "TLS 1.2 and 1.3 are spoken: remove the key and set ssl.enabled.protocols",
+    ),
+    refused("ssl.provider", "TLS is by rustls, no Java provider can be chosen: remove the key"),
+    refused_but(
+        "ssl.trustmanager.algorithm",
+        &["X509", "X.509"],
+        "certificates are checked as PKIX says: remove the key",
+    ),
+    // What is not served.
+    refused("config.providers", "values from providers are not resolved: write the values themselves"),
+    refused("cordoned.log.dirs", "data directories cannot be cordoned: remove the key"),
+    refused(
+        "delegation.token.secret.key",
+        "delegation tokens are not served: remove the key and give clients users of their own (levada user set)",
+    ),
+    refused(
         "remote.log.storage.system.enable",
         "tiered storage is not served yet: remove the key or set it to false",
     ),
-];
-
-/// Keys that Kafka lets change while the broker runs. They have no effect here, then as before.
-const DYNAMIC: &[&str] = &[
-    "background.threads",
-    "follower.fetch.last.tiered.offset.enable",
-    "group.consumer.assignment.interval.ms",
-    "group.coordinator.cached.buffer.max.bytes",
-    "group.share.assignment.interval.ms",
-    "group.streams.assignment.interval.ms",
-    "log.cleaner.io.buffer.size",
-    "metric.reporters",
-    "num.io.threads",
-    "num.network.threads",
-    "num.replica.fetchers",
-    "remote.fetch.max.wait.ms",
-    "remote.list.offsets.request.timeout.ms",
-    "remote.log.index.file.cache.total.size.bytes",
-    "remote.log.manager.copier.thread.pool.size",
-    "remote.log.manager.copy.max.bytes.per.second",
-    "remote.log.manager.expiration.thread.pool.size",
-    "remote.log.manager.fetch.max.bytes.per.second",
-    "remote.log.manager.follower.thread.pool.size",
-    "remote.log.reader.threads",
-    "share.coordinator.cached.buffer.max.bytes",
-    "transaction.partition.verification.enable",
+    refused(
+        "transaction.two.phase.commit.enable",
+        "transactions without a time-out are not served: remove the key or set it to false",
+    ),
+    // Limits that cannot be set.
+    refused("quota.window.num", "quotas are measured over eleven samples: remove the key"),
+    refused("quota.window.size.seconds", "quotas are measured over samples of a second: remove the key"),
 ];
 
 /// Families of keys whose ends users choose.
 const PREFIXES: &[(&str, &str)] = &[
-    ("rlmm.config.", "tiered storage is not served yet"),
-    ("rsm.config.", "tiered storage is not served yet"),
+    ("rlmm.config.", "it means something only with remote.log.storage.system.enable, which is refused"),
+    ("rsm.config.", "it means something only with remote.log.storage.system.enable, which is refused"),
     ("internal.", "an internal key of Kafka's"),
     ("unstable.", "an internal key of Kafka's"),
 ];
 
 const NOTED: &[(&str, &[&str])] = &[
     (
-        "SASL is served without plug-ins, Kerberos or a client of its own",
+        "the broker logs in to nobody, and GSSAPI is not served",
         &[
-            "principal.builder.class",
             "sasl.client.callback.handler.class",
             "sasl.kerberos.kinit.cmd",
             "sasl.kerberos.min.time.before.relogin",
@@ -116,36 +220,22 @@ const NOTED: &[(&str, &[&str])] = &[
             "sasl.oauthbearer.client.credentials.client.id",
             "sasl.oauthbearer.client.credentials.client.secret",
             "sasl.oauthbearer.jwt.retriever.class",
-            "sasl.oauthbearer.jwt.validator.class",
             "sasl.oauthbearer.scope",
             "sasl.oauthbearer.token.endpoint.url",
-            "sasl.server.callback.handler.class",
         ],
     ),
+    ("the broker connects to no other broker", &["ssl.endpoint.identification.algorithm"]),
+    ("random numbers come from the kernel", &["ssl.secure.random.implementation"]),
     (
-        "TLS is by rustls, which has nothing of the kind to choose",
-        &[
-            "security.providers",
-            "ssl.endpoint.identification.algorithm",
-            "ssl.engine.factory.class",
-            "ssl.keymanager.algorithm",
-            "ssl.protocol",
-            "ssl.provider",
-            "ssl.secure.random.implementation",
-            "ssl.trustmanager.algorithm",
-        ],
-    ),
-    (
-        "delegation tokens are not served",
+        "there are no delegation tokens: delegation.token.secret.key is refused",
         &[
             "delegation.token.expiry.check.interval.ms",
             "delegation.token.expiry.time.ms",
             "delegation.token.max.lifetime.ms",
-            "delegation.token.secret.key",
         ],
     ),
     (
-        "tiered storage is not served yet",
+        "it means something only with remote.log.storage.system.enable, which is refused",
         &[
             "follower.fetch.last.tiered.offset.enable",
             "remote.fetch.max.wait.ms",
@@ -229,20 +319,18 @@ const NOTED: &[(&str, &[&str])] = &[
         "consumer groups are assigned at once",
         &[
             "group.consumer.assignment.interval.ms",
-            "group.consumer.assignors",
             "group.consumer.max.assignment.interval.ms",
             "group.consumer.min.assignment.interval.ms",
         ],
     ),
     (
-        "transactions of a single broker do without it",
+        "partitions and coordinators are in one process, without replicas",
         &[
             "add.partitions.to.txn.retry.backoff.max.ms",
             "add.partitions.to.txn.retry.backoff.ms",
             "transaction.state.log.load.buffer.size",
             "transaction.state.log.min.isr",
             "transaction.state.log.replication.factor",
-            "transaction.two.phase.commit.enable",
         ],
     ),
     (
@@ -283,10 +371,13 @@ const NOTED: &[(&str, &[&str])] = &[
             "alter.log.dirs.replication.quota.window.num",
             "alter.log.dirs.replication.quota.window.size.seconds",
             "auto.leader.rebalance.enable",
+            "follower.replication.throttled.rate",
             "leader.imbalance.check.interval.seconds",
+            "leader.replication.throttled.rate",
             "num.replica.alter.log.dirs.threads",
             "num.replica.fetchers",
             "offsets.topic.replication.factor",
+            "replica.alter.log.dirs.io.max.bytes.per.second",
             "replica.fetch.backoff.ms",
             "replica.fetch.max.bytes",
             "replica.fetch.min.bytes",
@@ -297,6 +388,10 @@ const NOTED: &[(&str, &[&str])] = &[
             "replica.selector.class",
             "replica.socket.receive.buffer.bytes",
             "replica.socket.timeout.ms",
+            "offsets.commit.timeout.ms",
+            "request.timeout.ms",
+            "socket.connection.setup.timeout.max.ms",
+            "socket.connection.setup.timeout.ms",
             "replication.quota.window.num",
             "replication.quota.window.size.seconds",
         ],
@@ -310,40 +405,28 @@ const NOTED: &[(&str, &[&str])] = &[
             "group.coordinator.append.linger.ms",
             "group.coordinator.background.threads",
             "group.coordinator.cached.buffer.max.bytes",
-            "group.coordinator.rebalance.protocols",
             "group.coordinator.threads",
             "num.io.threads",
             "num.network.threads",
-            "offsets.commit.timeout.ms",
             "offsets.load.buffer.size",
-            "offsets.topic.compression.codec",
             "producer.purgatory.purge.interval.requests",
             "queued.max.requests",
-            "request.timeout.ms",
-            "socket.connection.setup.timeout.max.ms",
-            "socket.connection.setup.timeout.ms",
             "socket.listen.backlog.size",
             "socket.receive.buffer.bytes",
             "socket.send.buffer.bytes",
         ],
     ),
     (
-        "metrics are served as text under /metrics",
+        "/metrics shows counters; who reads them computes rates",
         &[
             "kafka.metrics.polling.interval.secs",
-            "kafka.metrics.reporters",
-            "metric.reporters",
             "metrics.num.samples",
             "metrics.recording.level",
             "metrics.sample.window.ms",
             "telemetry.max.bytes",
         ],
     ),
+    ("committed offsets are stored uncompressed", &["offsets.topic.compression.codec"]),
     ("compaction reads and writes in steps of its own", &["log.cleaner.io.buffer.size"]),
-    (
-        "this limit is not enforced yet",
-        &["max.request.partition.size.limit", "quota.window.num", "quota.window.size.seconds"],
-    ),
     ("a failed data directory stops the broker", &["log.dir.failure.timeout.ms"]),
-    ("node.id is the broker's number", &["broker.id"]),
 ];

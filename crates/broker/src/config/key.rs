@@ -40,6 +40,8 @@ pub enum ConfigType {
     Double = 6,
     /// Texts separated by commas.
     List = 7,
+    /// The name of a Java class.
+    Class = 8,
     /// A text that is never shown.
     Password = 9,
 }
@@ -71,6 +73,8 @@ pub enum Dynamic {
     ReadOnly,
     /// On one broker for one listener, by its prefix.
     PerListener,
+    /// On one broker, for all listeners or for one.
+    PerBroker,
     /// Per broker, or for the whole cluster at once.
     ClusterWide,
 }
@@ -150,6 +154,12 @@ impl Key {
         self.per_listener()
     }
 
+    /// The same key, which may be changed for all listeners of a broker or for one while the broker runs.
+    pub(super) const fn per_broker(mut self) -> Self {
+        self.dynamic = Dynamic::PerBroker;
+        self.per_listener()
+    }
+
     /// Whether its value must not be shown.
     pub fn is_secret(&self) -> bool {
         self.kind == ConfigType::Password
@@ -176,7 +186,7 @@ impl Key {
             ConfigType::Double => {
                 text.parse().ok().filter(|value| self.allows_number(*value)).map(|_| text.to_owned())
             }
-            ConfigType::String | ConfigType::Password | ConfigType::Unknown => {
+            ConfigType::String | ConfigType::Class | ConfigType::Password | ConfigType::Unknown => {
                 self.allows_word(text).then(|| text.to_owned())
             }
             ConfigType::List => {
@@ -200,7 +210,9 @@ impl Key {
                     format!("an integer from {least} to {most}")
                 }
                 ConfigType::Double => "a number".to_owned(),
-                ConfigType::String | ConfigType::Password | ConfigType::Unknown => "a text".to_owned(),
+                ConfigType::String | ConfigType::Class | ConfigType::Password | ConfigType::Unknown => {
+                    "a text".to_owned()
+                }
                 ConfigType::List => "a list separated by commas".to_owned(),
             },
         }

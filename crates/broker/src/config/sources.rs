@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, fmt, fs, path::PathBuf};
 use super::{
     ConfigError, ConfigErrors, Origin,
     dynamic::DynamicLayers,
+    error::name_of,
     foreign::{self, Foreign},
+    kafka::kafka_key,
+    key::HIDDEN,
     prefix, properties,
     table::{BROKER_KEYS, TOPIC_KEYS, broker_key},
 };
@@ -20,6 +23,8 @@ pub struct Sources {
     pub environment: Vec<(String, String)>,
     /// `key=value` pairs of the command line, the last one winning.
     pub flags: Vec<String>,
+    /// Whether keys that nobody knows are noted instead of refused.
+    pub lenient: bool,
 }
 
 /// A key that was set without effect, and why.
@@ -37,16 +42,17 @@ pub struct Note {
 #[derive(Clone, Default)]
 pub struct Settings {
     set: BTreeMap<&'static str, (String, Origin)>,
-    /// Keys written for one listener.
-    set_for_listeners: BTreeMap<String, (String, Origin)>,
+    /// Keys written for one listener, and keys that the table does not have.
+    set_by_name: BTreeMap<String, (String, Origin)>,
     dynamic: DynamicLayers,
     notes: Vec<Note>,
+    lenient: bool,
 }
 
 impl fmt::Debug for Settings {
     /// Without values: some are passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.set.keys()).entries(self.set_for_listeners.keys()).finish()
+        f.debug_set().entries(self.set.keys()).entries(self.set_by_name.keys()).finish()
     }
 }
 
@@ -65,7 +71,7 @@ impl Sources {
 
     /// Reads and lays the layers over each other.
     pub fn settings(&self) -> Result<Settings, ConfigErrors> {
-        let mut settings = Settings::default();
+        let mut settings = Settings { lenient: self.lenient, ..Settings::default() };
         let mut errors = Vec::new();
         let layers = [self.file_layer(), Ok(self.environment_layer(&mut settings.notes)), self.flag_layer()];
         for layer in layers {
@@ -76,6 +82,7 @@ impl Sources {
                 Err(error) => errors.push(error),
             }
         }
+        errors.extend(settings.name_the_node().err());
         if errors.is_empty() { Ok(settings) } else { Err(ConfigErrors(errors)) }
     }
 
@@ -109,8 +116,7 @@ impl Sources {
                 }
                 None if variable.starts_with("LEVADA_") && !OTHER_VARIABLES.contains(&variable.as_str()) => {
                     let near = nearest(variable, by_variable.keys().map(String::as_str));
-                    let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-                    let text = format!("no key has this variable{hint}");
+                    let text = format!("no key has this variable{}", hint(near));
                     notes.push(Note { key: variable.clone(), origin, text });
                 }
                 None => {}
@@ -135,10 +141,13 @@ const OTHER_VARIABLES: [&str; 5] =
     ["LEVADA_BROKERS", "LEVADA_COMMAND_CONFIG", "LEVADA_CONFIG", "LEVADA_LOG", "LEVADA_OAUTHBEARER_TOKEN"];
 
 impl Settings {
-    /// The value of a key of the table: what was set, else the default, else `None`.
+    /// The value of a key of the table, or of another key of Kafka's: what was set, else the default, else `None`.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let dynamic = self.dynamic.find(name).map(|(value, _)| value);
-        let default = || broker_key(name).and_then(|key| key.default);
+        let default = || match broker_key(name) {
+            Some(key) => key.default,
+            None => kafka_key(name)?.key.default,
+        };
         dynamic.or_else(|| self.explicit(name).map(|(value, _)| value)).or_else(default)
     }
 
@@ -152,9 +161,9 @@ impl Settings {
         self.text(&prefix::prefixed(listener, name))
     }
 
-    /// The keys that were set for one listener before the start.
-    pub(super) fn for_listeners(&self) -> impl Iterator<Item = &str> {
-        self.set_for_listeners.keys().map(String::as_str)
+    /// The keys that were set before the start for one listener, and those that the table does not have.
+    pub(super) fn set_by_name(&self) -> impl Iterator<Item = &str> {
+        self.set_by_name.keys().map(String::as_str)
     }
 
     /// The same settings under other dynamic layers.
@@ -169,7 +178,7 @@ impl Settings {
 
     /// The value that was set before the start, with its origin.
     pub(super) fn explicit(&self, name: &str) -> Option<(&str, &Origin)> {
-        let found = self.set.get(name).or_else(|| self.set_for_listeners.get(name));
+        let found = self.set.get(name).or_else(|| self.set_by_name.get(name));
         found.map(|(value, origin)| (value.as_str(), origin))
     }
 
@@ -193,37 +202,68 @@ impl Settings {
             return Err(ConfigError::Invalid { key: name, value, origin, allowed: key.allowed() });
         };
         if prefix::is_prefixed(&name) {
-            self.set_for_listeners.insert(name, (normal, origin));
+            self.set_by_name.insert(name, (normal, origin));
         } else {
             self.set.insert(key.name, (normal, origin));
         }
         Ok(())
     }
 
-    fn assign_foreign(&mut self, key: String, value: String, origin: Origin) -> Result<(), ConfigError> {
-        let turned_off = ["", "false"].contains(&value.trim());
-        let bare = prefix::bare(&key).unwrap_or(&key);
-        let broker_wide = prefix::is_prefixed(&key) && broker_key(bare).is_some();
-        let verdict = foreign::verdict(bare);
-        match verdict.or(broker_wide.then_some(Foreign::Noted("it is set for all listeners at once"))) {
-            Some(Foreign::Refused(reason)) if !turned_off => {
-                Err(ConfigError::Refused { key, value, origin, reason: reason.to_owned() })
+    /// Takes a key that has no effect, unless its value asks for what must not be dropped unnoticed.
+    fn assign_foreign(&mut self, name: String, value: String, origin: Origin) -> Result<(), ConfigError> {
+        let bare = foreign::bare_foreign(&name);
+        let key = broker_key(bare).or_else(|| kafka_key(bare).map(|known| &known.key));
+        let shown = || key.map_or(HIDDEN, |key| key.shown(&value)).to_owned();
+        let normal = key.map_or_else(|| Some(value.clone()), |key| key.normalise(&value));
+        let Some(normal) = normal else {
+            let allowed = key.map(super::Key::allowed).unwrap_or_default();
+            return Err(ConfigError::Invalid { value: shown(), key: name, origin, allowed });
+        };
+        let note = match foreign::verdict(&name, &value) {
+            Some(Foreign::Noted(reason)) => reason.to_owned(),
+            Some(Foreign::Refused(reason)) => {
+                let reason = reason.to_owned();
+                return Err(ConfigError::Refused { value: shown(), key: name, origin, reason });
             }
-            Some(Foreign::Refused(_)) => Ok(()),
-            Some(Foreign::Noted(reason)) => {
-                self.notes.retain(|note| note.key != key);
-                self.notes.push(Note { key, origin, text: reason.to_owned() });
-                Ok(())
-            }
-            None => {
-                let broker_level = TOPIC_KEYS.iter().find(|topic| topic.key.name == key);
-                let nearest = broker_level
-                    .and_then(|topic| topic.broker.first().copied())
-                    .or_else(|| nearest(&key, known_names()));
-                Err(ConfigError::Unknown { key, origin, nearest })
-            }
+            None if self.lenient => format!("no such key{}", hint(nearest_key(&name))),
+            None => return Err(ConfigError::Unknown { nearest: nearest_key(&name), key: name, origin }),
+        };
+        let told = name_of(&name);
+        self.notes.retain(|note| note.key != told);
+        self.notes.push(Note { key: told.clone(), origin: origin.clone(), text: note });
+        if told == name {
+            self.set_by_name.insert(name, (normal, origin));
         }
+        Ok(())
     }
+
+    /// Lets `node.id` and its older name `broker.id` stand for each other, as in Kafka.
+    fn name_the_node(&mut self) -> Result<(), ConfigError> {
+        const NAMES: [&str; 2] = ["node.id", "broker.id"];
+        let [node, broker] = NAMES.map(|name| self.set.get(name).cloned());
+        let broker = broker.filter(|(value, _)| value != "-1");
+        match (node, broker) {
+            (Some((node, _)), Some((value, origin))) if node != value => {
+                let allowed = format!("the same as node.id ({node}), or unset");
+                return Err(ConfigError::Invalid { key: NAMES[1].to_owned(), value, origin, allowed });
+            }
+            (Some(one), _) | (None, Some(one)) => {
+                self.set.extend(NAMES.map(|name| (name, one.clone())));
+            }
+            (None, None) => {}
+        }
+        Ok(())
+    }
+}
+
+/// The key that was probably meant: the broker's key behind a topic's, else the nearest name.
+fn nearest_key(name: &str) -> Option<&'static str> {
+    let behind = TOPIC_KEYS.iter().find(|topic| topic.key.name == name);
+    behind.and_then(|topic| topic.broker.first().copied()).or_else(|| nearest(name, known_names()))
+}
+
+fn hint(near: Option<&str>) -> String {
+    near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
 /// The environment variable of a key: `log.dirs` is `LEVADA_LOG_DIRS`, `levada.http.listen` is `LEVADA_HTTP_LISTEN`.

@@ -28,6 +28,7 @@ const CLEANUP: Valid = Valid::SomeOf(&["compact", "delete"]);
 const STORES: Valid = Valid::OneOf(&["PEM", "PKCS12", "JKS"]);
 const CODECS: Valid = Valid::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]);
 const MIGRATIONS: Valid = Valid::OneOf(&["bidirectional", "disabled", "downgrade", "upgrade"]);
+const PROTOCOLS: Valid = Valid::SomeOf(&["consumer", "classic", "share", "streams"]);
 const CLOCKS: Valid = Valid::OneOf(&["CreateTime", "LogAppendTime"]);
 const APPEND: Valid = Valid::OneOf(&["pwrite", "mapped"]);
 const DURABILITY: Valid = Valid::OneOf(&["page-cache", "fdatasync"]);
@@ -38,6 +39,7 @@ const FOREVER: &str = "9223372036854775807";
 pub const BROKER_KEYS: &[Key] = &[
     // Who and where.
     int("node.id", "Number of this broker in its cluster.").default("1").at_least(0),
+    int("broker.id", "Older name of node.id; where both are set they must be the same.").default("-1"),
     string("broker.rack", "Rack of this broker, told to clients that prefer near replicas."),
     list("listeners", "Addresses on which Kafka clients are served, as NAME://host:port; an empty host means every interface, port 0 any free one.")
         .default("PLAINTEXT://127.0.0.1:9092"),
@@ -67,11 +69,11 @@ pub const BROKER_KEYS: &[Key] = &[
     string("ssl.client.auth", "Whether clients must show a certificate, may, or need not. On a SASL_SSL listener only the listener's own value counts.")
         .default("none")
         .valid(Valid::OneOf(&["required", "requested", "none"]))
-        .per_listener(),
+        .per_broker(),
     boolean("ssl.allow.dn.changes", "Whether a new certificate of the broker may be for another distinguished name while it runs.").default("false").per_listener(),
     boolean("ssl.allow.san.changes", "Whether a new certificate of the broker may lack other names that the one before had.").default("false").per_listener(),
-    list("ssl.enabled.protocols", "TLS versions that are spoken.").default("TLSv1.2,TLSv1.3").valid(Valid::SomeOf(&["TLSv1.2", "TLSv1.3"])).per_listener(),
-    list("ssl.cipher.suites", "Cipher suites by their IANA names; unset, all that rustls has.").per_listener(),
+    list("ssl.enabled.protocols", "TLS versions that are spoken.").default("TLSv1.2,TLSv1.3").valid(Valid::SomeOf(&["TLSv1.2", "TLSv1.3"])).per_broker(),
+    list("ssl.cipher.suites", "Cipher suites by their IANA names; unset, all that rustls has.").per_broker(),
     string("ssl.principal.mapping.rules", "How the distinguished name of a client's certificate becomes the name of its principal.").default("DEFAULT").per_listener(),
     string("levada.ssl.kernel.offload", "Whether the kernel encrypts what is sent, where it can.")
         .default("auto")
@@ -80,22 +82,22 @@ pub const BROKER_KEYS: &[Key] = &[
     // Who may come in.
     list("sasl.enabled.mechanisms", "How clients may show who they are on listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. Kafka's default, GSSAPI, is not served.")
         .default("GSSAPI")
-        .reloaded(),
-    password("sasl.jaas.config", "Users and passwords for PLAIN, set as listener.name.NAME.plain.sasl.jaas.config; whom to trust for the keys of OAUTHBEARER, set as listener.name.NAME.oauthbearer.sasl.jaas.config.").reloaded(),
+        .per_broker(),
+    password("sasl.jaas.config", "Users and passwords for PLAIN, set as listener.name.NAME.plain.sasl.jaas.config; whom to trust for the keys of OAUTHBEARER, set as listener.name.NAME.oauthbearer.sasl.jaas.config.").per_broker(),
     long("connections.max.reauth.ms", "How long after they have shown who they are clients have to do it again; 0 for never.").default("0").per_listener(),
     string("sasl.oauthbearer.jwks.endpoint.url", "Where the keys are that tokens for OAUTHBEARER are signed with, as a JSON Web Key Set: file:/…, https://… or, of this machine, http://….").per_listener(),
     long("sasl.oauthbearer.jwks.endpoint.refresh.ms", "How often the keys are had anew.").default("3600000").at_least(1),
     long("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "How long after a failure they are tried to be had again, first.").default("100").at_least(1),
     long("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", "The same after many failures, and how often a token with an unknown key may have them had anew.").default("10000").at_least(1),
     int("sasl.oauthbearer.clock.skew.seconds", "How far the clocks of those who issue tokens may be off.").default("30").at_least(0).per_listener(),
-    list("sasl.oauthbearer.expected.audience", "For whom tokens may be, by their claim aud; unset, for nobody in particular.").per_listener(),
+    list("sasl.oauthbearer.expected.audience", "For whom tokens may be, by their claim aud; empty, for nobody in particular.").default("").per_listener(),
     string("sasl.oauthbearer.expected.issuer", "By whom tokens must be, by their claim iss.").per_listener(),
     string("sasl.oauthbearer.scope.claim.name", "The claim with a token's scopes.").default("scope").per_listener(),
     string("sasl.oauthbearer.sub.claim.name", "The claim with the user's name.").default("sub").per_listener(),
     int("sasl.server.max.receive.size", "Largest request of a client that has not shown who it is.").default("524288").at_least(1),
     int("connection.failed.authentication.delay.ms", "How long a client that could not show who it is waits for the answer.").default("100").at_least(0),
     // What they may do.
-    string("authorizer.class.name", "Whether there is access control; unset, everybody may do everything.").valid(AUTHORIZERS),
+    string("authorizer.class.name", "Whether there is access control; empty, everybody may do everything.").default("").valid(AUTHORIZERS),
     string("super.users", "Principals that may do everything, separated by semicolons, such as User:alice;User:bob."),
     boolean("allow.everyone.if.no.acl.found", "Whether everybody may do what no entry of access control speaks about.").default("false"),
     // Where data lies.
@@ -117,7 +119,11 @@ pub const BROKER_KEYS: &[Key] = &[
     long("queued.max.request.bytes", "Memory of all requests that are coming in or being answered; when it is used up, nothing more is read. -1 is no limit, Kafka's default.").default("536870912").at_least(-1),
     int("fetch.max.bytes", "Most record bytes in one answer to a fetch.").default("57671680").at_least(1024),
     int("max.incremental.fetch.session.cache.slots", "Most fetch sessions that are kept.").default("1000").at_least(0),
+    int("max.request.partition.size.limit", "Most partitions in one answer to DescribeTopicPartitions.").default("2000").at_least(1),
     // Groups.
+    list("group.coordinator.rebalance.protocols", "Protocols that groups may use; classic is always among them. Without consumer, consumer groups (KIP-848) are refused. share and streams stand for groups that are not served.")
+        .default("classic,consumer,streams")
+        .valid(PROTOCOLS),
     int("group.initial.rebalance.delay.ms", "How long the first rebalance of an empty group waits for more members. Kafka's default is 3000; here a first consumer starts at once.")
         .default("0")
         .at_least(0),
@@ -147,7 +153,7 @@ pub const BROKER_KEYS: &[Key] = &[
     int("transaction.remove.expired.transaction.cleanup.interval.ms", "How often forgotten transactional ids are looked for.").default("3600000").at_least(1),
     int("transaction.state.log.num.partitions", "Partitions of __transaction_state; fixed once it exists.").default("50").at_least(1),
     int("transaction.state.log.segment.bytes", "Segment size of __transaction_state.").default("104857600").at_least(1_048_576),
-    boolean("transaction.partition.verification.enable", "Whether a partition asks the transaction's coordinator before it takes the transaction's first records.").default("true"),
+    boolean("transaction.partition.verification.enable", "Whether a partition asks the transaction's coordinator before it takes the transaction's first records.").default("true").cluster_wide(),
     // Producers.
     int("producer.id.expiration.ms", "How long the state of an idle idempotent producer is kept.").default("86400000").at_least(1).cluster_wide(),
     int("producer.id.expiration.check.interval.ms", "How often expired producer state is looked for.").default("600000").at_least(1),

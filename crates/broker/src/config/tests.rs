@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fs};
 use super::*;
 
 mod documentation;
+mod foreign_keys;
 mod security;
 
 /// The entries a stock single-node Kafka 4.3 file sets.
@@ -107,6 +108,7 @@ fn flags_win_over_environment_over_file_over_default() {
             ("HOME".to_owned(), "/root".to_owned()),
         ],
         flags: vec!["node.id=4".to_owned(), "node.id=5".to_owned()],
+        lenient: false,
     };
     let config = BrokerConfig::load(&sources).unwrap();
     assert_eq!((config.node_id, config.num_partitions, config.rack.as_deref()), (5, 3, Some("file")));
@@ -560,20 +562,21 @@ fn a_listener_may_have_values_of_its_own() {
         "ssl.keystore.location=/all.pem",
         "listener.name.EDGE.ssl.keystore.location=/edge.pem",
         "listener.name.edge.ssl.keystore.password=planted",
-        "listener.name.edge.max.connections=3",
+        "listener.name.edge.message.max.bytes=3",
     ])
     .unwrap();
     let location = |listener| config.settings().listener_text(listener, "ssl.keystore.location");
     assert_eq!((location("EDGE"), location("OTHER")), (Some("/edge.pem"), Some("/all.pem")));
     assert_eq!(config.settings().own_listener_text("OTHER", "ssl.keystore.location"), None);
     let notes: Vec<_> = config.settings().notes().iter().map(|note| note.key.as_str()).collect();
-    assert_eq!(notes, ["listener.name.edge.max.connections"]);
+    assert_eq!(notes, ["listener.name.edge.message.max.bytes"]);
     let rows = config.describe();
     let row = |name: &str| rows.iter().find(|row| row.name == name).unwrap();
     assert!(row("listener.name.edge.ssl.keystore.password").sensitive);
     let open = row("listener.name.edge.ssl.keystore.location");
-    assert_eq!((open.sensitive, open.read_only, open.value.as_deref()), (false, false, Some("/edge.pem")));
-    assert!(row("ssl.keystore.location").read_only);
+    // Kafka says so of every key with a prefix, and of none that may change with one.
+    assert_eq!((open.sensitive, open.read_only, open.value.as_deref()), (false, true, Some("/edge.pem")));
+    assert!(!row("ssl.keystore.location").read_only);
     let unknown = load(&["listener.name.edge.ssl.keystore.place=x"]).unwrap_err().to_string();
     assert!(unknown.starts_with("unknown key listener.name.edge.ssl.keystore.place (flag -o)"), "{unknown}");
 }
@@ -596,12 +599,12 @@ fn a_listeners_keys_change_on_one_broker_by_their_prefix() {
         true,
         "listener.name.edge.ssl.keystore.location",
         Err(
-            "Cannot update these configs at default cluster level, must be per-broker: [listener.name.edge.ssl.keystore.location]",
+            "Cannot update these configs at default cluster level, broker id must be specified: [listener.name.edge.ssl.keystore.location]",
         ),
     );
     check(
         false,
-        "listener.name.edge.ssl.client.auth",
-        Err("Cannot update these configs dynamically: [listener.name.edge.ssl.client.auth]"),
+        "listener.name.edge.ssl.principal.mapping.rules",
+        Err("Cannot update these configs dynamically: [listener.name.edge.ssl.principal.mapping.rules]"),
     );
 }

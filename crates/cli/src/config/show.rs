@@ -38,6 +38,9 @@ pub(crate) struct SourceArgs {
     /// Set a key; wins over environment (LEVADA_LOG_DIRS for log.dirs) and file
     #[arg(short = 'o', long = "option", value_name = "KEY=VALUE")]
     options: Vec<String>,
+    /// Take keys that neither Levada nor Kafka knows: each is named on stderr and ignored
+    #[arg(long)]
+    lenient: bool,
 }
 
 impl SourceArgs {
@@ -55,6 +58,7 @@ impl SourceArgs {
             file: self.config.clone(),
             environment: std::env::vars_os().filter_map(text).collect(),
             flags: self.options.clone(),
+            lenient: self.lenient,
         };
         let config = BrokerConfig::load(&sources)?;
         for note in config.settings().notes() {
@@ -107,7 +111,7 @@ mod tests {
     fn changed_values_are_shown_with_their_origin() {
         let config = BrokerConfig::load(&Sources::flags(["num.partitions=3"])).unwrap();
         let show = |format| Show {
-            sources: SourceArgs { config: None, options: Vec::new() },
+            sources: SourceArgs { config: None, options: Vec::new(), lenient: false },
             origin: true,
             changed: true,
             format: FormatArgs { format },

@@ -15,8 +15,12 @@ use levada_log::batch::Builder;
 use levada_log::compress::Compression;
 use levada_wire::messages::create_topics_request::CreatableTopic;
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use levada_wire::messages::{CreateTopicsRequest, FetchRequest, FetchResponse, KafkaRequest, ProduceRequest};
+use levada_wire::messages::{
+    CreateTopicsRequest, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest, KafkaRequest,
+    ProduceRequest,
+};
 use levada_wire::{Client, ClientOptions};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -153,6 +157,22 @@ impl Rig {
         let expected = records(client.request_at(FETCH, &fetch(topic)).unwrap());
         self.await_count(|now| now.bytes(Path::Splice) + now.bytes(Path::ReadWrite) >= expected.len() as u64);
         expected
+    }
+
+    /// Sets a key of the broker while it runs.
+    fn alter(&self, key: &str, value: &str) {
+        let mut config = AlterableConfig::default();
+        config.name = key.into();
+        config.value = Some(value.into());
+        let mut resource = AlterConfigsResource::default();
+        resource.resource_type = 4;
+        resource.resource_name = "1".into();
+        resource.configs = vec![config];
+        let mut request = IncrementalAlterConfigsRequest::default();
+        request.resources = vec![resource];
+        let mut client = Client::connect(&self.address(0).to_string(), &ClientOptions::default()).unwrap();
+        let answer = client.request(&request).unwrap();
+        assert_eq!((answer.responses[0].error_code, &answer.responses[0].error_message), (0, &None));
     }
 
     /// Waits until the counters say so: a peer may have bytes before they are counted.
@@ -298,6 +318,22 @@ fn certificates_name_principals_and_those_without_are_told() {
     assert!(refused.to_string().contains("CertificateRequired"), "{refused}");
     // No rule fits, as good as no certificate.
     assert!(ask(&mut rig.connect(rig.client(None, Some("jester"))), FETCH, &fetch("t")).is_err());
+}
+
+#[test]
+fn certificates_and_versions_are_demanded_as_the_running_broker_is_told() {
+    let rig = Rig::new(&[]);
+    rig.filled("t", 1);
+    fetched(&mut rig.connect(rig.client(None, None)), "t");
+    rig.alter("listener.name.ssl.ssl.client.auth", "required");
+    let refused = ask(&mut rig.connect(rig.client(None, None)), FETCH, &fetch("t")).unwrap_err();
+    assert!(refused.to_string().contains("CertificateRequired"), "{refused}");
+    fetched(&mut rig.connect(rig.client(None, Some("duke"))), "t");
+    rig.alter("listener.name.ssl.ssl.client.auth", "none");
+    rig.alter("ssl.enabled.protocols", "TLSv1.2");
+    let mut stream = rig.connect(rig.client(None, None));
+    fetched(&mut stream, "t");
+    assert_eq!(stream.conn.protocol_version(), Some(rustls::ProtocolVersion::TLSv1_2));
 }
 
 #[test]
