@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use levada_log::ReadError;
 use levada_log::batch::{self, BatchError, BatchView};
+use levada_log::{LogError, ReadError};
 use tokio::sync::Notify;
 
 use crate::broker::now_ms;
+use crate::partition::Partition;
 
 /// When a coordinator wants to be stepped; read by the clock without the coordinator's lock.
 pub(crate) struct Due {
@@ -52,6 +53,12 @@ pub(crate) async fn run_clock<T>(seats: &[T], alarm: &Notify, due: impl Fn(&T) -
             Some(_) => seats.iter().filter(|seat| due(seat).at_ms() <= now).for_each(&tick),
         }
     }
+}
+
+/// Whether the log is as it was before an append that failed with `error`, so that the append can be tried again: its disk was full.
+/// Any other failure has taken the partition out of use.
+pub(crate) fn may_be_repeated(partition: &Partition, error: &LogError) -> bool {
+    !matches!(error, LogError::Offline { .. }) && !partition.log().is_offline()
 }
 
 /// Why a coordinator could not be loaded.

@@ -242,11 +242,11 @@ impl Seat {
         let now = now_ms();
         let Ok(batch) = batch(payload, now) else { return Some(Err(PersistFailure::Lost)) };
         match partition.append(batch, now) {
-            Submitted::Done(result) => Some(persisted(result)),
+            Submitted::Done(result) => Some(persisted(partition, result)),
             queued => {
-                let seat = self.clone();
+                let (seat, partition) = (self.clone(), partition.clone());
                 tokio::spawn(async move {
-                    let result = persisted(queued.wait().await);
+                    let result = persisted(&partition, queued.wait().await);
                     seat.step(Event::Persisted(id, result));
                 });
                 None
@@ -326,7 +326,7 @@ fn replay_batch(coordinator: &mut Coordinator, batch: &BatchView<'_>) -> Result<
     Ok(())
 }
 
-fn persisted(result: AppendResult) -> Result<i64, PersistFailure> {
+fn persisted(partition: &Partition, result: AppendResult) -> Result<i64, PersistFailure> {
     result.map(|appended| appended.base_offset).map_err(|error| match error {
         AppendError::ProducerEpoch { .. } => PersistFailure::ProducerFenced,
         AppendError::CoordinatorEpoch { .. } => PersistFailure::CoordinatorFenced,
@@ -334,8 +334,12 @@ fn persisted(result: AppendResult) -> Result<i64, PersistFailure> {
             PersistFailure::TransactionState
         }
         AppendError::TooLarge { .. } | AppendError::LargerThanSegment { .. } => PersistFailure::TooLarge,
+        // The lane tells the operator.
+        AppendError::Storage(error) if coordination::may_be_repeated(partition, &error) => {
+            PersistFailure::Unavailable
+        }
         AppendError::Batch(_) | AppendError::Storage(_) => {
-            tracing::error!(%error, "group records not stored");
+            tracing::error!(partition = partition.name(), %error, "group records not stored");
             PersistFailure::Lost
         }
     })

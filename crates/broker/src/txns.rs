@@ -8,8 +8,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use levada_log::Append;
 use levada_log::batch::{self, BatchError, BatchView, Builder};
+use levada_log::{Append, AppendError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -220,6 +220,9 @@ impl Seat {
                 }
             }
         }
+        if state.coordinator.is_unloaded() {
+            state.partition = None;
+        }
         self.due.set(state.coordinator.deadline());
     }
 
@@ -243,11 +246,11 @@ impl Seat {
         }
         let Ok(batch) = batch.build() else { return Some(Err(PersistFailure::Lost)) };
         match partition.append(Append::coordinator(batch), now) {
-            Submitted::Done(result) => Some(persisted(result)),
+            Submitted::Done(result) => Some(persisted(partition, result)),
             queued => {
-                let seat = self.clone();
+                let (seat, partition) = (self.clone(), partition.clone());
                 tokio::spawn(async move {
-                    let result = persisted(queued.wait().await);
+                    let result = persisted(&partition, queued.wait().await);
                     seat.step(Event::Persisted(id, result));
                 });
                 None
@@ -270,9 +273,16 @@ fn replay_batch(coordinator: &mut Coordinator, batch: &BatchView<'_>) -> Result<
     Ok(())
 }
 
-fn persisted(result: AppendResult) -> Result<(), PersistFailure> {
-    result.map(drop).map_err(|error| {
-        tracing::error!(%error, "transaction records not stored");
-        PersistFailure::Lost
+fn persisted(partition: &Partition, result: AppendResult) -> Result<(), PersistFailure> {
+    result.map(drop).map_err(|error| match error {
+        AppendError::TooLarge { .. } | AppendError::LargerThanSegment { .. } => PersistFailure::TooLarge,
+        // The lane tells the operator.
+        AppendError::Storage(error) if coordination::may_be_repeated(partition, &error) => {
+            PersistFailure::Unavailable
+        }
+        error => {
+            tracing::error!(partition = partition.name(), %error, "transaction records not stored; its coordinator serves no more");
+            PersistFailure::Lost
+        }
     })
 }

@@ -51,6 +51,8 @@ pub struct Coordinator {
     own_settings: Arc<OwnSettings>,
     offsets: OffsetStore,
     timers: Timers,
+    /// The next group to look at for expired offsets, unless all have been.
+    expire_from: Option<String>,
     appends: Appends,
     parked: Vec<Parked>,
     actions: Vec<Action>,
@@ -89,6 +91,7 @@ impl Coordinator {
             own_settings: Arc::default(),
             offsets: OffsetStore::default(),
             timers: Timers::default(),
+            expire_from: None,
             appends: Appends::default(),
             parked: Vec::new(),
             actions: Vec::new(),

@@ -92,10 +92,10 @@ pub enum GroupError {
 /// Why the records of an [`Action::Persist`](super::Action::Persist) were not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PersistFailure {
-    /// The partition cannot take records just now (timeout, too few replicas, not yet created).
+    /// The partition cannot take records just now (its disk is full, or it does not exist yet). The log is as it was.
     #[error("the offsets partition cannot take records just now")]
     Unavailable,
-    /// This broker no longer leads the partition, or its disk has failed.
+    /// The partition was deleted, or its disk has failed.
     #[error("this broker cannot write the offsets partition any more")]
     Lost,
     /// The batch is larger than the partition accepts.

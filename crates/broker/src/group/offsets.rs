@@ -146,6 +146,7 @@ impl OffsetStore {
     pub(super) fn keys_of_partitions(&self, gone: &[(String, Vec<i32>)]) -> Vec<OffsetKey> {
         let mut keys: BTreeSet<OffsetKey> = BTreeSet::new();
         for (topic, partitions) in gone {
+            let partitions: BTreeSet<i32> = partitions.iter().copied().collect();
             for (group_id, topics) in &self.committed {
                 let known = topics.get(topic).into_iter().flat_map(BTreeMap::keys);
                 let lost = known.filter(|partition| partitions.contains(partition));

@@ -151,6 +151,11 @@ impl Coordinator {
         self.alarms.next_ms()
     }
 
+    /// Whether it serves no more.
+    pub fn is_unloaded(&self) -> bool {
+        self.phase == Phase::Unloaded
+    }
+
     fn handle(&mut self, event: Event, now_ms: i64) {
         match event {
             Event::Persisted(id, result) => self.persisted(id, result, now_ms),

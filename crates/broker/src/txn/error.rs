@@ -65,10 +65,11 @@ impl TxnError {
 /// Why the records of an [`Action::Persist`](super::Action::Persist) were not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PersistFailure {
-    /// The partition cannot take records just now (timeout, too few replicas, not yet created).
+    /// The partition cannot take records just now (its disk is full, or it does not exist yet). The log is as it was.
     #[error("the transaction log cannot take records just now")]
     Unavailable,
-    /// This broker no longer leads the partition, or its disk has failed.
+    /// The partition was deleted, or its disk has failed: nobody knows whether the records are in the log, and no more
+    /// will be. The coordinator is unloaded by that.
     #[error("this broker cannot write the transaction log any more")]
     Lost,
     /// The batch is larger than the partition accepts.

@@ -222,6 +222,7 @@ impl Coordinator {
         if let Some(group) = groups.get_mut(group_id)
             && group.is_unborn()
         {
+            group.forget_alarms(&mut turn);
             group.dissolve(&mut turn, error);
             groups.remove(group_id);
         }

@@ -7,7 +7,7 @@ use crate::group::config::GroupConfig;
 use crate::group::error::GroupError;
 use crate::group::event::{Outcome, Ticket};
 use crate::group::offsets::expiry::{Age, Retention};
-use crate::group::records::{ConsumerRecord, OffsetKey, OffsetValue, Record};
+use crate::group::records::{OffsetKey, OffsetValue, Record};
 use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, CommittedTopic, EndTxnRequest, FetchRequest,
     OffsetDeleteRequest, TxnCommitRequest,
@@ -19,6 +19,10 @@ use crate::group::turn::{AnyGroup, Then, Write};
 const KNOWS_GROUP_ID_NOT_FOUND: i16 = 9;
 /// More tombstones than this go into batches of their own, so that no batch outgrows the partition's limit.
 const RECORDS_PER_APPEND: usize = 1_000;
+/// So many groups are looked at for expired offsets before requests get their turn.
+const GROUPS_PER_TURN: usize = 1_000;
+/// The pause until the next groups are looked at.
+const BETWEEN_TURNS_MS: i64 = 1;
 
 impl Coordinator {
     pub(super) fn commit(&mut self, ticket: Ticket, request: CommitRequest, now_ms: i64) {
@@ -189,49 +193,75 @@ impl Coordinator {
         }
     }
 
-    /// Removes offsets whose time is over, and groups without members of which nothing is left.
+    /// Removes offsets whose time is over, and groups without members of which nothing is left. Looks at some groups only and sets the
+    /// alarm for the next ones, so that requests are not kept waiting.
     pub(super) fn expire_offsets(&mut self, now_ms: i64) {
-        let mut records = Vec::new();
-        let mut gone = Vec::new();
-        for (group_id, group) in &self.groups {
-            let retention = group.retention();
-            let retention_ms = self.config.offsets_retention_ms;
-            let (expired, all) = self.offsets.expired(group_id, retention.as_ref(), now_ms, retention_ms);
-            records.extend(expired.into_iter().map(|key| Record::Offset(key, None)));
-            if all && group.validate_delete().is_ok() {
-                records.push(Record::Group(group_id.clone(), None));
-                gone.push(group_id.clone());
+        let from = self.expire_from.take().unwrap_or_default();
+        let mut group_ids: Vec<String> =
+            self.groups.range(from.clone()..).map(|(id, _)| id.clone()).take(GROUPS_PER_TURN + 1).collect();
+        group_ids.extend(self.consumers.range(from..).map(|(id, _)| id.clone()).take(GROUPS_PER_TURN + 1));
+        group_ids.sort_unstable();
+        let rest = group_ids.split_off(group_ids.len().min(GROUPS_PER_TURN));
+        let mut ends = Ends::default();
+        for group_id in group_ids {
+            let (records, is_over) = self.expired(&group_id, now_ms);
+            for record in records {
+                if ends.records.len() == RECORDS_PER_APPEND {
+                    self.append(std::mem::take(&mut ends).into(), now_ms);
+                }
+                ends.records.push(record);
+            }
+            if is_over {
+                ends.groups.extend(self.remove_group(&group_id));
             }
         }
-        for (group_id, group) in self.consumers.iter().filter(|(id, _)| !self.writing.contains_key(*id)) {
-            let in_use = group.in_use();
-            let retention = Retention { age: Age::SinceCommit, in_use: Some(&in_use), all_in_use: false };
-            let retention_ms = self.config.offsets_retention_ms;
-            let (expired, all) = self.offsets.expired(group_id, Some(&retention), now_ms, retention_ms);
-            records.extend(expired.into_iter().map(|key| Record::Offset(key, None)));
-            if all && group.validate_delete().is_ok() {
-                records.extend(group.tombstones());
-                gone.push(group_id.clone());
-            }
+        if !ends.records.is_empty() {
+            self.append(ends.into(), now_ms);
         }
-        let mut gone: Vec<AnyGroup> =
-            gone.iter().filter_map(|group_id| self.remove_group(group_id)).collect();
-        while !records.is_empty() {
-            let rest = records.split_off(records.len().min(RECORDS_PER_APPEND));
-            let chunk = std::mem::replace(&mut records, rest);
-            let ends_here = |group: &AnyGroup| {
-                chunk.iter().any(|record| match record {
-                    Record::Group(group_id, None) => group_id == group.id(),
-                    Record::Consumer(group_id, ConsumerRecord::Epoch(None)) => group_id == group.id(),
-                    _ => false,
-                })
-            };
-            let (ended, later) = gone.into_iter().partition(ends_here);
-            gone = later;
-            self.append(Write { records: chunk, then: Then::Expired(ended) }, now_ms);
+        self.expire_from = rest.into_iter().next();
+        let interval_ms = match self.expire_from {
+            Some(_) => BETWEEN_TURNS_MS,
+            None => self.config.offsets_retention_check_interval_ms.max(1),
+        };
+        self.timers.set(TimerKey::Expiry, now_ms.saturating_add(interval_ms), Alarm::ExpiryDue);
+    }
+
+    /// The records that remove the group's expired offsets, and the group itself if nothing is left of it; whether that is so.
+    fn expired(&self, group_id: &str, now_ms: i64) -> (Vec<Record>, bool) {
+        let expired_by = |retention: Option<&Retention<'_>>| {
+            let (keys, all) =
+                self.offsets.expired(group_id, retention, now_ms, self.config.offsets_retention_ms);
+            (keys.into_iter().map(|key| Record::Offset(key, None)).collect::<Vec<_>>(), all)
+        };
+        if let Some(group) = self.groups.get(group_id) {
+            let (mut records, all) = expired_by(group.retention().as_ref());
+            let is_over = all && group.validate_delete().is_ok();
+            records.extend(is_over.then(|| Record::Group(group_id.to_owned(), None)));
+            return (records, is_over);
         }
-        let next_ms = now_ms.saturating_add(self.config.offsets_retention_check_interval_ms.max(1));
-        self.timers.set(TimerKey::Expiry, next_ms, Alarm::ExpiryDue);
+        let group = self.consumers.get(group_id).filter(|_| !self.writing.contains_key(group_id));
+        let Some(group) = group else { return (Vec::new(), false) };
+        let in_use = group.in_use();
+        let retention = Retention { age: Age::SinceCommit, in_use: Some(&in_use), all_in_use: false };
+        let (mut records, all) = expired_by(Some(&retention));
+        let is_over = all && group.validate_delete().is_ok();
+        if is_over {
+            records.extend(group.tombstones());
+        }
+        (records, is_over)
+    }
+}
+
+/// What has expired, to be written together.
+#[derive(Default)]
+struct Ends {
+    records: Vec<Record>,
+    groups: Vec<AnyGroup>,
+}
+
+impl From<Ends> for Write {
+    fn from(ends: Ends) -> Self {
+        Self { records: ends.records, then: Then::Expired(ends.groups) }
     }
 }
 

@@ -333,8 +333,36 @@ fn a_group_id_too_long_for_the_log_is_an_error_and_no_group() {
     assert_eq!(rig.commit(commit(&group_id, "t", 1)), Err(GroupError::UnknownServerError));
     let join = JoinRequest { group_id: group_id.clone(), api_version: 3, ..rig.join("") };
     assert_eq!(rig.ask(join).error, Some(GroupError::UnknownServerError));
+    let join = JoinRequest { group_id, ..rig.join("") };
+    assert_eq!(rig.ask(join).error, Some(GroupError::MemberIdRequired));
     assert_eq!(rig.coordinator.list(&ListFilter::default()), Ok(Vec::new()));
     assert!(rig.log.is_empty());
+    // Nothing is waited for but the time to look for expired offsets.
+    let expiry_ms = rig.now_ms + rig.config.offsets_retention_check_interval_ms;
+    assert_eq!(rig.coordinator.deadline(), Some(expiry_ms));
+}
+
+#[test]
+fn many_groups_that_expire_at_once_go_in_portions_between_requests() {
+    let mut rig = Rig::new(GroupConfig { offsets_retention_check_interval_ms: 600_000, ..config() });
+    let groups = 2_500;
+    for at in 0..groups {
+        let request = CommitRequest { retention_ms: Some(0), ..commit(&format!("g{at}"), "t", 1) };
+        rig.commit(request).unwrap();
+    }
+    let committed = rig.log.len();
+    let mut portions = Vec::new();
+    while rig.coordinator.list(&ListFilter::default()).unwrap().len() > 0 {
+        let before = rig.coordinator.list(&ListFilter::default()).unwrap().len();
+        rig.now_ms = rig.coordinator.deadline().unwrap();
+        rig.step(Event::Tick);
+        portions.push(before - rig.coordinator.list(&ListFilter::default()).unwrap().len());
+    }
+    assert_eq!(portions, [1_000, 1_000, 500]);
+    // A tombstone for the offset of each group, and one for the group.
+    assert_eq!(rig.log.len() - committed, 2 * groups);
+    assert_eq!(rig.now_ms, 1_000_000 + 600_002);
+    assert_eq!(rig.coordinator.deadline(), Some(rig.now_ms + 600_000));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::txn::error::{PersistFailure, TxnError};
 use crate::txn::event::{Action, EncodedRecord, Outcome, PersistId, Ticket};
 use crate::txn::records::{Record, TooLong, Value};
 use crate::txn::request::Identity;
-use crate::txn::transaction::{Transaction, TxnState};
+use crate::txn::transaction::{NO_EPOCH, Transaction, TxnState};
 
 /// Appends the driver has been asked for and has not reported yet.
 #[derive(Debug, Default)]
@@ -133,6 +133,9 @@ impl Coordinator {
                 self.fail(transactional_id, &then, failure, now_ms);
             }
         }
+        if result == Err(PersistFailure::Lost) {
+            self.unload();
+        }
     }
 
     fn follow(&mut self, transactional_id: &str, then: Then, now_ms: i64) {
@@ -157,13 +160,15 @@ impl Coordinator {
         if let Some(ticket) = then.ticket() {
             self.reply(ticket, Outcome::Refused(failure.into()));
         }
-        if !matches!(then, Then::Completed) {
-            // The transaction stays as it is.
-            if let Some(entry) = self.entries.get_mut(&transactional_id) {
-                entry.pending = None;
-            }
-        } else if failure != PersistFailure::Lost {
-            self.alarms.resume_at(now_ms.saturating_add(self.config.retry_ms), transactional_id);
+        if matches!(then, Then::Completed) {
+            // The decision is in the log and its markers are written: only the record of that is missing.
+            return self.alarms.resume_at(now_ms.saturating_add(self.config.retry_ms), transactional_id);
+        }
+        let Some(entry) = self.entries.get_mut(&transactional_id) else { return };
+        // The transaction stays as it is; an id that no record tells of does not exist.
+        entry.pending = None;
+        if entry.current.producer_epoch == NO_EPOCH {
+            self.entries.remove(&transactional_id);
         }
     }
 }

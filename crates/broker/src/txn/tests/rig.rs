@@ -100,6 +100,19 @@ impl Rig {
         true
     }
 
+    /// The partition goes out of use with the oldest append, which is in the log or not; false if there is none.
+    pub(in crate::txn) fn lose_appends(&mut self, is_stored: bool) -> bool {
+        let Some((id, records)) = self.held_appends.pop_front() else { return false };
+        if is_stored {
+            self.log.extend(records);
+        }
+        self.step(Event::Persisted(id, Err(PersistFailure::Lost)));
+        while let Some((id, _)) = self.held_appends.pop_front() {
+            self.step(Event::Persisted(id, Err(PersistFailure::Lost)));
+        }
+        true
+    }
+
     /// The oldest markers are written, or not, as `result` says; false if there are none.
     pub(in crate::txn) fn finish_markers(
         &mut self,
@@ -133,10 +146,11 @@ impl Rig {
 
     /// Everything that is held is done, and what that leads to.
     pub(in crate::txn) fn settle(&mut self) {
-        while self.finish_id(None)
-            || self.finish_append(None)
-            || self.finish_markers(|_| MarkerResult::Written)
-        {}
+        let written = |partition: &TopicPartition| match partition.topic.as_str() {
+            "gone" => MarkerResult::Gone,
+            _ => MarkerResult::Written,
+        };
+        while self.finish_id(None) || self.finish_append(None) || self.finish_markers(written) {}
     }
 
     /// Time passes; every alarm goes off at its time.

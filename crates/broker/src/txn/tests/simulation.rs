@@ -16,6 +16,8 @@ use super::rig::{Rig, at, init};
 
 const IDS: [&str; 3] = ["a", "b", "c"];
 const PARTITIONS: [&str; 4] = ["t-0", "t-1", "u-0", "__consumer_offsets-3"];
+/// A topic that is deleted by the time its marker is to be written, and its partition.
+const GONE: (&str, &str) = ("gone", "gone-0");
 const STEPS: usize = 400;
 
 /// A producer as a client library sees itself.
@@ -35,6 +37,18 @@ struct World {
     classic: bool,
     /// Who has been told that its transaction is committed (or aborted).
     told: Vec<((i64, i16), bool)>,
+    reached: Reached,
+}
+
+/// How often what was to be shown has happened.
+#[derive(Default)]
+struct Reached {
+    records: usize,
+    markers: usize,
+    /// Appends that left the log as it was.
+    refused: usize,
+    /// Appends that took the partition out of use.
+    lost: usize,
 }
 
 /// What was decided under a producer id and epoch: commit or abort, and where.
@@ -49,7 +63,7 @@ impl World {
             (0..IDS.len()).flat_map(|id| [((id, 0), Client::default()), ((id, 1), Client::default())]);
         let mut rng = StdRng::seed_from_u64(seed);
         let classic = rng.random_bool(0.5);
-        Self { rig, rng, clients: clients.collect(), classic, told: Vec::new() }
+        Self { rig, rng, clients: clients.collect(), classic, told: Vec::new(), reached: Reached::default() }
     }
 
     fn protocol(&self) -> Protocol {
@@ -60,13 +74,29 @@ impl World {
         match self.rng.random_range(0..100) {
             0..45 => self.client(),
             45..65 => {
-                let fails = self.rng.random_bool(0.15);
-                self.rig.finish_append(fails.then_some(PersistFailure::Unavailable));
+                let failures = [PersistFailure::Unavailable, PersistFailure::TooLarge];
+                match self.rng.random_range(0..100) {
+                    0 => {
+                        let is_stored = self.rng.random_bool(0.5);
+                        self.reached.lost += usize::from(self.rig.lose_appends(is_stored));
+                    }
+                    1..16 => {
+                        let failure = failures[self.rng.random_range(0..failures.len())];
+                        self.reached.refused += usize::from(self.rig.finish_append(Some(failure)));
+                    }
+                    _ => {
+                        self.rig.finish_append(None);
+                    }
+                }
             }
             65..83 => {
                 let failing = if self.rng.random_bool(0.3) { self.rng.random_range(0..2) } else { -1 };
-                let result = |partition: &TopicPartition| {
-                    if partition.partition == failing { MarkerResult::Failed } else { MarkerResult::Written }
+                let fenced = if self.rng.random_bool(0.01) { 1 } else { -1 };
+                let result = |partition: &TopicPartition| match partition.partition {
+                    _ if partition.topic == GONE.0 => MarkerResult::Gone,
+                    index if index == fenced => MarkerResult::Fenced,
+                    index if index == failing => MarkerResult::Failed,
+                    _ => MarkerResult::Written,
                 };
                 self.rig.finish_markers(result);
             }
@@ -128,7 +158,8 @@ impl World {
         };
         let Identity { producer_id, producer_epoch } = owner;
         if choice < 6 {
-            let partitions = vec![at(PARTITIONS[self.rng.random_range(0..PARTITIONS.len())])];
+            let choice = self.rng.random_range(0..=PARTITIONS.len());
+            let partitions = vec![at(PARTITIONS.get(choice).unwrap_or(&GONE.1))];
             let request = AddRequest { transactional_id, producer_id, producer_epoch, protocol, partitions };
             client.adds.push(self.rig.send(request));
         } else if client.end.is_none() {
@@ -140,6 +171,13 @@ impl World {
 
     /// Failures and clients stop; everything comes to an end.
     fn calm(&mut self) {
+        self.come_to_rest();
+        // Where the disk has failed, and where a marker was fenced, the next start takes decisions up again.
+        self.rig.restart();
+        self.come_to_rest();
+    }
+
+    fn come_to_rest(&mut self) {
         for _ in 0..20 {
             self.rig.settle();
             self.rig.pass(10_000);
@@ -219,24 +257,29 @@ impl World {
     }
 }
 
-fn simulate(seed: u64) -> (usize, usize) {
+fn simulate(seed: u64) -> Reached {
     let mut world = World::new(seed);
     for _ in 0..STEPS {
         world.step();
     }
     world.calm();
     world.check();
-    (world.rig.log.len(), world.rig.markers.values().map(Vec::len).sum())
+    let markers = world.rig.markers.values().map(Vec::len).sum();
+    Reached { records: world.rig.log.len(), markers, ..world.reached }
 }
 
 #[test]
 fn a_transaction_is_wholly_committed_or_wholly_aborted() {
-    let (mut records, mut markers) = (0, 0);
+    let mut reached = Reached::default();
     for seed in 0..300 {
         let result = std::panic::catch_unwind(|| simulate(seed));
-        let (more_records, more_markers) = result.unwrap_or_else(|_| panic!("seed {seed} fails"));
-        records += more_records;
-        markers += more_markers;
+        let more = result.unwrap_or_else(|_| panic!("seed {seed} fails"));
+        reached.records += more.records;
+        reached.markers += more.markers;
+        reached.refused += more.refused;
+        reached.lost += more.lost;
     }
+    let Reached { records, markers, refused, lost } = reached;
     assert!(records > 3_000 && markers > 1_000, "{records} records, {markers} markers: too little happens");
+    assert!(refused > 1_000 && lost > 50, "{refused} appends refused, {lost} lost: too little fails");
 }

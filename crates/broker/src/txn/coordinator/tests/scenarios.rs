@@ -168,7 +168,6 @@ fn an_abort_that_cannot_be_logged_is_tried_at_the_next_look() {
 fn a_decision_that_cannot_be_logged_is_none() {
     let cases = [
         (PersistFailure::Unavailable, TxnError::CoordinatorNotAvailable),
-        (PersistFailure::Lost, TxnError::NotCoordinator),
         (PersistFailure::TooLarge, TxnError::UnknownServerError),
     ];
     for (failure, error) in cases {
@@ -212,18 +211,70 @@ fn markers_are_tried_until_they_are_written() {
 
 #[test]
 fn a_completion_that_cannot_be_logged_is_tried_again() {
+    for failure in [PersistFailure::Unavailable, PersistFailure::TooLarge] {
+        let mut rig = rig();
+        let owner = rig.init();
+        rig.begin(owner, &["t-0"]);
+        rig.hold_appends = true;
+        rig.send(end(owner, Classic, false));
+        rig.finish_append(None);
+        rig.finish_append(Some(failure));
+        assert_eq!(rig.state(), TxnState::PrepareAbort);
+        rig.hold_appends = false;
+        rig.pass(100);
+        assert_eq!(rig.state(), TxnState::CompleteAbort);
+        assert_eq!(rig.markers_of("t-0").len(), 1);
+    }
+}
+
+#[test]
+fn after_a_failure_of_its_disk_a_coordinator_serves_no_more_and_the_next_one_goes_by_the_log() {
+    for is_stored in [true, false] {
+        let mut rig = rig();
+        let owner = rig.init();
+        rig.begin(owner, &["t-0"]);
+        rig.hold_appends = true;
+        let first = rig.send(end(owner, EpochBump, true));
+        let second = rig.send(init("other"));
+        assert!(rig.lose_appends(is_stored));
+        assert_eq!(rig.answer::<EndRequest>(first), Some(Err(TxnError::NotCoordinator)));
+        assert_eq!(rig.answer::<InitRequest>(second), Some(Err(TxnError::NotCoordinator)));
+        assert_eq!(rig.ask(init(ID)), Err(TxnError::NotCoordinator));
+        assert_eq!((rig.held_markers.len(), rig.coordinator.deadline()), (0, None));
+        rig.hold_appends = false;
+        rig.restart();
+        let state = if is_stored { TxnState::CompleteCommit } else { TxnState::Ongoing };
+        assert_eq!(rig.state(), state);
+    }
+}
+
+#[test]
+fn a_completion_lost_with_the_disk_is_taken_up_again_by_the_next_start() {
     let mut rig = rig();
     let owner = rig.init();
     rig.begin(owner, &["t-0"]);
     rig.hold_appends = true;
-    rig.send(end(owner, Classic, false));
+    rig.send(end(owner, Classic, true));
     rig.finish_append(None);
-    rig.finish_append(Some(PersistFailure::Unavailable));
-    assert_eq!(rig.state(), TxnState::PrepareAbort);
+    assert!(rig.lose_appends(false));
+    assert_eq!(rig.ask(init(ID)), Err(TxnError::NotCoordinator));
     rig.hold_appends = false;
-    rig.pass(100);
-    assert_eq!(rig.state(), TxnState::CompleteAbort);
-    assert_eq!(rig.markers_of("t-0").len(), 1);
+    rig.restart();
+    assert_eq!(rig.state(), TxnState::CompleteCommit);
+}
+
+#[test]
+fn an_id_that_cannot_be_logged_leaves_nothing_behind() {
+    let mut rig = rig();
+    let long = "x".repeat(40_000);
+    assert_eq!(rig.ask(init(&long)), Err(TxnError::UnknownServerError));
+    rig.hold_appends = true;
+    let ticket = rig.send(init(ID));
+    rig.finish_append(Some(PersistFailure::Unavailable));
+    assert_eq!(rig.answer::<InitRequest>(ticket), Some(Err(TxnError::CoordinatorNotAvailable)));
+    let all = ListFilter { longer_than_ms: -1, ..ListFilter::default() };
+    assert_eq!(rig.coordinator.list(&all, 0).unwrap().transactions, []);
+    assert!(rig.log.is_empty());
 }
 
 #[test]
