@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use levada_broker::clock::Now;
 use levada_broker::group::coordinator::Replayed;
 use levada_broker::group::request::{
     ConsumerHeartbeatRequest, HeartbeatRequest, JoinOutcome, JoinRequest, Protocol, SyncOutcome, SyncRequest,
@@ -135,7 +136,7 @@ impl Rig {
     fn step(&mut self, event: Event) {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
-            for action in self.coordinator.step(event, 1_000_000) {
+            for action in self.coordinator.step(event, Now::default()) {
                 match action {
                     Action::Reply(ticket, outcome) => {
                         assert!(self.answers.insert(ticket, outcome).is_none(), "answered twice");

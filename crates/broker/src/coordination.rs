@@ -9,10 +9,10 @@ use levada_log::batch::{self, BatchError, BatchView};
 use levada_log::{LogError, ReadError};
 use tokio::sync::Notify;
 
-use crate::broker::now_ms;
+use crate::clock::steady_ms;
 use crate::partition::Partition;
 
-/// When a coordinator wants to be stepped; read by the clock without the coordinator's lock.
+/// When a coordinator wants to be stepped, by the steady clock; read by the clock without the coordinator's lock.
 pub(crate) struct Due {
     /// `i64::MAX` for never.
     at_ms: AtomicI64,
@@ -42,7 +42,7 @@ impl Due {
 pub(crate) async fn run_clock<T>(seats: &[T], alarm: &Notify, due: impl Fn(&T) -> &Due, tick: impl Fn(&T)) {
     loop {
         let next_ms = seats.iter().map(|seat| due(seat).at_ms()).min();
-        let now = now_ms();
+        let now = steady_ms();
         match next_ms.filter(|next_ms| *next_ms < i64::MAX) {
             None => alarm.notified().await,
             Some(next_ms) if next_ms > now => {

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
 use crate::broker::now_ms;
+use crate::clock::Now;
 use crate::coordination::{self, Due};
 use crate::group::coordinator::Replayed;
 use crate::group::request::EndTxnRequest;
@@ -208,7 +209,7 @@ impl Seat {
     }
 
     fn step_locked(self: &Arc<Self>, state: &mut SeatState, event: Event) {
-        let mut actions = VecDeque::from(state.coordinator.step(event, now_ms()));
+        let mut actions = VecDeque::from(state.coordinator.step(event, Now::read()));
         while let Some(action) = actions.pop_front() {
             match action {
                 Action::Reply(ticket, outcome) => {
@@ -218,7 +219,7 @@ impl Seat {
                 }
                 Action::Persist(id, payload) => {
                     if let Some(result) = self.persist(state, id, &payload) {
-                        actions.extend(state.coordinator.step(Event::Persisted(id, result), now_ms()));
+                        actions.extend(state.coordinator.step(Event::Persisted(id, result), Now::read()));
                     }
                 }
             }

@@ -3,6 +3,7 @@
 mod api;
 mod broker;
 mod cleaner;
+pub mod clock;
 pub mod config;
 mod coordination;
 mod durability;

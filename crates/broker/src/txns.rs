@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::broker::now_ms;
+use crate::clock::Now;
 use crate::coordination::{self, Due};
 use crate::lane::{AppendResult, Submitted};
 use crate::partition::Partition;
@@ -199,7 +200,7 @@ impl Seat {
     }
 
     fn step_locked(self: &Arc<Self>, state: &mut SeatState, event: Event) {
-        let mut actions = VecDeque::from(state.coordinator.step(event, now_ms()));
+        let mut actions = VecDeque::from(state.coordinator.step(event, Now::read()));
         while let Some(action) = actions.pop_front() {
             match action {
                 Action::Reply(ticket, outcome) => {
@@ -209,7 +210,7 @@ impl Seat {
                 }
                 Action::Persist(id, records) => {
                     if let Some(result) = self.persist(state, id, &records) {
-                        actions.extend(state.coordinator.step(Event::Persisted(id, result), now_ms()));
+                        actions.extend(state.coordinator.step(Event::Persisted(id, result), Now::read()));
                     }
                 }
                 Action::WriteMarkers(id, markers) => {

@@ -31,6 +31,7 @@ use super::records::{Record, RecordError};
 use super::timers::{Alarm, TimerKey, Timers};
 use super::topics::{NoTopics, Topics};
 use super::turn::{AnyGroup, Turn, Write};
+use crate::clock::Now;
 
 pub use self::view::{
     DescribedConsumer, DescribedConsumerGroup, DescribedGroup, DescribedMember, ListFilter, ListedGroup,
@@ -125,9 +126,11 @@ impl Coordinator {
         self.offsets.end_transaction(producer_id, committed);
     }
 
-    /// Takes in what happened at `now_ms` (milliseconds since the epoch, not earlier than before) and
-    /// says what to do about it. Never blocks.
-    pub fn step(&mut self, event: Event, now_ms: i64) -> Vec<Action> {
+    /// Takes in what happened at `now` and says what to do about it. Never blocks. Alarms go by the steady clock, what is written down
+    /// and the age of offsets by the wall clock.
+    pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
+        let now_ms = now.wall_ms;
+        self.timers.advance(now.steady_ms);
         match self.phase {
             Phase::Serving => self.handle(event, now_ms),
             Phase::Loading => match event {
@@ -143,7 +146,7 @@ impl Coordinator {
         std::mem::take(&mut self.actions)
     }
 
-    /// When to step [`Event::Tick`] at the latest; none if nothing is to happen by itself.
+    /// When to step [`Event::Tick`] at the latest, by the steady clock; none if nothing is to happen by itself.
     pub fn deadline(&self) -> Option<i64> {
         self.timers.next_ms()
     }
@@ -183,7 +186,7 @@ impl Coordinator {
         for write in writes {
             self.append(write, now_ms);
         }
-        self.consumers_loaded(now_ms);
+        self.consumers_loaded();
     }
 
     /// Everybody who waits is sent to the next coordinator; what is being written is somebody else's now.
@@ -206,7 +209,7 @@ impl Coordinator {
     }
 
     fn alarms(&mut self, now_ms: i64) {
-        while let Some((key, alarm)) = self.timers.due(now_ms) {
+        while let Some((key, alarm)) = self.timers.due() {
             self.alarm(key, alarm, now_ms);
         }
     }

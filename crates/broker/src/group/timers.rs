@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Alarms by name and by time. Setting an alarm again moves it.
+/// Alarms by name and by time, which is the steady clock's. Setting an alarm again moves it.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
+    now_ms: i64,
     by_time: BTreeMap<(i64, u64), (TimerKey, Alarm)>,
     by_key: HashMap<TimerKey, (i64, u64)>,
     set: u64,
@@ -55,10 +56,15 @@ pub(super) enum Alarm {
 }
 
 impl Timers {
-    /// Sets or moves an alarm. Alarms of the same time go off in the order they were set.
-    pub(super) fn set(&mut self, key: TimerKey, at_ms: i64, alarm: Alarm) {
+    /// Takes in what time it is.
+    pub(super) fn advance(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+    }
+
+    /// Sets or moves an alarm to some time from now. Alarms of the same time go off in the order they were set.
+    pub(super) fn set_in(&mut self, key: TimerKey, delay_ms: i64, alarm: Alarm) {
         self.cancel(&key);
-        let at = (at_ms, self.set);
+        let at = (self.now_ms.saturating_add(delay_ms), self.set);
         self.set += 1;
         self.by_time.insert(at, (key.clone(), alarm));
         self.by_key.insert(key, at);
@@ -82,8 +88,8 @@ impl Timers {
     }
 
     /// Takes out the next alarm that is due.
-    pub(super) fn due(&mut self, now_ms: i64) -> Option<(TimerKey, Alarm)> {
-        if self.next_ms()? > now_ms {
+    pub(super) fn due(&mut self) -> Option<(TimerKey, Alarm)> {
+        if self.next_ms()? > self.now_ms {
             return None;
         }
         let (_, (key, alarm)) = self.by_time.pop_first()?;

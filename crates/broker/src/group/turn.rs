@@ -15,7 +15,7 @@ use super::timers::{Alarm, TimerKey, Timers};
 
 /// What a group may use while it handles one event.
 pub(super) struct Turn<'a> {
-    /// The time of the event.
+    /// The time of the event, by the wall clock.
     pub(super) now_ms: i64,
     /// The settings.
     pub(super) config: &'a GroupConfig,
@@ -33,7 +33,7 @@ impl Turn<'_> {
 
     /// Sets an alarm some time from now.
     pub(super) fn alarm_in(&mut self, key: TimerKey, delay_ms: i64, alarm: Alarm) {
-        self.timers.set(key, self.now_ms.saturating_add(delay_ms), alarm);
+        self.timers.set_in(key, delay_ms, alarm);
     }
 }
 

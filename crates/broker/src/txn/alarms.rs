@@ -2,20 +2,39 @@
 
 use std::collections::BTreeSet;
 
-/// What is due by itself, and when.
+/// What is due by itself, and when by the steady clock.
 #[derive(Debug, Default)]
 pub(super) struct Alarms {
-    /// Look for transactions that take too long.
-    pub(super) abort_scan: Option<i64>,
-    /// Look for transactional ids that nobody uses.
-    pub(super) expiry_scan: Option<i64>,
+    now_ms: i64,
+    abort_scan: Option<i64>,
+    expiry_scan: Option<i64>,
     resumes: BTreeSet<(i64, String)>,
 }
 
 impl Alarms {
-    /// Go on with the end of this id's transaction at that time.
-    pub(super) fn resume_at(&mut self, at_ms: i64, transactional_id: String) {
-        self.resumes.insert((at_ms, transactional_id));
+    /// Takes in what time it is.
+    pub(super) fn advance(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+    }
+
+    /// The time taken in last.
+    pub(super) fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// Look for transactions that take too long, unless that will happen anyway.
+    pub(super) fn abort_scan_in(&mut self, delay_ms: i64) {
+        self.abort_scan.get_or_insert(self.now_ms.saturating_add(delay_ms));
+    }
+
+    /// Look for transactional ids that nobody uses, unless that will happen anyway.
+    pub(super) fn expiry_scan_in(&mut self, delay_ms: i64) {
+        self.expiry_scan.get_or_insert(self.now_ms.saturating_add(delay_ms));
+    }
+
+    /// Go on with the end of this id's transaction some time from now.
+    pub(super) fn resume_in(&mut self, delay_ms: i64, transactional_id: String) {
+        self.resumes.insert((self.now_ms.saturating_add(delay_ms), transactional_id));
     }
 
     /// When the next alarm goes off.
@@ -24,10 +43,20 @@ impl Alarms {
         [self.abort_scan, self.expiry_scan, resume].into_iter().flatten().min()
     }
 
+    /// Whether it is time to look for transactions that take too long.
+    pub(super) fn is_abort_scan_due(&mut self) -> bool {
+        self.abort_scan.take_if(|at_ms| *at_ms <= self.now_ms).is_some()
+    }
+
+    /// Whether it is time to look for transactional ids that nobody uses.
+    pub(super) fn is_expiry_scan_due(&mut self) -> bool {
+        self.expiry_scan.take_if(|at_ms| *at_ms <= self.now_ms).is_some()
+    }
+
     /// Takes out an id whose transaction is to be gone on with.
-    pub(super) fn due_resume(&mut self, now_ms: i64) -> Option<String> {
+    pub(super) fn due_resume(&mut self) -> Option<String> {
         let (at_ms, _) = self.resumes.first()?;
-        if *at_ms > now_ms {
+        if *at_ms > self.now_ms {
             return None;
         }
         self.resumes.pop_first().map(|(_, transactional_id)| transactional_id)

@@ -29,6 +29,7 @@ use super::event::{Action, Event, Outcome, Ticket};
 use super::records::{Record, RecordError};
 use super::request::{AddRequest, VerifyRequest};
 use super::transaction::{Transaction, TxnState};
+use crate::clock::Now;
 
 pub(crate) use self::view::is_state;
 pub use self::view::{Described, ListFilter, Listed, Listing};
@@ -62,6 +63,22 @@ enum Phase {
 struct Entry {
     current: Transaction,
     pending: Option<Pending>,
+    /// When its transaction was opened, by the steady clock; means nothing while none is open.
+    opened_ms: i64,
+}
+
+impl Entry {
+    fn new(current: Transaction) -> Self {
+        Self { current, pending: None, opened_ms: 0 }
+    }
+
+    /// Whether its transaction has been open for too long. That of an id of a two-phase commit never is.
+    fn is_overdue(&self, steady_ms: i64) -> bool {
+        let timeout_ms = self.current.timeout_ms;
+        self.current.state == TxnState::Ongoing
+            && timeout_ms != i32::MAX
+            && self.opened_ms.saturating_add(timeout_ms.into()) < steady_ms
+    }
 }
 
 #[derive(Debug)]
@@ -119,8 +136,7 @@ impl Coordinator {
     pub fn replay(&mut self, key: Bytes, value: Option<Bytes>) -> Result<(), RecordError> {
         match Record::decode(key, value)? {
             Record::Transaction(transactional_id, Some(value)) => {
-                let entry = Entry { current: Transaction::from(value), pending: None };
-                self.entries.insert(transactional_id, entry);
+                self.entries.insert(transactional_id, Entry::new(Transaction::from(value)));
             }
             Record::Transaction(transactional_id, None) => {
                 self.entries.remove(&transactional_id);
@@ -130,9 +146,11 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Takes in what happened at `now_ms` (milliseconds since the epoch, not earlier than before) and
-    /// says what to do about it. Never blocks.
-    pub fn step(&mut self, event: Event, now_ms: i64) -> Vec<Action> {
+    /// Takes in what happened at `now` and says what to do about it. Never blocks. Timeouts go by the steady clock, what is written down
+    /// and the age of transactional ids by the wall clock.
+    pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
+        let now_ms = now.wall_ms;
+        self.alarms.advance(now.steady_ms);
         match (self.phase, event) {
             (Phase::Serving, event) => self.handle(event, now_ms),
             (Phase::Loading, Event::Loaded) => self.loaded(now_ms),
@@ -146,7 +164,7 @@ impl Coordinator {
         std::mem::take(&mut self.actions)
     }
 
-    /// When to step [`Event::Tick`] at the latest; none if nothing is to happen by itself.
+    /// When to step [`Event::Tick`] at the latest, by the steady clock; none if nothing is to happen by itself.
     pub fn deadline(&self) -> Option<i64> {
         self.alarms.next_ms()
     }
@@ -275,7 +293,12 @@ impl Coordinator {
         for transactional_id in prepared {
             self.carry_out(&transactional_id, now_ms);
         }
-        self.watch(now_ms);
+        for entry in self.entries.values_mut() {
+            // How long it had been open before the restart only the dates can tell.
+            let open_ms = now_ms.saturating_sub(entry.current.start_ms).max(0);
+            entry.opened_ms = self.alarms.now_ms().saturating_sub(open_ms);
+        }
+        self.watch();
     }
 
     /// Everybody who waits is sent to the next coordinator; what is being written is somebody else's now.

@@ -138,13 +138,6 @@ impl Transaction {
         producer_id == self.previous_producer_id && epoch == LAST_EPOCH && self.producer_epoch == 0
     }
 
-    /// Whether the transaction has been open for too long. An id of a two-phase commit never is.
-    pub(super) fn is_overdue(&self, now_ms: i64) -> bool {
-        self.state == TxnState::Ongoing
-            && self.timeout_ms != i32::MAX
-            && self.start_ms.saturating_add(i64::from(self.timeout_ms)) < now_ms
-    }
-
     /// The producer starts anew under the next epoch, or keeps the one that a lost answer gave it.
     pub(super) fn next_epoch(
         &self,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use crate::clock::Now;
 use crate::group::config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings};
 use crate::group::coordinator::{Coordinator, DescribedConsumerGroup, ListFilter};
 use crate::group::error::{GroupError, PersistFailure};
@@ -155,7 +156,7 @@ fn a_group_of_a_real_kafka_is_read_step_by_step() {
         coordinator.replay(record).unwrap();
         let mut loaded = Coordinator::new(config());
         std::mem::swap(&mut loaded, &mut coordinator);
-        loaded.step(Event::Loaded, 0);
+        loaded.step(Event::Loaded, Now::default());
         let seen = loaded.describe_consumer("modern").unwrap();
         states.push((seen.state, seen.epoch, seen.target_epoch, seen.members.len()));
         // Once loaded it takes no more records: start over with those read so far.

@@ -223,7 +223,7 @@ impl Coordinator {
             Some(_) => BETWEEN_TURNS_MS,
             None => self.config.offsets_retention_check_interval_ms.max(1),
         };
-        self.timers.set(TimerKey::Expiry, now_ms.saturating_add(interval_ms), Alarm::ExpiryDue);
+        self.timers.set_in(TimerKey::Expiry, interval_ms, Alarm::ExpiryDue);
     }
 
     /// The records that remove the group's expired offsets, and the group itself if nothing is left of it; whether that is so.

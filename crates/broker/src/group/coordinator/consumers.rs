@@ -146,7 +146,7 @@ impl Coordinator {
             assigned: beat.assigned,
         }));
         let Some(draft) = beat.draft else {
-            self.watch_session(&request.group_id, &member_id, now_ms);
+            self.watch_session(&request.group_id, &member_id);
             self.reply(ticket, outcome);
             return Ok(());
         };
@@ -242,7 +242,7 @@ impl Coordinator {
         let waiting = self.writing.remove(&group_id).unwrap_or_default();
         match error {
             None => self.adopt(adoption, now_ms),
-            Some(error) => self.reject(adoption, error, now_ms),
+            Some(error) => self.reject(adoption, error),
         }
         let mut waiting = waiting.0;
         while let Some(held) = waiting.pop_front() {
@@ -285,18 +285,18 @@ impl Coordinator {
             classic.forget_alarms(&mut turn);
             let members: Vec<String> = group.watched().map(|(id, ..)| id.to_owned()).collect();
             self.consumers.insert(group_id.clone(), group);
-            members.iter().for_each(|member_id| self.watch_session(&group_id, member_id, now_ms));
+            members.iter().for_each(|member_id| self.watch_session(&group_id, member_id));
             return;
         }
         let before = self.consumers.insert(group_id.clone(), group);
         let Some(member_id) = renewed else { return };
-        self.watch_session(&group_id, member_id, now_ms);
+        self.watch_session(&group_id, member_id);
         let now = self.consumers.get(&group_id);
         let stays = now.zip(before).is_some_and(|(now, before)| now.is_where(&before, member_id));
         if !stays {
-            self.watch_revocation(&group_id, member_id, now_ms);
+            self.watch_revocation(&group_id, member_id);
         }
-        self.expect_sync(&group_id, member_id, now_ms);
+        self.expect_sync(&group_id, member_id);
     }
 
     /// A consumer group has become a classic one.
@@ -320,46 +320,46 @@ impl Coordinator {
     }
 
     /// Nothing has changed. Who should have been put out is looked at again later.
-    fn reject(&mut self, adoption: Adoption, error: GroupError, now_ms: i64) {
+    fn reject(&mut self, adoption: Adoption, error: GroupError) {
         let Adoption { becomes, answer, gone, .. } = adoption;
         match answer {
             Some((ticket, outcome)) => self.reply(ticket, outcome.failed(error)),
-            None => gone.iter().for_each(|gone| self.watch_session(becomes.id(), gone, now_ms)),
+            None => gone.iter().for_each(|gone| self.watch_session(becomes.id(), gone)),
         }
     }
 
     /// Sets when a member is put out if nothing is heard from it.
-    pub(super) fn watch_session(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
+    pub(super) fn watch_session(&mut self, group_id: &str, member_id: &str) {
         let classic = self.consumers.get(group_id).and_then(|group| group.classic_timeouts(member_id));
         let timeout_ms =
             classic.map_or_else(|| self.session_timeout_ms(group_id), |(session_ms, _)| session_ms);
         let key = TimerKey::Session(group_id.to_owned(), member_id.to_owned());
-        self.timers.set(key, now_ms.saturating_add(i64::from(timeout_ms)), Alarm::SessionOver);
+        self.timers.set_in(key, timeout_ms.into(), Alarm::SessionOver);
     }
 
     /// Sets when a member is put out if it keeps partitions it must give up. Each epoch has its own time.
-    fn watch_revocation(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
+    fn watch_revocation(&mut self, group_id: &str, member_id: &str) {
         let watched = self.consumers.get(group_id).into_iter().flat_map(ConsumerGroup::watched);
         let revoking = watched.filter(|(id, _)| *id == member_id).find_map(|(_, revoking)| revoking);
         let key = TimerKey::Revocation(group_id.to_owned(), member_id.to_owned());
         match revoking {
             Some(timeout_ms) => {
-                self.timers.set(key, now_ms.saturating_add(i64::from(timeout_ms)), Alarm::RevocationOver);
+                self.timers.set_in(key, timeout_ms.into(), Alarm::RevocationOver);
             }
             None => self.timers.cancel(&key),
         }
     }
 
     /// The log has been read to its end: members must give signs of life from now on.
-    pub(super) fn consumers_loaded(&mut self, now_ms: i64) {
+    pub(super) fn consumers_loaded(&mut self) {
         let watched = self.consumers.iter().flat_map(|(group_id, group)| {
             group.watched().map(move |(id, revoking)| (group_id.clone(), id.to_owned(), revoking.is_some()))
         });
         let watched: Vec<_> = watched.collect();
         for (group_id, member_id, revoking) in watched {
-            self.watch_session(&group_id, &member_id, now_ms);
+            self.watch_session(&group_id, &member_id);
             if revoking {
-                self.watch_revocation(&group_id, &member_id, now_ms);
+                self.watch_revocation(&group_id, &member_id);
             }
         }
     }

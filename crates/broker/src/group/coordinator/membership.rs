@@ -53,7 +53,7 @@ impl Coordinator {
 
     pub(super) fn sync(&mut self, ticket: Ticket, request: SyncRequest, now_ms: i64) {
         if self.consumers.contains_key(&request.group_id) {
-            return self.sync_consumer_group(ticket, &request, now_ms);
+            return self.sync_consumer_group(ticket, &request);
         }
         let (groups, mut turn) = self.turn(now_ms);
         let Some(group) = groups.get_mut(&request.group_id) else {
@@ -66,7 +66,7 @@ impl Coordinator {
 
     pub(super) fn heartbeat(&mut self, ticket: Ticket, request: &HeartbeatRequest, now_ms: i64) {
         if self.consumers.contains_key(&request.group_id) {
-            return self.heartbeat_consumer_group(ticket, request, now_ms);
+            return self.heartbeat_consumer_group(ticket, request);
         }
         let (groups, mut turn) = self.turn(now_ms);
         let outcome = match groups.get_mut(&request.group_id) {

@@ -88,13 +88,13 @@ impl Coordinator {
         ConsumerGroup::from_classic(classic, &*self.topics, self.config.consumer.max_size, now_ms)
     }
 
-    pub(super) fn sync_consumer_group(&mut self, ticket: Ticket, request: &SyncRequest, now_ms: i64) {
+    pub(super) fn sync_consumer_group(&mut self, ticket: Ticket, request: &SyncRequest) {
         let group = self.consumers.get(&request.group_id).ok_or(GroupError::UnknownMemberId);
         let outcome = match group.and_then(|group| group.sync(request, &*self.topics)) {
             Ok(assignment) => {
                 let member = (request.group_id.clone(), request.member_id.clone());
                 self.timers.cancel(&TimerKey::MemberSync(member.0, member.1));
-                self.watch_session(&request.group_id, &request.member_id, now_ms);
+                self.watch_session(&request.group_id, &request.member_id);
                 SyncOutcome {
                     error: None,
                     protocol_type: request.protocol_type.clone(),
@@ -103,26 +103,21 @@ impl Coordinator {
                 }
             }
             Err(error) => {
-                self.expect_join(error, &request.group_id, &request.member_id, now_ms);
+                self.expect_join(error, &request.group_id, &request.member_id);
                 SyncOutcome::error(error)
             }
         };
         self.reply(ticket, Outcome::Sync(outcome));
     }
 
-    pub(super) fn heartbeat_consumer_group(
-        &mut self,
-        ticket: Ticket,
-        request: &HeartbeatRequest,
-        now_ms: i64,
-    ) {
+    pub(super) fn heartbeat_consumer_group(&mut self, ticket: Ticket, request: &HeartbeatRequest) {
         let group = self.consumers.get(&request.group_id).ok_or(GroupError::UnknownMemberId);
         let outcome = group.and_then(|group| group.classic_heartbeat(request));
         if matches!(outcome, Ok(()) | Err(GroupError::RebalanceInProgress)) {
-            self.watch_session(&request.group_id, &request.member_id, now_ms);
+            self.watch_session(&request.group_id, &request.member_id);
         }
         if let Err(error) = outcome {
-            self.expect_join(error, &request.group_id, &request.member_id, now_ms);
+            self.expect_join(error, &request.group_id, &request.member_id);
         }
         self.reply(ticket, Outcome::Heartbeat(outcome));
     }
@@ -141,25 +136,25 @@ impl Coordinator {
     }
 
     /// A member has been told to join again: it has its rebalance timeout to do so.
-    fn expect_join(&mut self, error: GroupError, group_id: &str, member_id: &str, now_ms: i64) {
+    fn expect_join(&mut self, error: GroupError, group_id: &str, member_id: &str) {
         let group = self.consumers.get(group_id).filter(|_| error == GroupError::RebalanceInProgress);
         let timeouts = group.and_then(|group| group.classic_timeouts(member_id));
         let key = TimerKey::MemberJoin(group_id.to_owned(), member_id.to_owned());
         if let Some((_, rebalance_ms)) = timeouts
             && !self.timers.is_set(&key)
         {
-            self.timers.set(key, now_ms.saturating_add(i64::from(rebalance_ms)), Alarm::SessionOver);
+            self.timers.set_in(key, rebalance_ms.into(), Alarm::SessionOver);
         }
     }
 
     /// A classic member has joined: it has its rebalance timeout to ask for its assignment.
-    pub(super) fn expect_sync(&mut self, group_id: &str, member_id: &str, now_ms: i64) {
+    pub(super) fn expect_sync(&mut self, group_id: &str, member_id: &str) {
         let group = self.consumers.get(group_id);
         let Some((_, rebalance_ms)) = group.and_then(|group| group.classic_timeouts(member_id)) else {
             return;
         };
         self.timers.cancel(&TimerKey::MemberJoin(group_id.to_owned(), member_id.to_owned()));
         let key = TimerKey::MemberSync(group_id.to_owned(), member_id.to_owned());
-        self.timers.set(key, now_ms.saturating_add(i64::from(rebalance_ms)), Alarm::SessionOver);
+        self.timers.set_in(key, rebalance_ms.into(), Alarm::SessionOver);
     }
 }

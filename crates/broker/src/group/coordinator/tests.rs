@@ -1,5 +1,6 @@
 //! Offsets, administration, loading and failures of a coordinator.
 
+mod clocks;
 mod migration;
 mod transactions;
 
@@ -7,6 +8,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::{Coordinator, ListFilter, Replayed, partition_for};
+use crate::clock::Now;
 use crate::group::config::GroupConfig;
 use crate::group::error::{GroupError, PersistFailure};
 use crate::group::event::{Action, Event, Outcome, Payload, Ticket};
@@ -40,7 +42,7 @@ fn the_log_of_a_real_kafka_loads() {
         coordinator.replay(record).unwrap();
     }
     coordinator.replay_marker(0, true);
-    assert!(coordinator.step(Event::Loaded, 0).is_empty());
+    assert!(coordinator.step(Event::Loaded, Now::default()).is_empty());
     let listed = coordinator.list(&ListFilter::default()).unwrap();
     let listed: Vec<(&str, &str, &str)> = listed
         .iter()
@@ -64,7 +66,7 @@ fn the_log_of_a_real_kafka_loads() {
     assert_eq!(names, ["i-0", "i-1"]);
     assert!(pair.members.iter().all(|member| !member.assignment.is_empty() && !member.metadata.is_empty()));
     for (group_id, offset) in [("dyn", 10), ("txn", 2), ("old", -1), ("simple", -1)] {
-        let actions = coordinator.step(fetch(group_id, "t", true).event(Ticket(0)), 0);
+        let actions = coordinator.step(fetch(group_id, "t", true).event(Ticket(0)), Now::default());
         let [Action::Reply(_, Outcome::Fetch(Ok(topics)))] = &actions[..] else { panic!("{actions:?}") };
         assert_eq!(topics[0].partitions[0].offset, offset, "{group_id}");
     }
@@ -238,11 +240,11 @@ fn a_coordinator_that_loads_says_so() {
         ),
     ];
     for (event, outcome) in requests {
-        assert_eq!(coordinator.step(event, 0), [Action::Reply(Ticket(0), outcome)]);
+        assert_eq!(coordinator.step(event, Now::default()), [Action::Reply(Ticket(0), outcome)]);
     }
     assert_eq!(coordinator.list(&ListFilter::default()), Err(error));
     assert_eq!(coordinator.describe("g").error, Some(error));
-    coordinator.step(Event::Loaded, 0);
+    coordinator.step(Event::Loaded, Now::default());
     assert_eq!(coordinator.list(&ListFilter::default()), Ok(Vec::new()));
 }
 
@@ -340,29 +342,6 @@ fn a_group_id_too_long_for_the_log_is_an_error_and_no_group() {
     // Nothing is waited for but the time to look for expired offsets.
     let expiry_ms = rig.now_ms + rig.config.offsets_retention_check_interval_ms;
     assert_eq!(rig.coordinator.deadline(), Some(expiry_ms));
-}
-
-#[test]
-fn many_groups_that_expire_at_once_go_in_portions_between_requests() {
-    let mut rig = Rig::new(GroupConfig { offsets_retention_check_interval_ms: 600_000, ..config() });
-    let groups = 2_500;
-    for at in 0..groups {
-        let request = CommitRequest { retention_ms: Some(0), ..commit(&format!("g{at}"), "t", 1) };
-        rig.commit(request).unwrap();
-    }
-    let committed = rig.log.len();
-    let mut portions = Vec::new();
-    while rig.coordinator.list(&ListFilter::default()).unwrap().len() > 0 {
-        let before = rig.coordinator.list(&ListFilter::default()).unwrap().len();
-        rig.now_ms = rig.coordinator.deadline().unwrap();
-        rig.step(Event::Tick);
-        portions.push(before - rig.coordinator.list(&ListFilter::default()).unwrap().len());
-    }
-    assert_eq!(portions, [1_000, 1_000, 500]);
-    // A tombstone for the offset of each group, and one for the group.
-    assert_eq!(rig.log.len() - committed, 2 * groups);
-    assert_eq!(rig.now_ms, 1_000_000 + 600_002);
-    assert_eq!(rig.coordinator.deadline(), Some(rig.now_ms + 600_000));
 }
 
 #[test]
@@ -476,13 +455,13 @@ fn commits_of_an_open_transaction_are_unstable_until_it_ends() {
                 .unwrap();
         }
         let ask = |coordinator: &mut Coordinator, require_stable| {
-            let actions = coordinator.step(fetch("g", "t", require_stable).event(Ticket(0)), 0);
+            let actions = coordinator.step(fetch("g", "t", require_stable).event(Ticket(0)), Now::default());
             let Some(Action::Reply(_, Outcome::Fetch(Ok(topics)))) = actions.first() else {
                 panic!("{actions:?}")
             };
             (topics[0].partitions[0].offset, topics[0].partitions[0].error)
         };
-        coordinator.step(Event::Loaded, 0);
+        coordinator.step(Event::Loaded, Now::default());
         assert_eq!(ask(&mut coordinator, true), (-1, Some(GroupError::UnstableOffsetCommit)));
         assert_eq!(ask(&mut coordinator, false), (5, None));
         coordinator.replay_marker(77, committed);
@@ -495,7 +474,7 @@ fn a_record_that_cannot_be_read_changes_nothing() {
     let mut coordinator = Coordinator::new(config());
     let record = Replayed { offset: 0, transaction: None, key: Bytes::from_static(&[0, 2, 0]), value: None };
     assert!(coordinator.replay(record).is_err());
-    coordinator.step(Event::Loaded, 0);
+    coordinator.step(Event::Loaded, Now::default());
     assert_eq!(coordinator.list(&ListFilter::default()), Ok(Vec::new()));
 }
 

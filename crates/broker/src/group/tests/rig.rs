@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::clock::Now;
 use crate::group::config::GroupConfig;
 use crate::group::coordinator::{Coordinator, Replayed};
 use crate::group::error::{GroupError, PersistFailure};
@@ -32,6 +33,8 @@ pub(in crate::group) struct Rig {
     pub(in crate::group) coordinator: Coordinator,
     pub(in crate::group) config: GroupConfig,
     pub(in crate::group) now_ms: i64,
+    /// By so much the wall clock is ahead of the steady one.
+    pub(in crate::group) ahead_ms: i64,
     /// Everything in the log.
     pub(in crate::group) log: Vec<Logged>,
     /// Appends wait here while set; otherwise they are done at once.
@@ -54,6 +57,7 @@ impl Rig {
             coordinator: Coordinator::new(config.clone()),
             config,
             now_ms: 1_000_000,
+            ahead_ms: 0,
             log: Vec::new(),
             hold_appends: false,
             held: VecDeque::new(),
@@ -66,7 +70,7 @@ impl Rig {
     }
 
     pub(in crate::group) fn step(&mut self, event: Event) {
-        let actions = self.coordinator.step(event, self.now_ms);
+        let actions = self.coordinator.step(event, self.now());
         for action in actions {
             match action {
                 Action::Reply(ticket, outcome) => {
@@ -113,6 +117,10 @@ impl Rig {
             }
             Payload::Marker(end) => self.log.push(Logged::Marker(end.producer.id, end.commit)),
         }
+    }
+
+    fn now(&self) -> Now {
+        Now { wall_ms: self.now_ms + self.ahead_ms, steady_ms: self.now_ms }
     }
 
     /// Time passes; every alarm goes off at its time.

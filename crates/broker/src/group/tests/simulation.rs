@@ -171,6 +171,10 @@ impl World {
             }
         }
         self.rig.pass(ms);
+        // Somebody sets the clock, back or forth.
+        if self.random.below(10) == 0 {
+            self.rig.ahead_ms = [-3_600_000, -61_000, 0, 61_000, 3_600_000][self.random.below(5)];
+        }
     }
 
     fn heartbeat(&mut self, client: usize) {

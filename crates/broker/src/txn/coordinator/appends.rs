@@ -121,16 +121,19 @@ impl Coordinator {
             (Write::State { transactional_id, next, then }, Ok(())) => {
                 let is_open = next.state == TxnState::Ongoing;
                 if let Some(entry) = self.entries.get_mut(&transactional_id) {
+                    if is_open && entry.current.state != TxnState::Ongoing {
+                        entry.opened_ms = self.alarms.now_ms();
+                    }
                     entry.current = *next;
                     entry.pending = None;
                 }
                 self.follow(&transactional_id, then, now_ms);
                 if is_open {
-                    self.watch_open(now_ms);
+                    self.watch_open();
                 }
             }
             (Write::State { transactional_id, then, .. }, Err(failure)) => {
-                self.fail(transactional_id, &then, failure, now_ms);
+                self.fail(transactional_id, &then, failure);
             }
         }
         if result == Err(PersistFailure::Lost) {
@@ -156,13 +159,13 @@ impl Coordinator {
         }
     }
 
-    fn fail(&mut self, transactional_id: String, then: &Then, failure: PersistFailure, now_ms: i64) {
+    fn fail(&mut self, transactional_id: String, then: &Then, failure: PersistFailure) {
         if let Some(ticket) = then.ticket() {
             self.reply(ticket, Outcome::Refused(failure.into()));
         }
         if matches!(then, Then::Completed) {
             // The decision is in the log and its markers are written: only the record of that is missing.
-            return self.alarms.resume_at(now_ms.saturating_add(self.config.retry_ms), transactional_id);
+            return self.alarms.resume_in(self.config.retry_ms, transactional_id);
         }
         let Some(entry) = self.entries.get_mut(&transactional_id) else { return };
         // The transaction stays as it is; an id that no record tells of does not exist.

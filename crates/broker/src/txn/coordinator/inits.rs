@@ -11,8 +11,8 @@ impl Coordinator {
         if !self.entries.contains_key(&request.transactional_id) {
             let Some(producer_id) = self.spare_ids.pop() else { return Ok(Decision::NeedProducerId) };
             let current = Transaction::new(producer_id, request.timeout_ms, now_ms);
-            self.entries.insert(request.transactional_id.clone(), Entry { current, pending: None });
-            self.watch_unused(now_ms);
+            self.entries.insert(request.transactional_id.clone(), Entry::new(current));
+            self.watch_unused();
         }
         let entry = self.entries.get(&request.transactional_id).ok_or(TxnError::UnknownServerError)?;
         if entry.pending.is_some() {

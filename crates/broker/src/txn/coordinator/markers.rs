@@ -74,7 +74,7 @@ impl Coordinator {
         if entry.current.partitions.is_empty() {
             self.go_on(&transactional_id, now_ms);
         } else {
-            self.alarms.resume_at(now_ms.saturating_add(self.config.retry_ms), transactional_id);
+            self.alarms.resume_in(self.config.retry_ms, transactional_id);
         }
     }
 }

@@ -10,47 +10,44 @@ const RECORDS_PER_APPEND: usize = 1_000;
 
 impl Coordinator {
     pub(super) fn alarms(&mut self, now_ms: i64) {
-        while let Some(transactional_id) = self.alarms.due_resume(now_ms) {
+        while let Some(transactional_id) = self.alarms.due_resume() {
             self.go_on(&transactional_id, now_ms);
         }
-        if self.alarms.abort_scan.is_some_and(|at_ms| at_ms <= now_ms) {
-            self.alarms.abort_scan = None;
+        if self.alarms.is_abort_scan_due() {
             self.abort_overdue(now_ms);
-            self.watch(now_ms);
+            self.watch();
         }
-        if self.alarms.expiry_scan.is_some_and(|at_ms| at_ms <= now_ms) {
-            self.alarms.expiry_scan = None;
+        if self.alarms.is_expiry_scan_due() {
             self.forget_unused(now_ms);
-            self.watch(now_ms);
+            self.watch();
         }
     }
 
     /// Sets the alarms that there is a reason for.
-    pub(super) fn watch(&mut self, now_ms: i64) {
-        self.watch_unused(now_ms);
+    pub(super) fn watch(&mut self) {
+        self.watch_unused();
         if self.entries.values().any(|entry| entry.current.state == TxnState::Ongoing) {
-            self.watch_open(now_ms);
+            self.watch_open();
         }
     }
 
     /// There is an open transaction.
-    pub(super) fn watch_open(&mut self, now_ms: i64) {
-        let interval_ms = self.config.abort_interval_ms.max(1);
-        self.alarms.abort_scan.get_or_insert(now_ms.saturating_add(interval_ms));
+    pub(super) fn watch_open(&mut self) {
+        self.alarms.abort_scan_in(self.config.abort_interval_ms.max(1));
     }
 
     /// Looks for ids to forget from time to time, if there are any.
-    pub(super) fn watch_unused(&mut self, now_ms: i64) {
+    pub(super) fn watch_unused(&mut self) {
         if !self.entries.is_empty() {
-            let interval_ms = self.config.expiration_interval_ms.max(1);
-            self.alarms.expiry_scan.get_or_insert(now_ms.saturating_add(interval_ms));
+            self.alarms.expiry_scan_in(self.config.expiration_interval_ms.max(1));
         }
     }
 
     fn abort_overdue(&mut self, now_ms: i64) {
+        let steady_ms = self.alarms.now_ms();
         let overdue = self.entries.iter().filter(|(transactional_id, entry)| {
             let waits = |parked: &Parked| matches!(parked, Parked::Abort(id) if id == *transactional_id);
-            entry.pending.is_none() && entry.current.is_overdue(now_ms) && !self.parked.iter().any(waits)
+            entry.pending.is_none() && entry.is_overdue(steady_ms) && !self.parked.iter().any(waits)
         });
         let overdue: Vec<String> = overdue.map(|(transactional_id, _)| transactional_id.clone()).collect();
         for transactional_id in overdue {
@@ -61,7 +58,7 @@ impl Coordinator {
     /// Aborts an open transaction that takes too long, if it still does.
     pub(super) fn abort(&mut self, transactional_id: &str, now_ms: i64) {
         let Some(entry) = self.entries.get(transactional_id) else { return };
-        if entry.pending.is_some() || !entry.current.is_overdue(now_ms) {
+        if entry.pending.is_some() || !entry.is_overdue(self.alarms.now_ms()) {
             return;
         }
         match decide_abort(&entry.current, &mut self.spare_ids, now_ms) {

@@ -1,4 +1,5 @@
 //! Against the answers of a real Kafka, and case by case.
 
+mod clocks;
 mod oracle;
 mod scenarios;

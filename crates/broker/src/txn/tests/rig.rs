@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::clock::Now;
 use crate::txn::config::TxnConfig;
 use crate::txn::coordinator::Coordinator;
 use crate::txn::error::{PersistFailure, TxnError};
@@ -22,6 +23,8 @@ pub(in crate::txn) struct Rig {
     pub(in crate::txn) coordinator: Coordinator,
     pub(in crate::txn) config: TxnConfig,
     pub(in crate::txn) now_ms: i64,
+    /// By so much the wall clock is ahead of the steady one.
+    pub(in crate::txn) ahead_ms: i64,
     /// Everything in the log.
     pub(in crate::txn) log: Vec<EncodedRecord>,
     /// Every marker written: producer id, epoch, commit, by partition.
@@ -46,6 +49,7 @@ impl Rig {
             coordinator: Coordinator::new(config.clone(), EPOCH),
             config,
             now_ms: 1_000_000,
+            ahead_ms: 0,
             log: Vec::new(),
             markers: BTreeMap::new(),
             hold_appends: false,
@@ -64,7 +68,7 @@ impl Rig {
     }
 
     pub(in crate::txn) fn step(&mut self, event: Event) {
-        for action in self.coordinator.step(event, self.now_ms) {
+        for action in self.coordinator.step(event, self.now()) {
             match action {
                 Action::Reply(ticket, outcome) => {
                     assert!(self.waiting.remove(&ticket), "{ticket:?} is answered twice: {outcome:?}");
@@ -151,6 +155,10 @@ impl Rig {
             _ => MarkerResult::Written,
         };
         while self.finish_id(None) || self.finish_append(None) || self.finish_markers(written) {}
+    }
+
+    fn now(&self) -> Now {
+        Now { wall_ms: self.now_ms + self.ahead_ms, steady_ms: self.now_ms }
     }
 
     /// Time passes; every alarm goes off at its time.

@@ -173,6 +173,10 @@ impl World {
             self.listen();
         }
         self.rig.pass(ms);
+        // Somebody sets the clock, back or forth.
+        if self.random.below(10) == 0 {
+            self.rig.ahead_ms = [-3_600_000, -61_000, 0, 61_000, 3_600_000][self.random.below(5)];
+        }
         // Consumers that hear nothing for too long stop by themselves.
         for client in &mut self.clients {
             if self.rig.now_ms - client.heard_ms >= 44_000 {

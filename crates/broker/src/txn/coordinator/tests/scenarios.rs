@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::clock::Now;
 use crate::txn::config::TxnConfig;
 use crate::txn::coordinator::{Coordinator, ListFilter};
 use crate::txn::error::{PersistFailure, TxnError};
@@ -426,12 +427,12 @@ fn nobody_is_left_waiting_when_the_partition_goes_away() {
 #[test]
 fn a_coordinator_that_loads_asks_for_patience() {
     let mut coordinator = Coordinator::new(TxnConfig::default(), 0);
-    let actions = coordinator.step(Event::Init(Ticket(1), init(ID)), 0);
+    let actions = coordinator.step(Event::Init(Ticket(1), init(ID)), Now::default());
     let refused = Outcome::Refused(TxnError::CoordinatorLoadInProgress);
     assert_eq!(actions, [Action::Reply(Ticket(1), refused)]);
     let loading = TxnError::CoordinatorLoadInProgress;
     assert_eq!(coordinator.list(&ListFilter::default(), 0).unwrap_err(), loading);
     assert!(coordinator.replay(Bytes::from_static(&[0]), None).is_err());
     assert!(coordinator.replay(Bytes::from_static(&[0, 9]), None).is_ok());
-    assert_eq!(coordinator.step(Event::Loaded, 0), []);
+    assert_eq!(coordinator.step(Event::Loaded, Now::default()), []);
 }

@@ -1,0 +1,27 @@
+//! The two clocks of the machine. Dates are read from the wall clock, which people and time servers set; how long something takes is
+//! measured by the steady one, which goes on as if nothing had happened.
+
+use std::sync::LazyLock;
+use std::time::Instant;
+
+/// A moment, by both clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Milliseconds since 1970. Later moments may have a smaller one.
+    pub wall_ms: i64,
+    /// Milliseconds since the process began to count; later moments never have a smaller one.
+    pub steady_ms: i64,
+}
+
+impl Now {
+    /// This moment.
+    pub(crate) fn read() -> Self {
+        Self { wall_ms: crate::broker::now_ms(), steady_ms: steady_ms() }
+    }
+}
+
+/// The steady clock alone.
+pub(crate) fn steady_ms() -> i64 {
+    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    i64::try_from(BEGIN.elapsed().as_millis()).unwrap_or(i64::MAX)
+}
