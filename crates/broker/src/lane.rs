@@ -84,6 +84,17 @@ impl Submitted {
         }
     }
 
+    /// Waits until a queued batch has its place in the log, or is refused. The device is not waited for.
+    pub(crate) async fn written(self) -> Self {
+        match self {
+            Self::Queued { .. } => Self::Done(self.wait().await),
+            Self::Durable(submitted, partition, None) => {
+                Box::pin(submitted.written()).await.durable(&partition)
+            }
+            done => done,
+        }
+    }
+
     /// Has the answer wait for the device. The sync begins at once if the batch is in the log, else when it is.
     pub(crate) fn durable(self, partition: &Arc<Partition>) -> Self {
         let sync = matches!(self, Self::Done(Ok(_))).then(|| Syncs::ask(partition));
@@ -181,6 +192,12 @@ impl Lane {
             }
         }
         Left::More
+    }
+
+    /// Whether some thread writes, so that the next batch is queued.
+    #[cfg(test)]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.queue.lock().busy
     }
 
     fn write(&self, group: &mut [Append], now_ms: i64) -> Vec<AppendResult> {

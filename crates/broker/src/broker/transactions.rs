@@ -185,9 +185,10 @@ impl Broker {
         }
         let batch = end.build().expect("a batch of one small record can be built");
         let append = Append { transaction_version: version, ..Append::coordinator(batch) };
-        let submitted = partition.append(append, now_ms());
+        // A batch that came before the marker is in the log would find the transaction open, and open it again behind the marker.
+        let written = partition.append(append, now_ms()).written().await;
         drop(alone);
-        submitted.wait().await.map(drop).map_err(|error| Failure::from(error).code)
+        written.wait().await.map(drop).map_err(|error| Failure::from(error).code)
     }
 }
 
