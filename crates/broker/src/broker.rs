@@ -29,6 +29,7 @@ use crate::web::{CleanerStats, Source, Stats};
 mod access;
 mod compaction;
 mod configs;
+mod coordinators;
 pub(crate) mod data_dir;
 mod discarded;
 mod housekeeping;

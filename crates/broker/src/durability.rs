@@ -34,14 +34,15 @@ impl Syncs {
         let mut state = partition.syncs().state.lock();
         state.waiting.push(done);
         if !state.busy {
-            state.busy = true;
             let partition = partition.clone();
             tokio::task::spawn_blocking(move || partition.syncs().run(&partition));
+            state.busy = true;
         }
         answer
     }
 
     fn run(&self, partition: &Partition) {
+        let _broken = Broken(self);
         loop {
             let group = {
                 let mut state = self.state.lock();
@@ -59,6 +60,19 @@ impl Syncs {
                 // A connection that died meanwhile does not want its answer.
                 let _ = waiter.send(synced.clone());
             }
+        }
+    }
+}
+
+/// Should a sync panic, nobody waits for it for ever, and the next one begins.
+struct Broken<'a>(&'a Syncs);
+
+impl Drop for Broken<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.0.state.lock();
+            state.busy = false;
+            state.waiting.clear();
         }
     }
 }

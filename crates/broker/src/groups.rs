@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::broker::now_ms;
 use crate::clock::Now;
-use crate::coordination::{self, Due};
+use crate::coordination::{self, Due, Seats};
 use crate::group::coordinator::Replayed;
 use crate::group::request::EndTxnRequest;
 use crate::group::{
@@ -28,7 +28,8 @@ use crate::partition::Partition;
 
 /// All coordinators of this broker.
 pub(crate) struct Groups {
-    seats: Vec<Arc<Seat>>,
+    config: GroupConfig,
+    seats: Seats<Seat>,
     alarm: Arc<Notify>,
     /// The topics as the coordinators were last told.
     topics: Mutex<Arc<Image>>,
@@ -53,12 +54,29 @@ struct SeatState {
 }
 
 impl Groups {
-    /// Coordinators for `partitions` partitions, none of them loaded.
-    pub(crate) fn new(config: &GroupConfig, partitions: usize) -> Self {
-        let alarm = Arc::new(Notify::new());
-        let seat = |_| Arc::new(Seat::new(Coordinator::new(config.clone()), alarm.clone()));
+    /// No coordinators: there are as many as `__consumer_offsets` has partitions.
+    pub(crate) fn new(config: GroupConfig) -> Self {
         let topics = Mutex::new(Arc::new(Image::empty()));
-        Self { seats: (0..partitions).map(seat).collect(), alarm, topics, own_settings: Mutex::default() }
+        Self {
+            config,
+            seats: Seats::default(),
+            alarm: Arc::default(),
+            topics,
+            own_settings: Mutex::default(),
+        }
+    }
+
+    /// Sees to it that each of so many partitions has a coordinator, and says how many had one before. The new ones are not loaded.
+    pub(crate) fn provide(&self, partitions: usize) -> usize {
+        self.seats
+            .provide(partitions, || Seat::new(Coordinator::new(self.config.clone()), self.alarm.clone()))
+    }
+
+    /// The topic is deleted: everybody who waits is answered, and no coordinator is left.
+    pub(crate) fn resign(&self) {
+        for seat in self.seats.take().iter() {
+            seat.step(Event::Unload);
+        }
     }
 
     /// Asks the coordinator of the request's group and waits for its answer, however long it takes.
@@ -74,8 +92,9 @@ impl Groups {
     /// coordinator, its memory would not follow its log.
     pub(crate) async fn end_transaction(&self, index: i32, end: EndTxnRequest) -> Result<(), GroupError> {
         let refused = Err(GroupError::CoordinatorNotAvailable);
-        let seat = usize::try_from(index).ok().and_then(|index| self.seats.get(index));
-        let Some(answer) = seat.and_then(|seat| seat.ask(|ticket| Event::EndTxn(ticket, end))) else {
+        let Some(answer) =
+            self.seats.at(index).and_then(|seat| seat.ask(|ticket| Event::EndTxn(ticket, end)))
+        else {
             return refused;
         };
         match answer.await {
@@ -84,20 +103,23 @@ impl Groups {
         }
     }
 
-    /// Looks at the coordinator of `group_id`.
+    /// Looks at the coordinator of `group_id`; none where its partition is not served.
     pub(crate) fn view<T>(&self, group_id: &str, look: impl FnOnce(&Coordinator) -> T) -> Option<T> {
-        Some(look(&self.seat_of(group_id)?.state.lock().coordinator))
+        let seat = self.seat_of(group_id)?;
+        let state = seat.state.lock();
+        state.is_open().then(|| look(&state.coordinator))
     }
 
-    /// Looks at every coordinator in turn.
+    /// Looks at every coordinator whose partition is served, in turn.
     pub(crate) fn view_all<T>(&self, mut look: impl FnMut(&Coordinator) -> T) -> Vec<T> {
-        self.seats.iter().map(|seat| look(&seat.state.lock().coordinator)).collect()
+        let seats = self.seats.all();
+        let states = seats.iter().map(|seat| seat.state.lock()).filter(|state| state.is_open());
+        states.map(|state| look(&state.coordinator)).collect()
     }
 
-    /// The partition of `__consumer_offsets` that `group_id` belongs to.
-    pub(crate) fn partition_of(&self, group_id: &str) -> i32 {
-        let count = i32::try_from(self.seats.len()).expect("the number of partitions came from 32 bits");
-        crate::group::partition_for(group_id, count)
+    /// The partition of `__consumer_offsets` that `group_id` belongs to; none before the topic exists.
+    pub(crate) fn partition_of(&self, group_id: &str) -> Option<i32> {
+        self.seats.place(|count| crate::group::partition_for(group_id, count))
     }
 
     /// Tells every coordinator that topics have come, gone or grown. `latest` is asked when it is this
@@ -105,7 +127,7 @@ impl Groups {
     pub(crate) fn topics_changed(&self, latest: impl FnOnce() -> Arc<Image>) {
         let mut topics = self.topics.lock();
         *topics = latest();
-        for seat in &self.seats {
+        for seat in self.seats.all().iter() {
             seat.step(Event::Topics(topics.clone()));
         }
     }
@@ -114,38 +136,48 @@ impl Groups {
     pub(crate) fn own_settings_changed(&self, latest: OwnSettings) {
         let mut own_settings = self.own_settings.lock();
         *own_settings = Arc::new(latest);
-        for seat in &self.seats {
+        for seat in self.seats.all().iter() {
             seat.step(Event::OwnSettings(own_settings.clone()));
         }
     }
 
     /// Tells every coordinator that partitions were deleted, and their offsets with them.
     pub(crate) fn partitions_deleted(&self, topics: &[(String, Vec<i32>)]) {
-        for seat in &self.seats {
+        for seat in self.seats.all().iter() {
             seat.step(Event::PartitionsDeleted(topics.to_vec()));
         }
     }
 
     /// The coordinator of partition `index` is loading from now on, until its partition is recovered.
     pub(crate) fn expect(&self, index: i32) {
-        if let Some(seat) = usize::try_from(index).ok().and_then(|index| self.seats.get(index)) {
+        if let Some(seat) = self.seats.at(index) {
             seat.state.lock().is_expected = true;
         }
     }
 
-    /// Replays `partition` into its coordinator and opens it for requests.
-    pub(crate) fn load(&self, partition: &Arc<Partition>) {
-        let index = usize::try_from(partition.index()).expect("partition indexes are not negative");
-        if let Some(seat) = self.seats.get(index) {
-            seat.step(Event::Topics(self.topics.lock().clone()));
-            seat.step(Event::OwnSettings(self.own_settings.lock().clone()));
-            seat.load(partition);
+    /// The coordinator of partition `index` is not expected any more.
+    pub(crate) fn give_up(&self, index: i32) {
+        if let Some(seat) = self.seats.at(index) {
+            seat.state.lock().is_expected = false;
         }
+    }
+
+    /// Replays `partition` into its coordinator, which must have been provided, and opens it for requests.
+    pub(crate) fn load(&self, partition: &Arc<Partition>) {
+        let Some(seat) = self.seats.at(partition.index()) else {
+            return tracing::error!(
+                partition = partition.name(),
+                "no group coordinator for this partition: restart the broker"
+            );
+        };
+        seat.step(Event::Topics(self.topics.lock().clone()));
+        seat.step(Event::OwnSettings(self.own_settings.lock().clone()));
+        seat.load(partition);
     }
 
     /// Answers everybody who waits; nothing is served afterwards.
     pub(crate) fn unload(&self) {
-        for seat in &self.seats {
+        for seat in self.seats.all().iter() {
             seat.step(Event::Unload);
         }
     }
@@ -156,8 +188,15 @@ impl Groups {
             .await;
     }
 
-    fn seat_of(&self, group_id: &str) -> Option<&Arc<Seat>> {
-        self.seats.get(usize::try_from(self.partition_of(group_id)).ok()?)
+    fn seat_of(&self, group_id: &str) -> Option<Arc<Seat>> {
+        self.seats.at(self.partition_of(group_id)?)
+    }
+}
+
+impl SeatState {
+    /// Its partition is served, or will be.
+    fn is_open(&self) -> bool {
+        self.partition.is_some() || self.is_expected
     }
 }
 
@@ -193,7 +232,7 @@ impl Seat {
     /// Steps the coordinator with a new ticket; none if its partition does not exist.
     fn ask(self: &Arc<Self>, event: impl FnOnce(Ticket) -> Event) -> Option<oneshot::Receiver<Outcome>> {
         let mut state = self.state.lock();
-        if state.partition.is_none() && !state.is_expected {
+        if !state.is_open() {
             return None;
         }
         let ticket = Ticket(state.next_ticket);

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::broker::now_ms;
 use crate::clock::Now;
-use crate::coordination::{self, Due};
+use crate::coordination::{self, Due, Seats};
 use crate::lane::{AppendResult, Submitted};
 use crate::partition::Partition;
 use crate::txn::event::{MarkerResult, Markers, MarkersId};
@@ -26,9 +26,11 @@ use crate::txn::{
 
 /// All coordinators of this broker.
 pub(crate) struct Txns {
-    seats: Vec<Arc<Seat>>,
+    config: TxnConfig,
+    seats: Seats<Seat>,
     alarm: Arc<Notify>,
-    jobs: Mutex<Option<mpsc::UnboundedReceiver<Job>>>,
+    jobs: mpsc::UnboundedSender<Job>,
+    unclaimed: Mutex<Option<mpsc::UnboundedReceiver<Job>>>,
 }
 
 /// What a coordinator waits for without anybody asking.
@@ -64,12 +66,29 @@ struct SeatState {
 }
 
 impl Txns {
-    /// Coordinators for `partitions` partitions, none of them loaded.
-    pub(crate) fn new(config: TxnConfig, partitions: usize) -> Self {
-        let alarm = Arc::new(Notify::new());
+    /// No coordinators: there are as many as `__transaction_state` has partitions.
+    pub(crate) fn new(config: TxnConfig) -> Self {
         let (jobs, receiver) = mpsc::unbounded_channel();
-        let seat = |_| Arc::new(Seat::new(config.clone(), alarm.clone(), jobs.clone()));
-        Self { seats: (0..partitions).map(seat).collect(), alarm, jobs: Mutex::new(Some(receiver)) }
+        let unclaimed = Mutex::new(Some(receiver));
+        Self { config, seats: Seats::default(), alarm: Arc::default(), jobs, unclaimed }
+    }
+
+    /// Sees to it that each of so many partitions has a coordinator, and says how many had one before. The new ones are not loaded.
+    pub(crate) fn provide(&self, partitions: usize) -> usize {
+        self.seats
+            .provide(partitions, || Seat::new(self.config.clone(), self.alarm.clone(), self.jobs.clone()))
+    }
+
+    /// The topic is deleted: everybody who waits is answered, and no coordinator is left.
+    pub(crate) fn resign(&self) {
+        for seat in self.seats.take().iter() {
+            seat.step(Event::Unload);
+        }
+    }
+
+    /// The partition of `__transaction_state` that `transactional_id` belongs to; none before the topic exists.
+    pub(crate) fn partition_of(&self, transactional_id: &str) -> Option<i32> {
+        self.seats.place(|count| crate::txn::partition_for(transactional_id, count))
     }
 
     /// Asks the coordinator of the request's transactional id and waits for its answer.
@@ -79,44 +98,57 @@ impl Txns {
         answer.await.ok().and_then(R::outcome).unwrap_or(Err(TxnError::NotCoordinator))
     }
 
-    /// Looks at the coordinator of `transactional_id`; none before `__transaction_state` exists.
+    /// Looks at the coordinator of `transactional_id`; none where its partition is not served.
     pub(crate) fn view<T>(&self, transactional_id: &str, look: impl FnOnce(&Coordinator) -> T) -> Option<T> {
-        let state = self.seat_of(transactional_id)?.state.lock();
-        (state.partition.is_some() || state.is_expected).then(|| look(&state.coordinator))
+        let seat = self.seat_of(transactional_id)?;
+        let state = seat.state.lock();
+        state.is_open().then(|| look(&state.coordinator))
     }
 
-    /// Looks at every coordinator that serves, in turn.
+    /// Looks at every coordinator whose partition is served, in turn.
     pub(crate) fn view_all<T>(&self, mut look: impl FnMut(&Coordinator) -> T) -> Vec<T> {
-        let states = self.seats.iter().map(|seat| seat.state.lock());
-        let serving = states.filter(|state| state.partition.is_some() || state.is_expected);
-        serving.map(|state| look(&state.coordinator)).collect()
+        let seats = self.seats.all();
+        let states = seats.iter().map(|seat| seat.state.lock()).filter(|state| state.is_open());
+        states.map(|state| look(&state.coordinator)).collect()
     }
 
     /// The coordinator of partition `index` is loading from now on, until its partition is recovered.
     pub(crate) fn expect(&self, index: i32) {
-        if let Some(seat) = usize::try_from(index).ok().and_then(|index| self.seats.get(index)) {
+        if let Some(seat) = self.seats.at(index) {
             seat.state.lock().is_expected = true;
         }
     }
 
-    /// Replays `partition` into its coordinator and opens it for requests.
+    /// The coordinator of partition `index` is not expected any more.
+    pub(crate) fn give_up(&self, index: i32) {
+        if let Some(seat) = self.seats.at(index) {
+            seat.state.lock().is_expected = false;
+        }
+    }
+
+    /// Replays `partition` into its coordinator, which must have been provided, and opens it for requests.
     pub(crate) fn load(&self, partition: &Arc<Partition>) {
-        let index = usize::try_from(partition.index()).expect("partition indexes are not negative");
-        if let Some(seat) = self.seats.get(index) {
-            seat.load(partition);
+        match self.seats.at(partition.index()) {
+            Some(seat) => seat.load(partition),
+            None => {
+                tracing::error!(
+                    partition = partition.name(),
+                    "no transaction coordinator for this partition: restart the broker"
+                );
+            }
         }
     }
 
     /// Answers everybody who waits; nothing is served afterwards.
     pub(crate) fn unload(&self) {
-        for seat in &self.seats {
+        for seat in self.seats.all().iter() {
             seat.step(Event::Unload);
         }
     }
 
     /// The jobs of all coordinators, for the one who does them.
     pub(crate) fn take_jobs(&self) -> Option<mpsc::UnboundedReceiver<Job>> {
-        self.jobs.lock().take()
+        self.unclaimed.lock().take()
     }
 
     /// The coordinators' clock: steps each when its deadline is due. Sleeps while there is none.
@@ -125,9 +157,15 @@ impl Txns {
             .await;
     }
 
-    fn seat_of(&self, transactional_id: &str) -> Option<&Arc<Seat>> {
-        let count = i32::try_from(self.seats.len()).expect("the number of partitions came from 32 bits");
-        self.seats.get(usize::try_from(crate::txn::partition_for(transactional_id, count)).ok()?)
+    fn seat_of(&self, transactional_id: &str) -> Option<Arc<Seat>> {
+        self.seats.at(self.partition_of(transactional_id)?)
+    }
+}
+
+impl SeatState {
+    /// Its partition is served, or will be.
+    fn is_open(&self) -> bool {
+        self.partition.is_some() || self.is_expected
     }
 }
 
@@ -184,7 +222,7 @@ impl Seat {
     /// Steps the coordinator with a new ticket; none if its partition does not exist.
     fn ask(self: &Arc<Self>, event: impl FnOnce(Ticket) -> Event) -> Option<oneshot::Receiver<Outcome>> {
         let mut state = self.state.lock();
-        if state.partition.is_none() && !state.is_expected {
+        if !state.is_open() {
             return None;
         }
         let ticket = Ticket(state.next_ticket);

@@ -31,8 +31,9 @@ pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -
         false => Ok(()),
     };
     let coordinators = keys.into_iter().zip(permitted);
+    let key_type = request.key_type;
     let mut coordinators = coordinators.map(|(key, permitted)| {
-        let found = permitted.and_then(|()| found.clone());
+        let found = permitted.and_then(|()| found.clone()).and_then(|()| locate(context, key_type, key.as_str()));
         show(context, key, found)
     });
     if batched {
@@ -102,4 +103,15 @@ async fn find(context: &Context, key_type: i8) -> Result<(), Failure> {
         SHARE => Err(ErrorCode::CoordinatorNotAvailable.into()),
         other => Err(Failure::new(ErrorCode::InvalidRequest, format!("Unknown coordinator type {other}"))),
     }
+}
+
+/// Whether the partition that coordinates the key is there. Others of the topic may be offline.
+fn locate(context: &Context, key_type: i8, key: &str) -> Result<(), Failure> {
+    let broker = context.broker();
+    let (topic, partition) = match key_type {
+        GROUP => (OFFSETS_TOPIC, broker.groups().partition_of(key)),
+        _ => (TRANSACTIONS_TOPIC, broker.txns().partition_of(key)),
+    };
+    let is_there = partition.is_some_and(|partition| broker.has_coordinator(topic, partition));
+    if is_there { Ok(()) } else { Err(ErrorCode::CoordinatorNotAvailable.into()) }
 }

@@ -9,16 +9,12 @@ use levada_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 use crate::api::{Context, text};
 use crate::error_code::error_code;
 use crate::group::coordinator::ListFilter;
-use crate::partition::OFFSETS_TOPIC;
 use crate::security::acl::{Operation, ResourceType};
 
 const STATE_VERSION_MIN: i16 = 4;
 const TYPE_VERSION_MIN: i16 = 5;
 
 pub(crate) async fn answer(context: &Context, request: ListGroupsRequest) -> ListGroupsResponse {
-    if context.broker().partitions().by_name(OFFSETS_TOPIC, 0).is_none() {
-        return ListGroupsResponse::default();
-    }
     let filter = ListFilter {
         states: request.states_filter.into_iter().map(|state| state.into_string()).collect(),
         types: request.types_filter.into_iter().map(|kind| kind.into_string()).collect(),

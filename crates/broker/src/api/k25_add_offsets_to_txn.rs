@@ -29,7 +29,9 @@ pub(crate) async fn answer(context: &Context, request: AddOffsetsToTxnRequest) -
     if let Err(failure) = broker.ensure_internal_topic(OFFSETS_TOPIC).await {
         return message!(AddOffsetsToTxnResponse { error_code: failure.code.code() });
     }
-    let partition = broker.groups().partition_of(request.group_id.as_str());
+    let Some(partition) = broker.groups().partition_of(group) else {
+        return message!(AddOffsetsToTxnResponse { error_code: ErrorCode::CoordinatorNotAvailable.code() });
+    };
     let asked = AddRequest {
         transactional_id: request.transactional_id.into_string(),
         producer_id: request.producer_id,

@@ -95,7 +95,7 @@ pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -
 /// The partition that the group's positions go to.
 fn offsets_partition(context: &Context, group_id: &str) -> Option<Arc<Partition>> {
     let broker = context.broker();
-    broker.partitions().by_name(OFFSETS_TOPIC, broker.groups().partition_of(group_id))
+    broker.partitions().by_name(OFFSETS_TOPIC, broker.groups().partition_of(group_id)?)
 }
 
 /// What a client of this version understands of a transaction that does not cover the group's partition.

@@ -155,14 +155,8 @@ impl Broker {
             producer_ids: ProducerIds::default(),
             partitions: Partitions::default(),
             request_memory: Arc::default(),
-            groups: Groups::new(
-                &group_config(&config),
-                config.offsets.topic_partitions.unsigned_abs() as usize,
-            ),
-            txns: Txns::new(
-                txn_config(&config),
-                config.transactions.topic_partitions.unsigned_abs() as usize,
-            ),
+            groups: Groups::new(group_config(&config)),
+            txns: Txns::new(txn_config(&config)),
             quota_book: QuotaBook::default(),
             signing_keys: SigningKeys::default(),
             tls: Tls::load(&config, None)?,
@@ -196,6 +190,7 @@ impl Broker {
         let image = self.metadata.image();
         self.groups.topics_changed(|| image.clone());
         self.apply_group_configs(&image);
+        self.provide_coordinators(&image);
         let missing = self.missing_partitions(&image, image.topics().iter().map(|topic| topic.id()));
         let known =
             |topic: &str, index| image.topic(topic).is_some_and(|topic| topic.partition(index).is_some());

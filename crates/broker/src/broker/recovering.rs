@@ -2,18 +2,20 @@
 //! done. Until then its clients are told to come back, and the coordinators that live in it that they are loading.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use levada_wire::Uuid;
 use parking_lot::{Condvar, Mutex};
+use tokio::runtime::Handle;
 
 use crate::broker::Broker;
 use crate::broker::data_dir::{Absence, Left, LeftBehind};
 use crate::broker::opening::{Missing, log_config};
 use crate::metadata::image::{ConfigResource, Image};
-use crate::partition::{OFFSETS_TOPIC, Partition, TRANSACTIONS_TOPIC, is_internal};
+use crate::partition::{Partition, is_internal};
 
 /// How far the recovery of all logs has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,6 +98,15 @@ impl Recovery {
     }
 }
 
+/// A thread of the recovery ends, in whatever way.
+struct ThreadDone<'a>(&'a Recovery);
+
+impl Drop for ThreadDone<'_> {
+    fn drop(&mut self) {
+        self.0.thread_done();
+    }
+}
+
 impl Broker {
     /// The recovery of this start.
     pub(crate) fn recovery(&self) -> &Arc<Recovery> {
@@ -111,11 +122,7 @@ impl Broker {
         missing.sort_by_key(|one| !is_internal(&one.identity.topic));
         for one in &missing {
             let key = one.key();
-            match &*one.identity.topic {
-                OFFSETS_TOPIC => self.groups.expect(one.identity.index),
-                TRANSACTIONS_TOPIC => self.txns.expect(one.identity.index),
-                _ => {}
-            }
+            self.expect_coordinator(&key);
             let left = left.of(&key);
             self.unopened.lock().expect(key, left);
         }
@@ -132,11 +139,14 @@ impl Broker {
             let (broker, left) = (self.clone(), left.clone());
             let thread = std::thread::Builder::new().name(format!("recovery-{at}"));
             let (share, recovery) = (left.clone(), self.recovery.clone());
+            let runtime = Handle::try_current().ok();
             let work = move || {
-                broker.recover(&share);
+                let _done = ThreadDone(&recovery);
+                // What coordinators have to write, and what the device is waited for, goes on there.
+                let _entered = runtime.as_ref().map(Handle::enter);
                 // Whoever waits for the recovery may want the broker's last owner to be gone.
-                drop(broker);
-                recovery.thread_done();
+                let broker = broker;
+                broker.recover(&share);
             };
             if let Err(error) = thread.spawn(work) {
                 tracing::error!(%error, "a thread for the recovery is missing");
@@ -153,7 +163,19 @@ impl Broker {
         loop {
             let next = self.recovery.queue.lock().pop_front();
             let Some(one) = next else { return };
-            self.recover_one(one, left);
+            let key = one.key();
+            let recovered = catch_unwind(AssertUnwindSafe(|| self.recover_one(one, left)));
+            if recovered.is_err() {
+                tracing::error!(
+                    topic = key.0,
+                    partition = key.1,
+                    "offline: its recovery ended with a panic; opening it is tried again every few seconds"
+                );
+                self.unopened.lock().note(&key, left.of(&key));
+            }
+            if !self.is_recovering(&key.0, key.1) && self.partitions.by_name(&key.0, key.1).is_none() {
+                self.give_coordinator_up(&key);
+            }
             self.recovery.partition_done();
         }
     }

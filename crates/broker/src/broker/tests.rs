@@ -1,5 +1,6 @@
 //! A broker without connections.
 
+mod coordinators;
 mod crash;
 mod idle;
 mod recovering;

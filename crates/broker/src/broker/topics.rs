@@ -110,18 +110,6 @@ impl Broker {
         NewTopic { name, partitions, replication_factor: 1, assignments: Vec::new(), configs }
     }
 
-    /// Sees to it that `__consumer_offsets` or `__transaction_state` exists and its coordinators serve.
-    pub(crate) async fn ensure_internal_topic(self: &Arc<Self>, topic: &str) -> Result<(), Failure> {
-        if self.partitions.by_name(topic, 0).is_some() || self.is_recovering(topic, 0) {
-            return Ok(());
-        }
-        self.auto_create(vec![topic.to_owned()]).await;
-        match self.partitions.by_name(topic, 0) {
-            Some(_) => Ok(()),
-            None => Err(ErrorCode::CoordinatorNotAvailable.into()),
-        }
-    }
-
     /// Adds partitions to topics; results in the order of `topics`, without repetitions.
     pub(crate) async fn create_partitions(
         self: &Arc<Self>,
@@ -187,6 +175,7 @@ impl Broker {
     /// later the name may be another topic's.
     fn drop_topic(&self, topic: &DeletedTopic) -> Vec<PathBuf> {
         let removed = self.partitions.remove(topic.topic_id);
+        self.resign_coordinators(&topic.name);
         // Those too that are not served yet: their logs are being checked, or cannot be opened.
         self.groups.partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);
         let mut doomed = Vec::with_capacity(removed.len());
@@ -205,6 +194,7 @@ impl Broker {
 
     /// Opens those partitions of the topics that are not served yet.
     fn serve_missing(&self, image: &Image, topics: impl Iterator<Item = Uuid>) -> Result<(), Failure> {
+        self.provide_coordinators(image);
         let missing = self.missing_partitions(image, topics);
         self.open_and_serve(missing, |_| Left::default())
             .map_err(|error| Failure::new(ErrorCode::KafkaStorageError, error.to_string()))

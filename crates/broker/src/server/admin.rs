@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
@@ -28,15 +29,16 @@ pub(crate) struct Duties {
 /// How often segments that were rolled are flushed and checkpoints written.
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
 
+/// The admin thread's runtime. It may be given tasks before the thread is started, which then does them.
+pub(crate) fn runtime() -> Result<Runtime, StartError> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let builder = builder.enable_io().enable_time().thread_name("admin-blocking");
+    builder.build().map_err(|source| StartError::Runtime { source })
+}
+
 /// Starts the admin thread.
-pub(crate) fn start(duties: Duties) -> Result<JoinHandle<()>, StartError> {
+pub(crate) fn start(runtime: Runtime, duties: Duties) -> Result<JoinHandle<()>, StartError> {
     let failed = |source| StartError::Runtime { source };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .thread_name("admin-blocking")
-        .build()
-        .map_err(failed)?;
     std::thread::Builder::new()
         .name("admin".to_owned())
         .spawn(move || LocalSet::new().block_on(&runtime, run(duties)))

@@ -84,7 +84,12 @@ impl Server {
 
         let (http_listen, http_token) = (config.http_listen.clone(), config.http_token.clone());
         let open: Vec<Arc<Listener>> = config.listeners.iter().cloned().map(Arc::new).collect();
-        let broker = Broker::open(config, &kafka_addresses)?;
+        let runtime = admin::runtime()?;
+        let broker = {
+            // Coordinators that are opened have things to write and to wait for already.
+            let _entered = runtime.enter();
+            Broker::open(config, &kafka_addresses)?
+        };
         let web = http_listen.map(|address| WebServer::start(&address, http_token, broker.clone()));
         let web = web.transpose()?;
         let stop = Stop::new();
@@ -98,13 +103,14 @@ impl Server {
             false => None,
         };
         let handshake_inbox = handshakes.as_ref().map(|thread| thread.inbox.clone());
-        let admin = admin::start(admin::Duties {
+        let duties = admin::Duties {
             broker: broker.clone(),
             stop: stop.clone(),
             listeners: open.into_iter().zip(listeners).collect(),
             inboxes,
             handshakes: handshake_inbox,
-        })?;
+        };
+        let admin = admin::start(runtime, duties)?;
         Ok(Server { broker, stop, kafka_addresses, web, shards, handshakes, admin })
     }
 

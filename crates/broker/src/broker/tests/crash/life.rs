@@ -48,6 +48,11 @@ pub(in crate::broker::tests) struct Ways {
 }
 
 impl Ways {
+    /// Nothing but that acknowledgements wait for the device.
+    pub(in crate::broker::tests) fn durable() -> Ways {
+        Ways { durable: true, ..Ways::default() }
+    }
+
     pub(super) fn of(seed: u64) -> Ways {
         let is_set = |bit: u32| seed >> bit & 1 == 1;
         let short = is_set(3);
@@ -104,7 +109,7 @@ impl Incarnation {
     }
 
     /// From now on what transactions wait for is done, and what failed is tried again.
-    pub(super) fn run_transactions(&self) {
+    pub(in crate::broker::tests) fn run_transactions(&self) {
         self.local.spawn_local(self.broker.clone().run_transactions());
         let clock = self.broker.clone();
         self.local.spawn_local(async move { clock.txns().run_clock().await });
@@ -120,7 +125,7 @@ impl Incarnation {
     }
 
     /// Stops in order.
-    pub(super) fn close(self) {
+    pub(in crate::broker::tests) fn close(self) {
         self.broker.groups().unload();
         self.broker.txns().unload();
         self.broker.close();

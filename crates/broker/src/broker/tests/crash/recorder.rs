@@ -7,6 +7,7 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use levada_io::map::WriteMap;
@@ -56,6 +57,11 @@ pub(in crate::broker::tests) struct Recorder {
     /// Whoever lists a directory of this name waits.
     held: Mutex<Option<&'static str>>,
     let_go: Condvar,
+    /// Writes to a log in a directory of this name find the disk full.
+    full: Mutex<Option<&'static str>>,
+    refused: AtomicUsize,
+    /// Whoever lists a directory of this name or syncs a file in it panics.
+    broken: Mutex<Option<&'static str>>,
 }
 
 #[derive(Debug, Default)]
@@ -71,8 +77,15 @@ struct State {
 impl Recorder {
     /// Records what happens below `root`. What is there already is said first, as if it had just been written and synced.
     pub(in crate::broker::tests) fn new(root: &Path) -> Recorder {
-        let (state, held, let_go) = (Mutex::default(), Mutex::default(), Condvar::new());
-        let recorder = Recorder { root: root.to_owned(), state, held, let_go };
+        let recorder = Recorder {
+            root: root.to_owned(),
+            state: Mutex::default(),
+            held: Mutex::default(),
+            let_go: Condvar::new(),
+            full: Mutex::default(),
+            refused: AtomicUsize::new(0),
+            broken: Mutex::default(),
+        };
         recorder.take_over(root);
         recorder
     }
@@ -101,6 +114,26 @@ impl Recorder {
     pub(in crate::broker::tests) fn hold(&self, name: Option<&'static str>) {
         *self.held.lock() = name;
         self.let_go.notify_all();
+    }
+
+    /// Lets the disk be full for the log in a directory of this name, or for none any more.
+    pub(in crate::broker::tests) fn fill(&self, name: Option<&'static str>) {
+        *self.full.lock() = name;
+    }
+
+    /// How many writes have found the disk full.
+    pub(in crate::broker::tests) fn refused(&self) -> usize {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Lets everybody panic who lists a directory of this name or syncs a file in it, or nobody any more.
+    pub(in crate::broker::tests) fn break_down(&self, name: Option<&'static str>) {
+        *self.broken.lock() = name;
+    }
+
+    fn panic_if_broken(&self, dir: &Path) {
+        let is_broken = self.broken.lock().is_some_and(|name| dir.ends_with(name));
+        assert!(!is_broken, "on purpose");
     }
 
     /// How many changes there were so far.
@@ -213,6 +246,10 @@ impl Disk for Recorder {
     }
 
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        if self.full.lock().is_some_and(|name| path.parent().is_some_and(|dir| dir.ends_with(name))) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         let write = |state: &mut State| {
             RealDisk.write_at(file, path, parts, at)?;
@@ -284,7 +321,8 @@ impl Disk for Recorder {
         RealDisk.set_modified(file, path, time)
     }
 
-    fn sync(&self, file: &File, _: &Path) -> io::Result<()> {
+    fn sync(&self, file: &File, path: &Path) -> io::Result<()> {
+        path.parent().into_iter().for_each(|dir| self.panic_if_broken(dir));
         self.change(|state| state.known(file), |file| vec![Op::Sync { file: *file }]).map(drop)
     }
 
@@ -337,6 +375,7 @@ impl Disk for Recorder {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        self.panic_if_broken(dir);
         let is_held = |held: &mut Option<&str>| held.is_some_and(|name| dir.ends_with(name));
         self.let_go.wait_while(&mut self.held.lock(), |held| is_held(held));
         RealDisk.list(dir)

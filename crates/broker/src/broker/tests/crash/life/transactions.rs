@@ -133,7 +133,7 @@ impl Life {
 
     fn commit_in_transaction(&mut self, id: &str, owner: Identity) {
         let group = copier(id);
-        let partition = self.now().broker.groups().partition_of(&group);
+        let partition = self.now().broker.groups().partition_of(&group).unwrap();
         self.add(id, owner, OFFSETS_TOPIC, partition);
         let request = TxnCommitRequest {
             group_id: group,
