@@ -1,7 +1,10 @@
 //! A data directory that changes hands: what Kafka leaves, Levada serves as it is, and the other way round.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use levada_tests::node::Kind;
-use levada_tests::{Node, Tool};
+use levada_tests::{Node, Tool, await_some};
 
 /// What a client can see, line by line.
 fn survey(node: &Node) -> Vec<String> {
@@ -53,4 +56,54 @@ fn kafkas_directory_under_levada_and_back() {
 #[test]
 fn levadas_directory_under_kafka_and_back() {
     pass_on(&[Kind::Levada, Kind::Kafka, Kind::Levada]);
+}
+
+/// The files of the metadata log that end so, in order.
+fn metadata_files(node: &Node, end: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(node.data().join("__cluster_metadata-0")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = paths.filter(|path| path.to_str().unwrap().ends_with(end)).collect();
+    paths.sort();
+    paths
+}
+
+/// Levada takes snapshots and removes what lies before them; Kafka's tools read them, and Kafka goes on from there.
+#[test]
+fn a_shortened_metadata_log_under_kafka_and_back() {
+    let mut node = Node::of(Kind::Levada)
+        .option("offsets.topic.num.partitions", "5")
+        .option("transaction.state.log.num.partitions", "5")
+        .option("transaction.max.timeout.ms", "3600000")
+        .option("log.retention.ms", "-1")
+        .option("metadata.log.max.record.bytes.between.snapshots", "500")
+        .option("metadata.max.retention.bytes", "500");
+    node.start();
+    do_there(&node, "fill");
+    let snapshot = await_some("the metadata log to be shortened", Duration::from_secs(60), || {
+        let begins_later = !metadata_files(&node, ".log")[0].ends_with("00000000000000000000.log");
+        begins_later.then(|| metadata_files(&node, ".checkpoint").pop()).flatten()
+    });
+    let left = survey(&node);
+    node.stop();
+    check(&node);
+    let path = snapshot.display().to_string();
+    let said = Tool::java("org.apache.kafka.tools.DumpLogSegments")
+        .args(["--cluster-metadata-decoder", "--files", &path])
+        .run();
+    for part in [
+        "SnapshotHeader",
+        "SnapshotFooter",
+        "FEATURE_LEVEL_RECORD",
+        "PARTITION_RECORD",
+        "REGISTER_BROKER_RECORD",
+    ] {
+        assert!(said.stdout.contains(part), "{part}: {}", said.stdout);
+    }
+    for next in [Kind::Kafka, Kind::Levada] {
+        node.hand_over(next);
+        node.start();
+        assert_eq!(survey(&node), left, "under {next:?}");
+        node.stop();
+        check(&node);
+    }
 }

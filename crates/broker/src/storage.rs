@@ -74,6 +74,7 @@ pub fn format(
         controller: controller_endpoint(),
         min_insync_replicas: config.topic_defaults.min_insync_replicas,
         users,
+        limits: config.metadata_log,
     };
     Ok(Store::format(&options, now_ms)?)
 }

@@ -18,7 +18,7 @@ mod varint;
 
 pub use builder::{Builder, EndMarker, Marker};
 pub use recompress::{RecompressError, recompress};
-pub use records::{Header, MAX_EXPANDED, Record, Records, records};
+pub use records::{Header, MAX_EXPANDED, Record, Records, records, records_within};
 pub(crate) use rewrite::{emptied, rewrite};
 
 /// Bytes in front of the first record.

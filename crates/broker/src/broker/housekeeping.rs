@@ -1,5 +1,5 @@
 //! What keeps a data directory in order while the broker runs, and closes it when it stops: rolling by
-//! age, flushing sealed segments, building misleading indexes again, opening what could not be opened, checkpoints.
+//! age, flushing sealed segments, building misleading indexes again, opening what could not be opened, checkpoints, snapshots of the metadata.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,7 @@ impl Broker {
             broker.open_unopened();
             broker.store_checkpoints();
             broker.remove_discarded();
+            broker.metadata.shorten();
             broker.tls.refresh(&broker.config());
             broker.fetch_sessions().end_idle(now_ms());
         })

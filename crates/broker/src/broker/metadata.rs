@@ -13,7 +13,7 @@ use crate::broker::now_ms;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{Decision, Node, Refusal, start_node, stop_node};
 use crate::metadata::image::Image;
-use crate::metadata::store::{Store, StoreError};
+use crate::metadata::store::{OpenReport, Store, StoreError};
 use crate::metadata::uuid;
 
 /// The metadata log and the image it adds up to.
@@ -21,12 +21,14 @@ pub(crate) struct Metadata {
     store: Mutex<Store>,
     published: ArcSwap<Image>,
     identity: MetaProperties,
+    /// Held by whoever writes a snapshot.
+    shortening: Mutex<()>,
 }
 
 impl Metadata {
     pub(super) fn new(store: Store) -> Self {
         let (published, identity) = (ArcSwap::from_pointee(store.image().clone()), store.identity().clone());
-        Self { store: Mutex::new(store), published, identity }
+        Self { store: Mutex::new(store), published, identity, shortening: Mutex::default() }
     }
 
     /// The image as of now; it stays as it is, later changes are in later images.
@@ -76,6 +78,17 @@ impl Metadata {
         Ok(self.change(refusable, |_, _| Ok(()))??)
     }
 
+    /// Takes a snapshot of the metadata log if one is due, and removes what it makes superfluous. Changes wait for neither. Blocks.
+    pub(super) fn shorten(&self) {
+        let _alone = self.shortening.lock();
+        let due = self.store.lock().due_snapshot(now_ms());
+        match due.and_then(|due| due.map(|due| due.write(now_ms())).transpose()) {
+            Ok(None) => {}
+            Ok(Some(end_offset)) => tracing::info!(end_offset, "snapshot of the metadata written"),
+            Err(error) => tracing::error!(%error, "no snapshot of the metadata; the log goes on growing"),
+        }
+    }
+
     /// Records that this node serves.
     pub(super) fn node_started(&self, node: &Node) -> Result<(), StoreError> {
         self.node_changed(|image, offset| start_node(image, node, offset))
@@ -97,8 +110,28 @@ impl Metadata {
     }
 }
 
+/// Says what a start found that should not have been.
+pub(super) fn warn_of(report: &OpenReport) {
+    if let Some(torn) = &report.torn {
+        tracing::warn!(?torn, "the metadata log ended in a torn batch, which was cut off");
+    }
+    if let Some(error) = &report.passed_over {
+        tracing::warn!(
+            error,
+            "a snapshot of the metadata is damaged; an older one and the log behind it are used"
+        );
+    }
+}
+
+/// As Kafka's controller says that a request makes too many records.
+const EXCESSIVE: &str = "Unable to perform excessively large batch operation.";
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
+        if let StoreError::TooLarge { .. } = error {
+            tracing::warn!(%error, "metadata not changed");
+            return Self::new(ErrorCode::PolicyViolation, EXCESSIVE);
+        }
         tracing::error!(%error, "metadata not changed");
         Self::new(ErrorCode::KafkaStorageError, error.to_string())
     }

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::broker::data_dir::{DataDir, Left, LeftBehind};
 use crate::broker::discarded::Waiting;
-use crate::broker::metadata::Metadata;
+use crate::broker::metadata::{Metadata, warn_of};
 use crate::broker::producer_ids::ProducerIds;
 use crate::broker::quotas::QuotaBook;
 use crate::broker::signing_keys::SigningKeys;
@@ -139,9 +139,7 @@ impl Broker {
         let (store, report) = Store::open(&store_options(&config, disk, dir.clone()), now_ms())?;
         // Only now: a directory that was refused is as it was.
         let left = data_dir.begin()?;
-        if let Some(torn) = &report.torn {
-            tracing::warn!(?torn, "the metadata log ended in a torn batch, which was cut off");
-        }
+        warn_of(&report);
         let config = current_config(config, store.image());
         let counters = Arc::new(Counters::default());
         let broker = Arc::new(Self {
@@ -419,6 +417,7 @@ fn store_options(config: &BrokerConfig, disk: Arc<dyn Disk>, dir: PathBuf) -> St
         controller: controller_endpoint(),
         min_insync_replicas: config.topic_defaults.min_insync_replicas,
         users: Vec::new(),
+        limits: config.metadata_log,
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     prefix,
     security::{Secret, SecurityConfig},
 };
+use crate::metadata::store::StoreLimits;
 
 /// Everything the broker was told, checked.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct BrokerConfig {
     pub http_token: Option<Secret>,
     /// `log.dirs`, else `log.dir`; never empty.
     pub log_dirs: Vec<PathBuf>,
+    /// `metadata.log.*` and `metadata.max.retention.*`.
+    pub metadata_log: StoreLimits,
     /// `num.partitions`.
     pub num_partitions: i32,
     /// `default.replication.factor`.
@@ -239,11 +242,9 @@ impl BrokerConfig {
             offsets: read.offsets(),
             transactions: read.transactions(),
             cleaner: read.cleaner(),
-            recovery_threads: read
-                .0
-                .text("num.recovery.threads.per.data.dir")
-                .map(|_| read.size("num.recovery.threads.per.data.dir") as usize),
+            recovery_threads: read.recovery_threads(),
             mapped_append: read.text("levada.log.append") == "mapped",
+            metadata_log: read.metadata_log(),
             producer_id_expiration_ms: read.long("producer.id.expiration.ms"),
             producer_id_expiration_check_interval_ms: read.long("producer.id.expiration.check.interval.ms"),
             retention_check_interval_ms: read.long("log.retention.check.interval.ms"),
@@ -315,6 +316,21 @@ impl Reader<'_> {
         let policy = self.text("group.consumer.migration.policy");
         let both = policy == "bidirectional";
         Migration { upgrades: both || policy == "upgrade", downgrades: both || policy == "downgrade" }
+    }
+
+    fn recovery_threads(&self) -> Option<usize> {
+        let key = "num.recovery.threads.per.data.dir";
+        self.0.text(key).map(|_| self.size(key) as usize)
+    }
+
+    fn metadata_log(&self) -> StoreLimits {
+        StoreLimits {
+            segment_bytes: self.long("metadata.log.segment.bytes").unsigned_abs(),
+            snapshot_bytes: self.long("metadata.log.max.record.bytes.between.snapshots").unsigned_abs(),
+            snapshot_interval_ms: self.long("metadata.log.max.snapshot.interval.ms"),
+            retention_bytes: self.long("metadata.max.retention.bytes"),
+            retention_ms: self.long("metadata.max.retention.ms"),
+        }
     }
 
     fn offsets(&self) -> OffsetsConfig {

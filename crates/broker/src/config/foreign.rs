@@ -356,13 +356,8 @@ const NOTED: &[(&str, &[&str])] = &[
             "early.start.listeners",
             "initial.broker.registration.timeout.ms",
             "metadata.log.dir",
-            "metadata.log.max.record.bytes.between.snapshots",
-            "metadata.log.max.snapshot.interval.ms",
-            "metadata.log.segment.bytes",
             "metadata.log.segment.ms",
             "metadata.max.idle.interval.ms",
-            "metadata.max.retention.bytes",
-            "metadata.max.retention.ms",
         ],
     ),
     (

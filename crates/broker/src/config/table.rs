@@ -146,6 +146,12 @@ pub const BROKER_KEYS: &[Key] = &[
     long("offsets.retention.check.interval.ms", "How often expired offsets are looked for.").default("600000").at_least(1),
     int("offsets.topic.num.partitions", "Partitions of __consumer_offsets; fixed once it exists.").default("50").at_least(1),
     int("offsets.topic.segment.bytes", "Segment size of __consumer_offsets.").default("104857600").at_least(1),
+    // The metadata log.
+    long("metadata.log.max.record.bytes.between.snapshots", "After so many bytes of records a snapshot of the metadata is taken.").default("20971520").at_least(1),
+    long("metadata.log.max.snapshot.interval.ms", "After so long a snapshot is taken if there was any change; 0 for never.").default("3600000").at_least(0),
+    int("metadata.log.segment.bytes", "Segment size of the metadata log.").default("1073741824").at_least(8_388_608),
+    long("metadata.max.retention.bytes", "Older snapshots and segments of the metadata go when all are larger; -1 for never.").default("104857600"),
+    long("metadata.max.retention.ms", "Older snapshots and segments of the metadata go after so long; -1 for never.").default("604800000"),
     // Transactions.
     int("transaction.max.timeout.ms", "Longest timeout a transactional producer may ask for.").default("900000").at_least(1),
     int("transactional.id.expiration.ms", "How long a transactional id is remembered that nobody uses.").default("604800000").at_least(1),

@@ -6,6 +6,7 @@
 
 mod access;
 mod brokers;
+mod dump;
 mod quotas;
 mod replay;
 #[cfg(test)]

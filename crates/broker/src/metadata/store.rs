@@ -5,11 +5,13 @@
 //! publish. A change is visible only after it is safe. All of this blocks; it belongs on a thread that may.
 //! See `docs/format/cluster-metadata.md`.
 
+mod change;
 mod files;
 mod format;
 mod inspect;
 mod journal;
 mod replay;
+mod shorten;
 mod snapshot;
 mod takeover;
 #[cfg(test)]
@@ -25,14 +27,17 @@ use levada_log::checkpoint::MetaProperties;
 use levada_log::disk::Disk;
 
 use self::journal::Journal;
+use self::shorten::Since;
 use self::snapshot::{control_batch, metadata_batch};
 use super::controller::Decision;
+use super::features::METADATA_VERSION;
 use super::image::{ApplyError, Image, Position, Replay};
 use super::records::control::{ControlRecord, LeaderChange, VoterEndpoint};
-use super::records::{AbortTransactionRecord, Record, RecordError, UserScramCredentialRecord};
+use super::records::{self, AbortTransactionRecord, Record, RecordError, UserScramCredentialRecord};
 
 pub use self::inspect::{Contents, inspect};
 pub use self::journal::TornTail;
+pub use self::shorten::{DueSnapshot, StoreLimits};
 pub use self::takeover::objections;
 
 /// The metadata log's directory within the log directory.
@@ -55,6 +60,8 @@ pub struct StoreOptions {
     pub min_insync_replicas: i32,
     /// The cluster's first users; only [`Store::format`] records them.
     pub users: Vec<UserScramCredentialRecord>,
+    /// When snapshots are taken, and what is kept.
+    pub limits: StoreLimits,
 }
 
 /// Everything the metadata log says, and the right to change it. One per process and directory.
@@ -65,7 +72,9 @@ pub struct Store {
     path: PathBuf,
     journal: Journal,
     epoch: i32,
-    kraft_version: i16,
+    quorum: replay::Quorum,
+    limits: StoreLimits,
+    since: Since,
     replay: Replay,
     published: Images,
 }
@@ -79,6 +88,8 @@ pub struct OpenReport {
     pub records: u64,
     /// What was cut off the log's end.
     pub torn: Option<TornTail>,
+    /// Why the latest snapshot was not read, but an older one and the log behind that.
+    pub passed_over: Option<String>,
     /// The metadata leader epoch that began.
     pub epoch: i32,
 }
@@ -119,9 +130,10 @@ impl Store {
         check_identity(options, &identity)?;
         let path = dir.join(METADATA_DIR);
         disk.create_dir(&path).map_err(|source| StoreError::io("create", &path, source))?;
-        let loaded = replay::load(disk, &path)?;
+        let loaded = replay::load(disk, &path, options.limits.segment_bytes)?;
         report.records = loaded.records;
         report.torn.clone_from(&loaded.torn);
+        report.passed_over = loaded.passed_over.as_ref().map(ToString::to_string);
         loaded.quorum.check_alone(&path, identity.node_id)?;
         takeover::check(dir, loaded.replay.image(), &identity)?;
         let quorum_epoch = files::read_quorum_epoch(&**disk, &path)?;
@@ -138,18 +150,20 @@ impl Store {
             path,
             journal: loaded.journal,
             epoch,
-            kraft_version: loaded.quorum.kraft_version,
+            quorum: loaded.quorum,
+            limits: options.limits,
+            since: Since { bytes: loaded.bytes, at_ms: now_ms },
             replay: loaded.replay,
             published: Images::fixed(Image::empty()),
         };
-        store.begin_epoch(&loaded.quorum, loaded.epochs, now_ms)?;
+        store.begin_epoch(loaded.epochs, now_ms)?;
         if is_new {
-            store.append(format::first_change(options)?, now_ms)?;
+            store.append(&format::first_change(options)?, now_ms)?;
         }
         if store.replay.in_transaction() {
             // A crash left half of a change: it never happened.
             let reason = Some("failover".to_owned());
-            store.append(vec![AbortTransactionRecord { reason }.into()], now_ms)?;
+            store.append(&[AbortTransactionRecord { reason }.into()], now_ms)?;
         }
         store.publish();
         Ok((store, report))
@@ -178,7 +192,7 @@ impl Store {
 
     /// The quorum's level, finalised outside the image's features: 1 if the log names the voters.
     pub fn kraft_version(&self) -> i16 {
-        self.kraft_version
+        self.quorum.kraft_version
     }
 
     /// A handle through which any thread reads the current image.
@@ -192,8 +206,8 @@ impl Store {
     }
 
     /// Makes one change: `decide` sees the current image and the offset that its first record will have. When this
-    /// returns, the change is on the disk and published. With a full disk it has not happened; after any other storage
-    /// error nobody knows what the disk holds, and the store refuses further changes.
+    /// returns, the change is on the disk and published. With a full disk, or where a file could not be made for want of descriptors or
+    /// memory, it has not happened; after any other storage error nobody knows what the disk holds, and the store refuses further changes.
     pub fn update<T>(
         &mut self,
         now_ms: i64,
@@ -204,30 +218,38 @@ impl Store {
         }
         let Decision { records, outcome } = decide(self.replay.image(), self.journal.end_offset());
         if !records.is_empty() {
-            self.append(records, now_ms)?;
+            self.append(&records, now_ms)?;
             self.publish();
         }
         Ok(outcome)
     }
 
-    /// Writes records as one batch; an error leaves the image as it was.
-    fn append(&mut self, records: Vec<Record>, now_ms: i64) -> Result<(), StoreError> {
-        let base = self.journal.end_offset();
+    /// Writes records, in as many batches as they need, and applies what the next start would read; an error leaves the image as it was.
+    fn append(&mut self, records: &[Record], now_ms: i64) -> Result<(), StoreError> {
+        let mut offset = self.journal.end_offset();
         // First on a copy: a batch that contradicts the image must not reach the log.
         let mut replay = self.replay.clone();
-        let batch = metadata_batch(&self.path, &records, base, self.epoch, now_ms)?;
-        for (offset, record) in (base..).zip(records) {
-            let position = Position { offset, epoch: self.epoch, timestamp_ms: now_ms };
-            replay.push(record, position).map_err(|source| StoreError::Contradiction { offset, source })?;
+        let mut batches = Vec::new();
+        for values in change::split(records, knows_transactions(self.replay.image()))? {
+            batches.push(metadata_batch(&self.path, &values, offset, self.epoch, now_ms)?);
+            for value in values {
+                let position = Position { offset, epoch: self.epoch, timestamp_ms: now_ms };
+                let (record, _) = records::decode(value).map_err(StoreError::Unencodable)?;
+                replay
+                    .push(record, position)
+                    .map_err(|source| StoreError::Contradiction { offset, source })?;
+                offset += 1;
+            }
         }
-        self.journal.append(&batch)?;
+        self.journal.append(&batches)?;
+        self.since.bytes += batches.iter().map(|batch| batch.bytes.len() as u64).sum::<u64>();
         self.replay = replay;
         Ok(())
     }
 
     fn append_control(&mut self, records: &[ControlRecord], now_ms: i64) -> Result<(), StoreError> {
         let batch = control_batch(&self.path, records, self.journal.end_offset(), self.epoch, now_ms)?;
-        self.journal.append(&batch)?;
+        self.journal.append(&[batch])?;
         let offset = self.journal.end_offset() - 1;
         self.replay.skip(Position { offset, epoch: self.epoch, timestamp_ms: now_ms });
         Ok(())
@@ -238,12 +260,8 @@ impl Store {
     }
 
     /// Every epoch begins with a leader change; the first of a new log also takes over the quorum's voters.
-    fn begin_epoch(
-        &mut self,
-        quorum: &replay::Quorum,
-        mut epochs: Vec<(i32, i64)>,
-        now_ms: i64,
-    ) -> Result<(), StoreError> {
+    fn begin_epoch(&mut self, mut epochs: Vec<(i32, i64)>, now_ms: i64) -> Result<(), StoreError> {
+        let quorum = self.quorum.clone();
         let node_id = self.identity.node_id;
         let start = self.journal.end_offset();
         let mut records = vec![ControlRecord::LeaderChange(LeaderChange {
@@ -261,6 +279,13 @@ impl Store {
         files::write_leadership(&*self.disk, &self.path, leader, quorum.kraft_version, &epochs)?;
         self.append_control(&records, now_ms)
     }
+}
+
+/// The first `metadata.version` with metadata transactions, 3.6-IV1.
+const TRANSACTIONS_LEVEL_MIN: i16 = 13;
+
+fn knows_transactions(image: &Image) -> bool {
+    image.features().get(METADATA_VERSION).is_some_and(|level| *level >= TRANSACTIONS_LEVEL_MIN)
 }
 
 fn check_identity(options: &StoreOptions, identity: &MetaProperties) -> Result<(), StoreError> {
@@ -313,6 +338,16 @@ pub enum StoreError {
         offset: i64,
         /// What is wrong with it.
         source: ApplyError,
+    },
+    /// A change has more records than the log takes; nothing was changed.
+    #[error(
+        "a change of {bytes} bytes is larger than the {limit} that the metadata log takes; ask for less at a time"
+    )]
+    TooLarge {
+        /// The size of the change, or of its largest record.
+        bytes: usize,
+        /// The most that is taken.
+        limit: usize,
     },
     /// A record cannot be written.
     #[error(transparent)]

@@ -11,6 +11,7 @@ use super::*;
 use crate::config::Sources;
 use crate::metadata::controller::Decision;
 use crate::metadata::records::{ConfigRecord, FeatureLevelRecord, PartitionRecord, Record, TopicRecord};
+use crate::metadata::store::StoreLimits;
 
 fn config(dir: &Path) -> BrokerConfig {
     let flags = [format!("log.dirs={}", dir.display()), "node.id=1".to_owned()];
@@ -28,6 +29,7 @@ fn with_records(dir: &Path, records: Vec<Record>) {
         controller: controller_endpoint(),
         min_insync_replicas: config.topic_defaults.min_insync_replicas,
         users: Vec::new(),
+        limits: StoreLimits::default(),
     };
     let (mut store, _) = Store::open(&options, 0).unwrap();
     store.update(0, |_, _| Decision { records, outcome: () }).unwrap();
@@ -65,6 +67,7 @@ fn a_cluster_begins_with_the_users_that_it_was_formatted_with() {
         controller: controller_endpoint(),
         min_insync_replicas: 1,
         users: Vec::new(),
+        limits: StoreLimits::default(),
     };
     let (store, _) = Store::open(&options, 0).unwrap();
     assert!(store.image().credentials().find("alice", 2).is_some());

@@ -49,9 +49,17 @@ pub struct Records {
 /// # Errors
 /// A malformed header, or records that do not expand. Later errors come from the iterator.
 pub fn records(bytes: &[u8]) -> Result<Records, BatchError> {
+    records_within(bytes, MAX_EXPANDED)
+}
+
+/// As [`records()`], bounded by so many bytes.
+///
+/// # Errors
+/// As [`records()`].
+pub fn records_within(bytes: &[u8], expanded_max: usize) -> Result<Records, BatchError> {
     let view = BatchView::parse(bytes)?;
     let mut expanded = Vec::new();
-    compress::decompress(view.compression()?, view.payload(), &mut expanded, MAX_EXPANDED)?;
+    compress::decompress(view.compression()?, view.payload(), &mut expanded, expanded_max)?;
     Ok(Records { expanded: expanded.into(), at: 0, next: 0, count: view.record_count() })
 }
 

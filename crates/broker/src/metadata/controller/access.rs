@@ -27,13 +27,12 @@ pub fn delete_acls(image: &Image, filters: &[AclFilter]) -> Decision<Vec<Result<
     let mut removed = BTreeSet::new();
     let mut delete = |filter: &AclFilter| {
         let meant: Vec<_> = image.acls().iter().filter(|(_, acl)| filter.matches(acl)).collect();
-        let mut all = removed.clone();
-        all.extend(meant.iter().map(|(id, _)| *id));
-        if all.len() > REMOVED_MAX {
+        let new = meant.iter().filter(|(id, _)| !removed.contains(id)).count();
+        if removed.len() + new > REMOVED_MAX {
             let text = format!("Cannot remove more than {REMOVED_MAX} acls in a single delete operation.");
             return Err(Refusal::new(Reason::ServerError, text));
         }
-        removed = all;
+        removed.extend(meant.iter().map(|(id, _)| *id));
         Ok(meant.into_iter().map(|(_, acl)| (**acl).clone()).collect())
     };
     let outcome = filters.iter().map(&mut delete).collect();

@@ -1,8 +1,9 @@
 //! Changing configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use super::names::check_topic_name;
+use super::names::{MAX_RESOURCE_NAME_LEN, check_topic_name, too_long};
+use super::topics::duplicates;
 use super::{ConfigRules, Decision, Reason, Refusal};
 use crate::metadata::image::{ConfigResource, Image, ResourceKind};
 use crate::metadata::records::{ConfigRecord, Record};
@@ -70,11 +71,11 @@ fn each_resource<T>(
     decide: impl Fn(&ConfigResource, &T) -> Result<Vec<Record>, Refusal>,
 ) -> Decision<Vec<Result<(), Refusal>>> {
     let mut records = Vec::new();
+    let repeated = duplicates(requests.iter().map(|(resource, _)| resource));
     let outcome = requests
         .iter()
-        .enumerate()
-        .map(|(position, (resource, request))| {
-            if requests.iter().enumerate().any(|(other, (name, _))| other != position && name == resource) {
+        .map(|(resource, request)| {
+            if repeated.contains(resource) {
                 return Err(Refusal::new(Reason::InvalidRequest, "Duplicate resource."));
             }
             decide(resource, request).map(|new| records.extend(new))
@@ -114,12 +115,12 @@ fn changed(
     let list =
         current.get(key).cloned().or_else(|| rules.default_value(resource.kind, key)).unwrap_or_default();
     let mut list: Vec<&str> = list.split(',').filter(|item| !item.is_empty()).collect();
-    for item in items.split(',') {
-        match (verb, list.iter().position(|present| *present == item)) {
-            ("APPEND", None) => list.push(item),
-            ("SUBTRACT", Some(position)) => drop(list.remove(position)),
-            _ => {}
-        }
+    if verb == "APPEND" {
+        let mut present: HashSet<&str> = list.iter().copied().collect();
+        list.extend(items.split(',').filter(|item| present.insert(item)));
+    } else {
+        let mut taken: HashSet<&str> = items.split(',').collect();
+        list.retain(|item| !taken.remove(item));
     }
     Ok(Some(list.join(",")))
 }
@@ -128,6 +129,9 @@ fn changed(
 const MAX_VALUE_LEN: usize = 32_767;
 
 fn check_sizes(altered: &BTreeMap<String, Option<String>>) -> Result<(), Refusal> {
+    if altered.keys().any(|key| key.len() > MAX_RESOURCE_NAME_LEN) {
+        return Err(Refusal::new(Reason::InvalidConfig, too_long("configuration key")));
+    }
     if altered.values().flatten().all(|value| value.len() <= MAX_VALUE_LEN) {
         return Ok(());
     }
@@ -163,6 +167,9 @@ fn check_name(resource: &ConfigResource) -> Result<(), Refusal> {
         ResourceKind::Topic => "Default topic resources are not allowed.",
         ResourceKind::Group if resource.name.is_empty() => "Default group resources are not allowed.",
         ResourceKind::ClientMetrics if resource.name.is_empty() => "Subscription name can't be empty",
+        _ if resource.name.len() > MAX_RESOURCE_NAME_LEN => {
+            return Err(Refusal::new(Reason::InvalidRequest, too_long("resource")));
+        }
         _ => return Ok(()),
     };
     Err(Refusal::new(Reason::InvalidRequest, message))

@@ -26,15 +26,22 @@ pub fn check_topic_name(name: &str) -> Result<(), Refusal> {
     Err(Refusal::new(Reason::InvalidTopic, format!("Topic name is invalid: {problem}")))
 }
 
+/// The longest name of what is configured or limited, bytes: as long as a string of the protocol. The name goes into each record.
+pub(super) const MAX_RESOURCE_NAME_LEN: usize = 32_767;
+
+/// What is said of a name that is longer.
+pub(super) fn too_long(what: &str) -> String {
+    format!("The name of the {what} is longer than {MAX_RESOURCE_NAME_LEN} bytes")
+}
+
 /// Whether a topic belongs to the broker: shown as internal, with groups, transactions or share state in it.
 pub fn is_internal(name: &str) -> bool {
     matches!(name, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
 }
 
-/// Metric names cannot tell `.` from `_`: two topics that differ in nothing else collide.
-pub(super) fn collide(one: &str, other: &str) -> bool {
-    let plain = |byte: u8| if byte == b'.' { b'_' } else { byte };
-    one.len() == other.len() && one.bytes().map(plain).eq(other.bytes().map(plain))
+/// Metric names cannot tell `.` from `_`: two topics that differ in nothing else collide. This is what they share.
+pub(super) fn collision_key(name: &str) -> String {
+    name.replace('.', "_")
 }
 
 /// Whether the name has a character that can collide.

@@ -1,5 +1,6 @@
 //! Placing partitions on brokers, and adding partitions to a topic.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -34,10 +35,8 @@ pub fn create_partitions(
     });
     let too_many = check_total(additional);
     let mut decision = Decision::nothing(Vec::new());
-    for (position, topic) in topics.iter().enumerate() {
-        if topics[..position].iter().any(|earlier| earlier.topic == topic.topic) {
-            continue;
-        }
+    let mut seen = HashSet::new();
+    for topic in topics.iter().filter(|topic| seen.insert(&*topic.topic)) {
         let outcome = if repeated.contains(&*topic.topic) {
             Err(Refusal::new(Reason::InvalidRequest, "Duplicate topic name."))
         } else if let Err(refusal) = &too_many {

@@ -1,5 +1,9 @@
 //! Changing client quotas.
 
+use std::collections::HashMap;
+
+use super::names::{MAX_RESOURCE_NAME_LEN, too_long};
+use super::topics::duplicates;
 use super::{Decision, Reason, Refusal};
 use crate::metadata::image::{Image, QuotaEntity};
 use crate::metadata::records::{ClientQuotaRecord, Record};
@@ -38,12 +42,14 @@ pub fn alter_client_quotas(
     requests: &[AlterQuota],
 ) -> Decision<Vec<(QuotaEntity, Result<(), Refusal>)>> {
     let mut decision = Decision { records: Vec::new(), outcome: Vec::<(QuotaEntity, _)>::new() };
+    let mut places: HashMap<&QuotaEntity, usize> = HashMap::new();
     for request in requests {
-        if let Some((_, outcome)) = decision.outcome.iter_mut().find(|(entity, _)| *entity == request.entity)
-        {
-            *outcome = Err(refuse(format!("Ignoring duplicate entity {}", shown(&request.entity))));
+        if let Some(place) = places.get(&request.entity) {
+            let message = format!("Ignoring duplicate entity {}", shown(&request.entity));
+            decision.outcome[*place].1 = Err(refuse(message));
             continue;
         }
+        places.insert(&request.entity, decision.outcome.len());
         let records = alter(image, request);
         let outcome = records.map(|records| decision.records.extend(records));
         decision.outcome.push((request.entity.clone(), outcome));
@@ -53,10 +59,8 @@ pub fn alter_client_quotas(
 
 fn alter(image: &Image, request: &AlterQuota) -> Result<Vec<Record>, Refusal> {
     let AlterQuota { entity, changes } = request;
-    for (at, (key, _)) in changes.iter().enumerate() {
-        if changes[..at].iter().any(|(earlier, _)| earlier == key) {
-            return Err(refuse(format!("Ignoring duplicate entity {}", shown(entity))));
-        }
+    if !duplicates(changes.iter().map(|(key, _)| key)).is_empty() {
+        return Err(refuse(format!("Ignoring duplicate entity {}", shown(entity))));
     }
     let keys = keys(entity)?;
     let current = image.quotas().limits(entity);
@@ -88,6 +92,9 @@ fn keys(entity: &QuotaEntity) -> Result<&'static [(&'static str, Kind)], Refusal
         }
         if name.as_deref() == Some("") {
             return Err(refuse(format!("Empty {kind} not supported")));
+        }
+        if name.as_ref().is_some_and(|name| name.len() > MAX_RESOURCE_NAME_LEN) {
+            return Err(refuse(too_long(&format!("{kind} of a quota"))));
         }
     }
     match entity.get("ip") {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use levada_wire::primitives::Uuid;
 
-use super::names::{METADATA_TOPIC, can_collide, check_topic_name, collide};
+use super::names::{METADATA_TOPIC, can_collide, check_topic_name, collision_key};
 use super::partitions::{Placement, check_total, place, place_manually};
 use super::{ConfigRules, Decision, Reason, Refusal};
 use crate::metadata::image::{ConfigResource, Image, ResourceKind};
@@ -70,20 +70,30 @@ pub fn create_topics(
     if let Err(refusal) = too_many {
         return Decision::nothing(topics.iter().map(|_| Err(refusal.clone())).collect());
     }
+    let colliding = colliding(image, topics);
     let outcome = topics
         .iter()
         .map(|topic| {
             if names.contains(&*topic.name) {
                 return Err(Refusal::new(Reason::InvalidRequest, "Duplicate topic name."));
             }
-            check_new_name(image, &topic.name)?;
+            check_new_name(image, &topic.name, &colliding)?;
             create_topic(image, topic, rules, next_id(), &mut records)
         })
         .collect();
     Decision { records, outcome }
 }
 
-fn check_new_name(image: &Image, name: &str) -> Result<(), Refusal> {
+/// The topics that a new one could collide with, by what their names share; each is looked at once for all of a request.
+fn colliding<'a>(image: &'a Image, new: &[NewTopic]) -> HashMap<String, &'a str> {
+    if !new.iter().any(|topic| can_collide(&topic.name)) {
+        return HashMap::new();
+    }
+    let names = image.topics().iter().map(|topic| &**topic.name()).filter(|name| can_collide(name));
+    names.map(|name| (collision_key(name), name)).collect()
+}
+
+fn check_new_name(image: &Image, name: &str, colliding: &HashMap<String, &str>) -> Result<(), Refusal> {
     if name == METADATA_TOPIC {
         let message = format!("Creation of internal topic {METADATA_TOPIC} is prohibited.");
         return Err(Refusal::new(Reason::InvalidRequest, message));
@@ -92,10 +102,8 @@ fn check_new_name(image: &Image, name: &str) -> Result<(), Refusal> {
     if image.topic(name).is_some() {
         return Err(Refusal::new(Reason::TopicExists, format!("Topic '{name}' already exists.")));
     }
-    let mut colliding =
-        image.topics().iter().filter(|other| can_collide(name) && collide(other.name(), name));
-    if let Some(other) = colliding.next() {
-        let message = format!("Topic '{name}' collides with existing topic: {}", other.name());
+    if let Some(other) = colliding.get(&collision_key(name)).filter(|_| can_collide(name)) {
+        let message = format!("Topic '{name}' collides with existing topic: {other}");
         return Err(Refusal::new(Reason::InvalidTopic, message));
     }
     Ok(())

@@ -95,18 +95,39 @@ pub(super) fn write_file(
 ) -> Result<(), StoreError> {
     let temporary = temporary(path);
     let write = || -> io::Result<()> {
-        // A leftover of a crash may be read-only.
-        match disk.remove(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        disk.write_file(&temporary, contents)?;
+        write_anew(disk, &temporary, contents)?;
         if access == Access::ReadOnly {
             disk.protect(&temporary)?;
         }
         disk.rename(&temporary, path)
     };
     write().map_err(|source| StoreError::io("replace", path, source))
+}
+
+/// Replaces a file in `dir` by one that nobody may write to; when this returns it is on the device, with its name.
+pub(super) fn write_durably(
+    disk: &dyn Disk,
+    (dir, path): (&Path, &Path),
+    contents: &[u8],
+) -> Result<(), StoreError> {
+    let temporary = temporary(path);
+    let write = || -> io::Result<()> {
+        write_anew(disk, &temporary, contents)?;
+        disk.sync_file(&temporary)?;
+        disk.protect(&temporary)?;
+        disk.rename(&temporary, path)?;
+        disk.sync_dir(dir)
+    };
+    write().map_err(|source| StoreError::io("replace", path, source))
+}
+
+fn write_anew(disk: &dyn Disk, temporary: &Path, contents: &[u8]) -> io::Result<()> {
+    // A leftover of a crash may be read-only.
+    match disk.remove(temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    disk.write_file(temporary, contents)
 }
 
 fn temporary(path: &Path) -> PathBuf {

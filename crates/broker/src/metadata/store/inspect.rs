@@ -1,12 +1,12 @@
 //! The metadata log as it lies there, for those who only look: nothing is opened for writing, nothing is cut or begun.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use levada_log::batch::check_stored;
 use levada_log::check::{Batches, Next};
-use levada_log::disk::{Disk, Entry};
+use levada_log::disk::Disk;
 
-use super::journal::end_of;
+use super::journal::{end_of, needed, segments};
 use super::replay::Reader;
 use super::{METADATA_DIR, StoreError};
 use crate::metadata::image::Image;
@@ -34,7 +34,7 @@ pub fn inspect(disk: &dyn Disk, dir: &Path) -> Option<Contents> {
     let mut reader = Reader::new(&path);
     let read = read(disk, &mut reader, &path);
     let (end_offset, fault) = match read {
-        Ok(end_offset) => (end_offset, None),
+        Ok(end_offset) => (end_offset, reader.passed_over.take().map(|error| error.to_string())),
         Err(error) => (reader.replay.image().offset() + 1, Some(error.to_string())),
     };
     let voters = reader.quorum.voters();
@@ -50,7 +50,7 @@ pub fn inspect(disk: &dyn Disk, dir: &Path) -> Option<Contents> {
 fn read(disk: &dyn Disk, reader: &mut Reader, dir: &Path) -> Result<i64, StoreError> {
     let start = reader.read_snapshot(disk)?;
     let mut end = None;
-    for (base, path) in segments(disk, dir)? {
+    for (base, path) in needed(segments(disk, dir)?, start) {
         let expected = end.unwrap_or(base.min(start));
         if base != expected {
             let detail = format!("the log goes on at offset {base}, {expected} is missing");
@@ -85,17 +85,4 @@ fn read_segment(
         }
     }
     Ok(end)
-}
-
-/// Segments in order.
-fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<(i64, PathBuf)>, StoreError> {
-    let failed = |source| StoreError::io("list", dir, source);
-    let mut found = Vec::new();
-    for Entry { path, .. } in disk.list(dir).map_err(failed)? {
-        let is_log = path.extension().is_some_and(|extension| extension == "log");
-        let base = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-        found.extend(base.filter(|_| is_log).map(|base| (base, path)));
-    }
-    found.sort_unstable();
-    Ok(found)
 }

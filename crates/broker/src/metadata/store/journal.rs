@@ -11,12 +11,10 @@ use std::sync::Arc;
 use levada_log::batch::{BatchView, HEADER_LEN, PREFIX_LEN, check_stored};
 use levada_log::disk::{Disk, is_full};
 use levada_wire::primitives::Bytes;
+use rustix::io::Errno;
 
 use super::StoreError;
 use super::snapshot::Encoded;
-
-/// Kafka's `metadata.log.segment.bytes`.
-const SEGMENT_MAX_BYTES: u64 = 1 << 30;
 
 /// No log gets so far: a place beyond it is damage, and from one before it there is always another record to write.
 const OFFSETS_END: i64 = i64::MAX / 2;
@@ -36,6 +34,10 @@ pub(super) struct Journal {
     file: File,
     size_bytes: u64,
     end_offset: i64,
+    /// The most bytes of a segment.
+    segment_bytes: u64,
+    /// The next segment's file is there, perhaps without its name on the device.
+    must_roll: bool,
     /// A failure of the disk left nobody knows what.
     in_doubt: bool,
 }
@@ -60,15 +62,15 @@ impl Journal {
         Ok(())
     }
 
-    /// Opens the log in `dir`, hands every batch from `start_offset` on to `visit`, and cuts a torn tail. A log that
+    /// Opens the log in `dir`, hands every batch from `start_offset` on to `visit`, and cuts a torn tail. Segments get `segment_bytes`. A log that
     /// does not exist begins at `start_offset`.
     pub(super) fn open(
         disk: &Arc<dyn Disk>,
         dir: &Path,
-        start_offset: i64,
+        (start_offset, segment_bytes): (i64, u64),
         mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
     ) -> Result<(Self, Option<TornTail>), StoreError> {
-        let mut segments = segments(&**disk, dir)?;
+        let mut segments = needed(segments(&**disk, dir)?, start_offset);
         if start_offset > OFFSETS_END {
             let detail = format!("a snapshot at offset {start_offset}, where no log gets");
             return Err(StoreError::Damaged { path: dir.to_owned(), detail });
@@ -113,7 +115,17 @@ impl Journal {
             cut.map_err(|source| StoreError::io("cut the torn tail of", &path, source))?;
         }
         let (disk, dir) = (disk.clone(), dir.to_owned());
-        let journal = Self { disk, dir, path, file, size_bytes, end_offset, in_doubt: false };
+        let journal = Self {
+            disk,
+            dir,
+            path,
+            file,
+            size_bytes,
+            end_offset,
+            segment_bytes,
+            must_roll: false,
+            in_doubt: false,
+        };
         Ok((journal, torn))
     }
 
@@ -122,23 +134,36 @@ impl Journal {
         self.end_offset
     }
 
-    /// Writes one batch, whose base offset is [`Journal::end_offset`], and waits until it is on the disk: the next one is written behind
-    /// one that is whole, which is how a torn batch is told from damage. When the disk is full the batch is not there, and that is all; after
-    /// any other error nobody knows what the disk holds, see [`Journal::is_in_doubt`].
-    pub(super) fn append(&mut self, batch: &Encoded) -> Result<(), StoreError> {
-        let len_bytes = batch.bytes.len() as u64;
-        if self.size_bytes > 0 && self.size_bytes + len_bytes > SEGMENT_MAX_BYTES {
+    /// Writes the batches of one change, the first of which begins at [`Journal::end_offset`], and waits for each until it is on the disk: the
+    /// next one is written behind one that is whole, which is how a torn batch is told from damage. When the disk is full, or a file cannot be
+    /// made for want of descriptors or memory, none of them is there, and that is all; after any other error nobody knows what the disk holds,
+    /// see [`Journal::is_in_doubt`].
+    pub(super) fn append(&mut self, batches: &[Encoded]) -> Result<(), StoreError> {
+        let len_bytes: u64 = batches.iter().map(|batch| batch.bytes.len() as u64).sum();
+        if self.must_roll || self.size_bytes > 0 && self.size_bytes + len_bytes > self.segment_bytes {
             self.roll()?;
         }
+        let (size_bytes, end_offset) = (self.size_bytes, self.end_offset);
+        batches.iter().try_for_each(|batch| self.append_one(batch, size_bytes)).inspect_err(|_| {
+            (self.size_bytes, self.end_offset) = (size_bytes, end_offset);
+        })
+    }
+
+    /// Writes one batch of a change that began at the position `began`, to which an error that leaves no doubt goes back.
+    fn append_one(&mut self, batch: &Encoded, began: u64) -> Result<(), StoreError> {
         let parts = &mut [IoSlice::new(&batch.bytes)];
         if let Err(source) = self.disk.write_at(&self.file, &self.path, parts, self.size_bytes) {
-            let cut = self.disk.truncate(&self.file, &self.path, self.size_bytes);
-            return Err(self.give_up(is_full(&source) && cut.is_ok(), source));
+            let mut cut = self.disk.truncate(&self.file, &self.path, began);
+            if began < self.size_bytes {
+                // Or whole batches of this change might be found behind the next one, should that be torn.
+                cut = cut.and_then(|()| self.disk.sync(&self.file, &self.path));
+            }
+            return Err(self.give_up(leaves_no_doubt(&source) && cut.is_ok(), source));
         }
         if let Err(source) = self.disk.sync(&self.file, &self.path) {
             return Err(self.give_up(false, source));
         }
-        self.size_bytes += len_bytes;
+        self.size_bytes += batch.bytes.len() as u64;
         self.end_offset += i64::try_from(batch.records).unwrap_or(i64::MAX);
         Ok(())
     }
@@ -153,18 +178,36 @@ impl Journal {
         StoreError::io("append to", &self.path, source)
     }
 
+    /// Goes on in a new segment, unless there is nothing in this one.
+    pub(super) fn begin_segment(&mut self) -> Result<(), StoreError> {
+        if self.size_bytes == 0 { Ok(()) } else { self.roll() }
+    }
+
+    /// Begins the next segment. Once its file is made nothing is appended to this one any more, whatever fails then: the next attempt, or the
+    /// next start, finds an empty file at the place where the log goes on.
     fn roll(&mut self) -> Result<(), StoreError> {
         let path = segment_path(&self.dir, self.end_offset);
-        let file = create(&*self.disk, &path).and_then(|file| {
-            let synced = self.disk.sync_dir(&self.dir);
-            synced.map_err(|source| StoreError::io("sync", &self.dir, source)).map(|()| file)
-        });
-        self.in_doubt |= file.is_err();
-        self.file = file?;
+        let made = match self.disk.create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.disk.open(&path),
+            made => made,
+        };
+        self.must_roll |= made.is_ok();
+        let file = made.and_then(|file| self.disk.sync_dir(&self.dir).map(|()| file)).map_err(|source| {
+            self.in_doubt |= !leaves_no_doubt(&source);
+            StoreError::io("create", &path, source)
+        })?;
+        self.file = file;
         self.path = path;
         self.size_bytes = 0;
+        self.must_roll = false;
         Ok(())
     }
+}
+
+/// Whether an operation failed for want of what somebody else may give back: nothing of it was done, and the next attempt may succeed.
+fn leaves_no_doubt(error: &io::Error) -> bool {
+    let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    is_full(error) || scarce.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Reads one segment from its beginning.
@@ -250,8 +293,14 @@ pub(super) fn read_batches(
     Ok(())
 }
 
+/// Those segments that are read from `start_offset` on. What lies before may be on its way out, and need not be whole.
+pub(super) fn needed(mut segments: Vec<(i64, PathBuf)>, start_offset: i64) -> Vec<(i64, PathBuf)> {
+    let first = segments.iter().rposition(|(base, _)| *base <= start_offset);
+    segments.split_off(first.unwrap_or(0))
+}
+
 /// The segments of a log in order.
-fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<(i64, PathBuf)>, StoreError> {
+pub(super) fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<(i64, PathBuf)>, StoreError> {
     let entries = disk.list(dir).map_err(|source| StoreError::io("list", dir, source))?;
     let mut found = Vec::new();
     for path in entries.into_iter().map(|entry| entry.path) {

@@ -1,4 +1,4 @@
-//! From the files of a metadata log to the state they add up to: the latest snapshot, then the log from there on.
+//! From the files of a metadata log to the state they add up to: the latest whole snapshot, then the log from there on.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use levada_log::disk::Disk;
 
 use super::StoreError;
 use super::journal::{Journal, TornTail};
-use super::snapshot::{LogRecord, Snapshot, each_record, latest};
+use super::snapshot::{LogRecord, Snapshot, SnapshotId, each_record, snapshots};
 use crate::metadata::image::{Image, Position, Replay};
 use crate::metadata::records::control::{ControlRecord, Voter};
 
@@ -20,7 +20,11 @@ pub(super) struct Loaded {
     /// Where each leader epoch begins.
     pub(super) epochs: Vec<(i32, i64)>,
     pub(super) records: u64,
+    /// Bytes of the log behind the snapshot.
+    pub(super) bytes: u64,
     pub(super) torn: Option<TornTail>,
+    /// Why a later snapshot was passed over.
+    pub(super) passed_over: Option<StoreError>,
 }
 
 /// Who decides about the log.
@@ -62,12 +66,20 @@ impl Quorum {
 }
 
 /// Reads the log in `path` and opens it for appending.
-pub(super) fn load(disk: &Arc<dyn Disk>, path: &Path) -> Result<Loaded, StoreError> {
+pub(super) fn load(disk: &Arc<dyn Disk>, path: &Path, segment_bytes: u64) -> Result<Loaded, StoreError> {
     let mut reader = Reader::new(path);
     let start_offset = reader.read_snapshot(&**disk)?;
-    let (journal, torn) = Journal::open(disk, path, start_offset, |batch| reader.take(batch))?;
-    let Reader { replay, quorum, epochs, records, .. } = reader;
-    Ok(Loaded { journal, replay, quorum, epochs, records, torn })
+    let opened = Journal::open(disk, path, (start_offset, segment_bytes), |batch| reader.take(batch));
+    let (journal, torn) = match (opened, reader.passed_over.take()) {
+        // Without that snapshot the log is not whole.
+        (Err(StoreError::Damaged { .. }), Some(passed_over)) => return Err(passed_over),
+        (opened, passed_over) => {
+            reader.passed_over = passed_over;
+            opened?
+        }
+    };
+    let Reader { replay, quorum, epochs, records, bytes, passed_over, .. } = reader;
+    Ok(Loaded { journal, replay, quorum, epochs, records, bytes, torn, passed_over })
 }
 
 /// What has been read so far.
@@ -77,6 +89,9 @@ pub(super) struct Reader {
     pub(super) quorum: Quorum,
     epochs: Vec<(i32, i64)>,
     pub(super) records: u64,
+    bytes: u64,
+    /// Why a later snapshot than the one that was read was not.
+    pub(super) passed_over: Option<StoreError>,
 }
 
 impl Reader {
@@ -87,15 +102,26 @@ impl Reader {
             quorum: Quorum::default(),
             epochs: Vec::new(),
             records: 0,
+            bytes: 0,
+            passed_over: None,
         }
     }
 
-    /// Takes over the latest snapshot; returns the offset at which the log goes on.
+    /// Takes over the latest whole snapshot; returns the offset at which the log goes on.
     pub(super) fn read_snapshot(&mut self, disk: &dyn Disk) -> Result<i64, StoreError> {
-        let Some(id) = latest(disk, &self.path)? else {
-            return Ok(0);
-        };
-        let snapshot = Snapshot::read(disk, &id.path(&self.path))?;
+        for id in snapshots(disk, &self.path)?.into_iter().rev() {
+            match Snapshot::read(disk, &id.path(&self.path)) {
+                Ok(snapshot) => return self.take_over(id, snapshot),
+                Err(error @ StoreError::Damaged { .. }) => {
+                    self.passed_over.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(0)
+    }
+
+    fn take_over(&mut self, id: SnapshotId, snapshot: Snapshot) -> Result<i64, StoreError> {
         for record in snapshot.control {
             self.quorum.take(record);
         }
@@ -114,6 +140,7 @@ impl Reader {
 
     pub(super) fn take(&mut self, batch: &BatchView<'_>) -> Result<(), StoreError> {
         let (epoch, timestamp_ms) = (batch.leader_epoch(), batch.max_timestamp());
+        self.bytes += batch.bytes().len() as u64;
         if self.epochs.last().is_none_or(|(last, _)| *last < epoch) {
             self.epochs.push((epoch, batch.base_offset()));
         }

@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use levada_log::batch::{BatchView, Builder, records};
+use levada_log::batch::{BatchView, Builder, MAX_EXPANDED, records_within};
 use levada_log::disk::Disk;
 use levada_wire::primitives::Bytes;
 
-use super::StoreError;
-use super::files::{Access, write_file};
+use super::files::{Access, write_durably, write_file};
 use super::journal::read_batches;
+use super::{StoreError, change};
 use crate::metadata::records::control::{self, ControlRecord};
 use crate::metadata::records::{self as metadata_records, Record};
 
@@ -36,11 +36,13 @@ impl SnapshotId {
     }
 }
 
-/// The latest snapshot in `dir`.
-pub(super) fn latest(disk: &dyn Disk, dir: &Path) -> Result<Option<SnapshotId>, StoreError> {
+/// The snapshots in `dir`, oldest first.
+pub(super) fn snapshots(disk: &dyn Disk, dir: &Path) -> Result<Vec<SnapshotId>, StoreError> {
     let entries = disk.list(dir).map_err(|source| StoreError::io("list", dir, source))?;
     let names = entries.iter().filter_map(|entry| entry.path.file_name()?.to_str());
-    Ok(names.filter_map(SnapshotId::parse).max())
+    let mut found: Vec<SnapshotId> = names.filter_map(SnapshotId::parse).collect();
+    found.sort_unstable();
+    Ok(found)
 }
 
 /// What a snapshot holds.
@@ -84,6 +86,22 @@ impl Snapshot {
         (epoch, now_ms): (i32, i64),
         access: Access,
     ) -> Result<(), StoreError> {
+        write_file(disk, path, &self.encode(path, (epoch, now_ms))?, access)
+    }
+
+    /// Writes a snapshot into `dir`; when this returns it is on the device, with its name.
+    pub(super) fn store(
+        &self,
+        disk: &dyn Disk,
+        dir: &Path,
+        id: SnapshotId,
+        now_ms: i64,
+    ) -> Result<(), StoreError> {
+        let path = id.path(dir);
+        write_durably(disk, (dir, &path), &self.encode(&path, (id.epoch, now_ms))?)
+    }
+
+    fn encode(&self, path: &Path, (epoch, now_ms): (i32, i64)) -> Result<Vec<u8>, StoreError> {
         let mut bytes = Vec::new();
         let mut offset = 0;
         let header = ControlRecord::SnapshotHeader { last_contained_log_timestamp_ms: self.timestamp_ms };
@@ -94,12 +112,13 @@ impl Snapshot {
             offset
         };
         let mut next = push(control_batch(path, &first, 0, epoch, now_ms)?);
+        let values = self.records.iter().map(change::encode).collect::<Result<Vec<_>, _>>()?;
         // Kafka reads a snapshot batch by batch into a buffer; it writes at most this many records in one.
-        for chunk in self.records.chunks(RECORDS_PER_BATCH) {
-            next = push(metadata_batch(path, chunk, next, epoch, now_ms)?);
+        for run in change::runs(values, RECORDS_PER_BATCH) {
+            next = push(metadata_batch(path, &run, next, epoch, now_ms)?);
         }
         push(control_batch(path, &[ControlRecord::SnapshotFooter], next, epoch, now_ms)?);
-        write_file(disk, path, &bytes, access)
+        Ok(bytes)
     }
 }
 
@@ -123,7 +142,10 @@ pub(super) fn each_record(
         detail: format!("offset {offset}: {detail}"),
     };
     let base = batch.base_offset();
-    let list = records(batch.bytes()).map_err(|error| damaged(base, error.to_string()))?;
+    // What lies uncompressed in a log of our own needs no bound of its own: it is in memory already.
+    let expanded_max = MAX_EXPANDED.max(batch.bytes().len());
+    let list = records_within(batch.bytes(), expanded_max);
+    let list = list.map_err(|error| damaged(base, error.to_string()))?;
     for record in list {
         let record = record.map_err(|error| damaged(base, error.to_string()))?;
         let offset = base.saturating_add(i64::from(record.offset_delta));
@@ -147,15 +169,14 @@ pub(super) struct Encoded {
 /// A batch of metadata records.
 pub(super) fn metadata_batch(
     path: &Path,
-    records: &[Record],
+    values: &[change::Value],
     base_offset: i64,
     epoch: i32,
     now_ms: i64,
 ) -> Result<Encoded, StoreError> {
     let mut builder = Builder::new().base_offset(base_offset).leader_epoch(epoch);
-    for record in records {
-        let value = metadata_records::encode(record).map_err(StoreError::Unencodable)?;
-        builder.push(now_ms, None, Some(&value));
+    for value in values {
+        builder.push(now_ms, None, Some(value));
     }
     finish(path, &builder)
 }

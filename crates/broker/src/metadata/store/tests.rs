@@ -1,5 +1,8 @@
 //! The metadata log on a real disk.
 
+mod large;
+mod shortened;
+
 use std::fs;
 
 use levada_log::batch::BatchView;
@@ -45,6 +48,7 @@ fn options(dir: &Path) -> StoreOptions {
         controller: VoterEndpoint { name: "CONTROLLER".to_owned(), host: "localhost".to_owned(), port: 9093 },
         min_insync_replicas: 1,
         users: Vec::new(),
+        limits: StoreLimits::default(),
     }
 }
 
@@ -95,7 +99,7 @@ fn a_real_kafkas_files_are_written_again_byte_for_byte() {
             let control: Vec<ControlRecord> = list.iter().filter_map(control_record).collect();
             let batch = if control.is_empty() {
                 let list: Vec<Record> = list.iter().filter_map(metadata_record).collect();
-                metadata_batch(&path, &list, base_offset, epoch, timestamp_ms)
+                metadata_batch(&path, &values(&list), base_offset, epoch, timestamp_ms)
             } else {
                 control_batch(&path, &control, base_offset, epoch, timestamp_ms)
             };
@@ -103,6 +107,10 @@ fn a_real_kafkas_files_are_written_again_byte_for_byte() {
         }
         assert_eq!(written, fs::read(&path).unwrap(), "{name}");
     }
+}
+
+fn values(list: &[Record]) -> Vec<change::Value> {
+    list.iter().map(|record| change::encode(record).unwrap()).collect()
 }
 
 fn control_record(record: &LogRecord) -> Option<ControlRecord> {
@@ -275,7 +283,7 @@ fn offsets_and_epochs_that_no_log_gets_to_are_damage() {
             snapshot.write(&RealDisk, &id.path(dir), (3, 6), files::Access::Writable).unwrap();
             fs::remove_file(dir.join("00000000000000000000.log")).unwrap();
             let path = dir.join(format!("{end_offset:020}.log"));
-            let batch = metadata_batch(&path, &topic("late", 1), end_offset, 3, 1_000).unwrap();
+            let batch = metadata_batch(&path, &values(&topic("late", 1)), end_offset, 3, 1_000).unwrap();
             fs::write(path, &batch.bytes).unwrap();
         };
         check(&late, reason);

@@ -7,6 +7,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::recorder::Op;
+use crate::metadata::store::METADATA_DIR;
 
 /// Something that a life does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,7 +120,7 @@ impl Event {
 type Sight = (&'static str, fn(&Op) -> bool);
 
 /// What else is to be found among the changes on disk.
-static SIGHTS: [Sight; 7] = [
+static SIGHTS: [Sight; 10] = [
     (
         "a segment was begun",
         |op| matches!(op, Op::Create { path, .. } if ends(path, ".log") && !ends(path, "00000000000000000000.log")),
@@ -135,8 +136,24 @@ static SIGHTS: [Sight; 7] = [
         |op| matches!(op, Op::Rename { from, .. } if ends(from, ".log.swap")),
     ),
     ("a transaction was aborted", |op| matches!(op, Op::Create { path, .. } if ends(path, ".txnindex"))),
+    (
+        "a snapshot of the metadata was put in place",
+        |op| matches!(op, Op::Rename { to, .. } if ends(to, ".checkpoint") && is_metadata(to)),
+    ),
+    (
+        "a snapshot of the metadata was removed",
+        |op| matches!(op, Op::Remove { path } if ends(path, ".checkpoint") && is_metadata(path)),
+    ),
+    (
+        "the metadata log was shortened",
+        |op| matches!(op, Op::Remove { path } if ends(path, ".log") && is_metadata(path)),
+    ),
     ("a directory was doomed", |op| matches!(op, Op::Rename { to, .. } if ends(to, "-delete"))),
 ];
+
+fn is_metadata(path: &Path) -> bool {
+    path.parent().is_some_and(|dir| dir.ends_with(METADATA_DIR))
+}
 
 fn ends(path: &Path, suffix: &str) -> bool {
     path.to_str().is_some_and(|path| path.ends_with(suffix))

@@ -149,6 +149,9 @@ fn config(dir: &Path, ways: Ways) -> BrokerConfig {
         format!("log.segment.delete.delay.ms={}", if ways.late { 600_000 } else { 0 }),
         format!("log.cleaner.delete.retention.ms={}", if ways.late { 0 } else { 86_400_000 }),
         "log.cleaner.min.cleanable.ratio=0".to_owned(),
+        // Each round of housekeeping takes a snapshot of the metadata, and nothing older is kept.
+        "metadata.log.max.record.bytes.between.snapshots=1".to_owned(),
+        "metadata.max.retention.bytes=1".to_owned(),
     ];
     BrokerConfig::load(&Sources::flags(flags)).unwrap()
 }
