@@ -12,7 +12,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import org.apache.kafka.common.message.SaslHandshakeRequestData;
@@ -29,17 +31,21 @@ import org.apache.kafka.common.requests.RequestUtils;
  *
  * <p>With a user and a password, the requests are that user's, who authenticates by PLAIN.
  *
- * <p>A name that ends in "!" repeats its request until the answer tells of no error.
+ * <p>A name that ends in "!" repeats its request until the answer tells of no error. {@code {NAME}} in a body stands for the
+ * member id, or else the producer id, in the answer to the request of that name. The answer to a request whose name ends in "~" is printed with its lists
+ * in the order they came in; the others are sorted.
  */
 public class Ask {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Set<String> CHANGING =
-            Set.of("topicId", "clusterId", "host", "port", "memberId", "producerId", "errorMessage");
+            Set.of("topicId", "clusterId", "host", "port", "memberId", "leader", "producerId", "errorMessage");
 
     private final String host;
     private final int port;
     /** The SASL token of the user who asks; null for nobody in particular. */
     private final byte[] token;
+    /** The member id, or else the producer id, in the answer to each request, by the request's name. */
+    private final Map<String, String> ids = new HashMap<>();
 
     Ask(String address, byte[] token) {
         this.token = token;
@@ -60,16 +66,25 @@ public class Ask {
             String[] words = line.split(" ", 4);
             ApiKeys api = ApiKeys.valueOf(words[1]);
             short version = Short.parseShort(words[2]);
-            String answer = ask.call(api, version, words[3]);
+            String body = ask.named(words[3]);
+            String answer = ask.call(words[0], api, version, body);
             while (words[0].endsWith("!") && answer.matches(".*\"errorCode\":-?[1-9].*")) {
                 Thread.sleep(50);
-                answer = ask.call(api, version, words[3]);
+                answer = ask.call(words[0], api, version, body);
             }
             System.out.println(words[0] + " " + answer);
         }
     }
 
-    private String call(ApiKeys api, short version, String body) throws Exception {
+    /** The body with the ids that it refers to. */
+    private String named(String body) {
+        for (Map.Entry<String, String> id : ids.entrySet()) {
+            body = body.replace("{" + id.getKey() + "}", id.getValue());
+        }
+        return body;
+    }
+
+    private String call(String name, ApiKeys api, short version, String body) throws Exception {
         ApiMessage request = api.messageType.newRequest();
         Class<?> converter = Class.forName(request.getClass().getName() + "JsonConverter");
         Object data = converter.getMethod("read", JsonNode.class, short.class)
@@ -89,9 +104,10 @@ public class Ask {
             ApiMessage response = api.messageType.newResponse();
             response.read(new ByteBufferAccessor(answer), version);
             Class<?> writer = Class.forName(response.getClass().getName() + "JsonConverter");
-            Object json = writer.getMethod("write", response.getClass(), short.class)
+            JsonNode json = (JsonNode) writer.getMethod("write", response.getClass(), short.class)
                     .invoke(null, response, version);
-            return JSON.writeValueAsString(steady((JsonNode) json));
+            ids.put(name, json.path("memberId").asText(json.path("producerId").asText()));
+            return JSON.writeValueAsString(steady(json, !name.endsWith("~")));
         } catch (EOFException closed) {
             return "\"closed\"";
         } catch (IOException broken) {
@@ -116,14 +132,16 @@ public class Ask {
         return RequestUtils.serialize(header.data(), header.headerVersion(), request, (short) 0);
     }
 
-    /** The same without what changes from run to run, fields and elements in alphabetical order. */
-    private static JsonNode steady(JsonNode node) {
+    /** The same without what changes from run to run, fields in alphabetical order and elements too if they are {@code sorted}. */
+    private static JsonNode steady(JsonNode node, boolean sorted) {
         if (node instanceof ArrayNode array) {
             List<JsonNode> elements = new ArrayList<>();
-            array.forEach(one -> elements.add(steady(one)));
+            array.forEach(one -> elements.add(steady(one, sorted)));
             // Levada's own configuration keys.
             elements.removeIf(one -> one.path("name").asText().startsWith("levada."));
-            elements.sort(Comparator.comparing(JsonNode::toString));
+            if (sorted) {
+                elements.sort(Comparator.comparing(JsonNode::toString));
+            }
             return JSON.createArrayNode().addAll(elements);
         }
         if (!(node instanceof ObjectNode)) {
@@ -133,7 +151,8 @@ public class Ask {
         node.properties().forEach(field -> fields.put(field.getKey(), field.getValue()));
         fields.remove("throttleTimeMs");
         ObjectNode steady = JSON.createObjectNode();
-        fields.forEach((name, value) -> steady.set(name, changes(name, value) ? JSON.valueToTree("*") : steady(value)));
+        fields.forEach((name, value) ->
+                steady.set(name, changes(name, value) ? JSON.valueToTree("*") : steady(value, sorted)));
         return steady;
     }
 

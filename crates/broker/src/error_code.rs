@@ -373,7 +373,7 @@ impl From<GroupError> for ErrorCode {
             GroupError::CoordinatorNotAvailable => Self::CoordinatorNotAvailable,
             GroupError::NotCoordinator => Self::NotCoordinator,
             GroupError::InvalidGroupId => Self::InvalidGroupId,
-            GroupError::GroupIdNotFound => Self::GroupIdNotFound,
+            GroupError::GroupIdNotFound | GroupError::NoUpgrade(_) => Self::GroupIdNotFound,
             GroupError::NonEmptyGroup => Self::NonEmptyGroup,
             GroupError::GroupMaxSizeReached => Self::GroupMaxSizeReached,
             GroupError::InvalidSessionTimeout => Self::InvalidSessionTimeout,

@@ -79,9 +79,10 @@ impl Groups {
         }
     }
 
-    /// Asks the coordinator of the request's group and waits for its answer, however long it takes.
+    /// Asks the coordinator of the request's group and waits for its answer, however long it takes. As long as the group's
+    /// partition does not exist, nobody is its coordinator.
     pub(crate) async fn ask<R: Request>(&self, request: R) -> R::Outcome {
-        let refused = request.refused(GroupError::CoordinatorNotAvailable);
+        let refused = request.refused(GroupError::NotCoordinator);
         let Some(seat) = self.seat_of(request.group_id()) else { return refused };
         let Some(answer) = seat.ask(|ticket| request.event(ticket)) else { return refused };
         answer.await.ok().and_then(R::outcome).unwrap_or(refused)

@@ -13,6 +13,7 @@ use levada_wire::messages::offset_commit_request::OffsetCommitRequestTopic;
 use levada_wire::messages::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
 use levada_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
+use crate::api::merged::merge;
 use crate::api::{Context, commits, from_wire_id};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic};
@@ -21,12 +22,12 @@ use crate::security::acl::{Operation, ResourceType};
 const TOPIC_ID_VERSION_MIN: i16 = 10;
 
 pub(crate) async fn answer(context: &Context, request: OffsetCommitRequest) -> OffsetCommitResponse {
-    let mut topics = Vec::with_capacity(request.topics.len());
-    let mut commits = Vec::new();
+    let (mut refused, mut answered, mut commits) = (Vec::new(), Vec::new(), Vec::new());
     let may_read = context.may(Operation::Read, ResourceType::Group, request.group_id.as_str());
     for topic in request.topics {
-        let (answered, commit) = sort_out(context, topic, may_read);
-        topics.push(answered);
+        let (here, missing, commit) = sort_out(context, topic, may_read);
+        refused.extend(Some(missing).filter(|topic| !topic.partitions.is_empty()));
+        answered.extend(Some(here).filter(|topic| !topic.partitions.is_empty()));
         commits.extend(commit);
     }
     if !commits.is_empty() {
@@ -46,21 +47,24 @@ pub(crate) async fn answer(context: &Context, request: OffsetCommitRequest) -> O
                 commits::codes(context.broker().groups().ask(question).await, count, error_code)
             }
         };
-        tell(&mut topics, codes);
+        tell(&mut answered, codes);
     }
+    let key = |topic: &OffsetCommitResponseTopic| (topic.name.clone(), topic.topic_id);
+    let topics = merge(refused, answered, key, |one, other| one.partitions.extend(other.partitions));
     message!(OffsetCommitResponse { topics: topics })
 }
 
-/// Splits a topic into the partitions that can only be refused and those to commit.
+/// Splits a topic into the partitions to commit, as they will be answered, and those that can only be refused.
 fn sort_out(
     context: &Context,
     topic: OffsetCommitRequestTopic,
     may_read: bool,
-) -> (OffsetCommitResponseTopic, Option<CommitTopic>) {
+) -> (OffsetCommitResponseTopic, OffsetCommitResponseTopic, Option<CommitTopic>) {
     let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
     let name = context.topic_name(by_id, &topic.name, topic.topic_id);
     let topic_id = if by_id { topic.topic_id } else { Uuid::ZERO };
-    let mut answered = message!(OffsetCommitResponseTopic { topic_id: topic_id, name: topic.name.clone() });
+    let named = || message!(OffsetCommitResponseTopic { topic_id: topic_id, name: topic.name.clone() });
+    let (mut here, mut missing) = (named(), named());
     let stored_id = if by_id { topic_id } else { context.topic_id(topic.name.as_str()) };
     let mut commit = CommitTopic { name: name.clone().unwrap_or_default(), topic_id: from_wire_id(stored_id), partitions: Vec::new() };
     let may_read_topic = |name: &str| context.may(Operation::Read, ResourceType::Topic, name);
@@ -80,25 +84,25 @@ fn sort_out(
                 metadata: partition.committed_metadata.map(|metadata| metadata.into_string()),
             });
         }
-        let error = match (known, by_id && name.is_none()) {
-            (true, _) => ErrorCode::None,
-            (false, true) => ErrorCode::UnknownTopicId,
-            (false, false) => ErrorCode::UnknownTopicOrPartition,
+        let unknown = match by_id && name.is_none() {
+            true => ErrorCode::UnknownTopicId,
+            false => ErrorCode::UnknownTopicOrPartition,
         };
-        let error = forbidden.unwrap_or(error);
+        let error = forbidden.or((!known).then_some(unknown));
+        let answered = if error.is_none() { &mut here } else { &mut missing };
         answered.partitions.push(message!(OffsetCommitResponsePartition {
             partition_index: index,
-            error_code: error.code(),
+            error_code: error.map_or(0, |error| error.code()),
         }));
     }
     let commit = Some(commit).filter(|commit| !commit.partitions.is_empty());
-    (answered, commit)
+    (here, missing, commit)
 }
 
-/// Gives the partitions that were to be committed, which have no error yet, their codes.
+/// Gives the partitions that were to be committed their codes.
 fn tell(topics: &mut [OffsetCommitResponseTopic], codes: Vec<i16>) {
     let partitions = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
-    for (partition, code) in partitions.filter(|partition| partition.error_code == 0).zip(codes) {
+    for (partition, code) in partitions.zip(codes) {
         partition.error_code = code;
     }
 }

@@ -135,13 +135,13 @@ async fn group_of_many(
         response.error_code = ErrorCode::GroupAuthorizationFailed.code();
         return response;
     }
-    let mut asked = None;
+    let (mut asked, mut refused) = (None, Vec::new());
     if let Some(topics) = group.topics {
         let (known, unknown) = resolve(context, topics, by_id);
         let (permitted, forbidden) = split(context, Some(known));
         asked = permitted;
-        response.topics = unknown;
-        response.topics.extend(forbidden.into_iter().map(|topic| forbid(topic, by_id)));
+        refused.extend(unknown);
+        refused.extend(forbidden.into_iter().map(|topic| forbid(topic, by_id)));
     }
     let question = FetchRequest {
         group_id: group.group_id.into_string(),
@@ -154,11 +154,9 @@ async fn group_of_many(
         Ok(fetched) => {
             let visible = fetched.into_iter().filter(|topic| may_see(context, &topic.name));
             response.topics.extend(visible.map(|topic| new_topic(context, topic, by_id)));
+            response.topics.extend(refused);
         }
-        Err(error) => {
-            response.error_code = error_code(Some(error));
-            response.topics.clear();
-        }
+        Err(error) => response.error_code = error_code(Some(error)),
     }
     response
 }

@@ -6,8 +6,9 @@
 use std::collections::HashSet;
 
 use levada_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
-use levada_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
+use levada_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse, StrBytes};
 
+use crate::api::group_order::in_kafkas_order;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, error_code, sentence};
 use crate::group::{GroupError, coordinator};
@@ -16,19 +17,22 @@ use crate::security::acl::{Operation, ResourceType};
 const NOT_FOUND_VERSION_MIN: i16 = 6;
 
 pub(crate) async fn answer(context: &Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse {
-    let groups = context.broker().groups();
+    let may = |id: &StrBytes| context.may(Operation::Describe, ResourceType::Group, id.as_str());
     let mut named = HashSet::new();
-    let described = request.groups.iter().filter(|id| named.insert(*id)).map(|id| {
-        if !context.may(Operation::Describe, ResourceType::Group, id.as_str()) {
-            let error_code = ErrorCode::GroupAuthorizationFailed.code();
-            return message!(DescribedGroup { group_id: id.clone(), error_code: error_code });
-        }
+    let named = request.groups.into_iter().filter(|id| named.insert(id.clone()));
+    let (permitted, forbidden): (Vec<_>, Vec<_>) = named.partition(may);
+    let refuse = |id| {
+        message!(DescribedGroup { group_id: id, error_code: ErrorCode::GroupAuthorizationFailed.code() })
+    };
+    let groups = context.broker().groups();
+    let permitted = in_kafkas_order(context, permitted);
+    let described = permitted.into_iter().map(|id| {
         let found = groups.view(id.as_str(), |coordinator| coordinator.describe(id.as_str()));
         let mut group = match found {
             Some(found) => show(context, found),
             None => message!(DescribedGroup {
                 group_id: id.clone(),
-                error_code: ErrorCode::CoordinatorNotAvailable.code(),
+                error_code: ErrorCode::NotCoordinator.code(),
             }),
         };
         if request.include_authorized_operations && group.error_code == 0 {
@@ -36,7 +40,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeGroupsRequest) ->
         }
         group
     });
-    message!(DescribeGroupsResponse { groups: described.collect() })
+    message!(DescribeGroupsResponse { groups: forbidden.into_iter().map(refuse).chain(described).collect() })
 }
 
 fn show(context: &Context, found: coordinator::DescribedGroup) -> DescribedGroup {

@@ -24,7 +24,8 @@ const VERSION_MAX: i16 = 4;
 const ZERO_FEATURES_VERSION_MIN: i16 = 4;
 
 /// Features that clients are told of: those whose APIs are served.
-pub(super) const SHOWN_FEATURES: &[&str] = &["group.version", "metadata.version", "transaction.version"];
+pub(super) const SHOWN_FEATURES: &[&str] =
+    &["group.version", "kraft.version", "metadata.version", "transaction.version"];
 
 /// The answer to a version that we do not know, to be encoded as version 0.
 pub(crate) fn unsupported() -> ApiVersionsResponse {

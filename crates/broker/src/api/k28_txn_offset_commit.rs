@@ -17,7 +17,8 @@ use levada_wire::messages::txn_offset_commit_response::{
 };
 use levada_wire::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
 
-use crate::api::{Context, commits, text};
+use crate::api::merged::merge;
+use crate::api::{Context, commits};
 use crate::broker::Membership;
 use crate::error_code::ErrorCode;
 use crate::group::request::{CommitPartition, CommitTopic, TxnCommitRequest};
@@ -34,8 +35,8 @@ const EPOCH_BUMP_VERSION_MIN: i16 = 5;
 /// From this version on a client knows that it must abort the transaction.
 const ABORTABLE_VERSION_MIN: i16 = 4;
 
-pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse {
-    let (mut topics, mut commits) = (Vec::new(), Vec::new());
+pub(crate) async fn answer(context: &Context, mut request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse {
+    let (mut refused, mut answered, mut commits) = (Vec::new(), Vec::new(), Vec::new());
     let (id, group) = (request.transactional_id.as_str(), request.group_id.as_str());
     let forbidden = if !context.may(Operation::Write, ResourceType::TransactionalId, id) {
         Some(ErrorCode::TransactionalIdAuthorizationFailed)
@@ -43,20 +44,31 @@ pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -
         let may = context.may(Operation::Read, ResourceType::Group, group);
         (!may).then_some(ErrorCode::GroupAuthorizationFailed)
     };
-    for topic in request.topics {
-        let (answered, commit) = sort_out(context, topic, forbidden);
-        topics.push(answered);
+    for topic in std::mem::take(&mut request.topics) {
+        let (here, missing, commit) = sort_out(context, topic, forbidden);
+        refused.extend(Some(missing).filter(|topic| !topic.partitions.is_empty()));
+        answered.extend(Some(here).filter(|topic| !topic.partitions.is_empty()));
         commits.extend(commit);
     }
-    if commits.is_empty() {
-        return message!(TxnOffsetCommitResponse { topics: topics });
+    if !commits.is_empty() {
+        let codes = commit(context, request, commits).await;
+        let partitions = answered.iter_mut().flat_map(|topic| &mut topic.partitions);
+        partitions.zip(codes).for_each(|(partition, code)| partition.error_code = code);
     }
+    let key = |topic: &TxnOffsetCommitResponseTopic| topic.name.clone();
+    let topics = merge(refused, answered, key, |one, other| one.partitions.extend(other.partitions));
+    message!(TxnOffsetCommitResponse { topics: topics })
+}
+
+/// The codes of the partitions to commit, in their order.
+async fn commit(context: &Context, request: TxnOffsetCommitRequest, commits: Vec<CommitTopic>) -> Vec<i16> {
     let count = commits.iter().map(|topic| topic.partitions.len()).sum();
+    let refuse = |error: ErrorCode| vec![error.code(); count];
     if request.group_id.is_empty() {
-        return refuse(topics, count, ErrorCode::InvalidGroupId);
+        return refuse(ErrorCode::InvalidGroupId);
     }
     if let Err(error) = commits::check_size(request.group_id.as_str(), &commits) {
-        return refuse(topics, count, error);
+        return refuse(error);
     }
     let claim = Membership {
         transactional_id: request.transactional_id.as_str(),
@@ -70,9 +82,9 @@ pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -
     let _held = match &partition {
         Some(partition) => match context.broker().hold_transaction(partition, claim).await {
             Ok(held) => held,
-            Err(error) => return refuse(topics, count, refusal(context.version(), error)),
+            Err(error) => return refuse(refusal(context.version(), error)),
         },
-        None => return refuse(topics, count, ErrorCode::CoordinatorNotAvailable),
+        None => return refuse(ErrorCode::CoordinatorNotAvailable),
     };
     let question = TxnCommitRequest {
         group_id: request.group_id.into_string(),
@@ -88,8 +100,7 @@ pub(crate) async fn answer(context: &Context, request: TxnOffsetCommitRequest) -
         let hidden = error == ErrorCode::CoordinatorLoadInProgress && context.version() < LOADING_VERSION_MIN;
         if hidden { ErrorCode::CoordinatorNotAvailable.code() } else { error.code() }
     };
-    tell(&mut topics, commits::codes(committed, count, code));
-    message!(TxnOffsetCommitResponse { topics: topics })
+    commits::codes(committed, count, code)
 }
 
 /// The partition that the group's positions go to.
@@ -114,23 +125,15 @@ fn refusal(version: i16, error: TxnError) -> ErrorCode {
     }
 }
 
-fn refuse(
-    mut topics: Vec<TxnOffsetCommitResponseTopic>,
-    count: usize,
-    error: ErrorCode,
-) -> TxnOffsetCommitResponse {
-    tell(&mut topics, vec![error.code(); count]);
-    message!(TxnOffsetCommitResponse { topics: topics })
-}
-
-/// Splits a topic into the partitions that can only be refused and those to commit.
+/// Splits a topic into the partitions to commit, as they will be answered, and those that can only be refused.
 fn sort_out(
     context: &Context,
     topic: TxnOffsetCommitRequestTopic,
     forbidden: Option<ErrorCode>,
-) -> (TxnOffsetCommitResponseTopic, Option<CommitTopic>) {
-    let name = topic.name.into_string();
-    let mut answered = message!(TxnOffsetCommitResponseTopic { name: text(name.clone()) });
+) -> (TxnOffsetCommitResponseTopic, TxnOffsetCommitResponseTopic, Option<CommitTopic>) {
+    let named = || message!(TxnOffsetCommitResponseTopic { name: topic.name.clone() });
+    let (mut here, mut missing) = (named(), named());
+    let name = topic.name.as_str().to_owned();
     let mut partitions = Vec::new();
     let forbidden = forbidden.or_else(|| {
         let may = context.may(Operation::Read, ResourceType::Topic, &name);
@@ -139,11 +142,11 @@ fn sort_out(
     for partition in topic.partitions {
         let index = partition.partition_index;
         let known = forbidden.is_none() && context.broker().has_partition(&name, index);
-        let error = if known { ErrorCode::None } else { ErrorCode::UnknownTopicOrPartition };
-        let error = forbidden.unwrap_or(error);
+        let error = forbidden.or((!known).then_some(ErrorCode::UnknownTopicOrPartition));
+        let answered = if error.is_none() { &mut here } else { &mut missing };
         answered.partitions.push(message!(TxnOffsetCommitResponsePartition {
             partition_index: index,
-            error_code: error.code(),
+            error_code: error.map_or(0, |error| error.code()),
         }));
         if known {
             partitions.push(CommitPartition {
@@ -155,13 +158,5 @@ fn sort_out(
         }
     }
     let commit = CommitTopic { name, topic_id: uuid::Uuid::nil(), partitions };
-    (answered, Some(commit).filter(|commit| !commit.partitions.is_empty()))
-}
-
-/// Gives the partitions that were to be committed, which have no error yet, their codes.
-fn tell(topics: &mut [TxnOffsetCommitResponseTopic], codes: Vec<i16>) {
-    let partitions = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
-    for (partition, code) in partitions.filter(|partition| partition.error_code == 0).zip(codes) {
-        partition.error_code = code;
-    }
+    (here, missing, Some(commit).filter(|commit| !commit.partitions.is_empty()))
 }

@@ -1,7 +1,7 @@
 //! AlterReplicaLogDirs (key 34), versions 1–2.
 //!
 //! There is one data directory: a partition that is there already is moved at once, and no other directory
-//! is known.
+//! is known. As in Kafka, a topic whose name leaves no room for that of the directory that it would move through is refused first.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,9 @@ use levada_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsRespo
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
 use crate::security::acl::Operation;
+
+/// The longest name of a file or directory.
+const FILE_NAME_BYTES_MAX: usize = 255;
 
 pub(crate) async fn answer(
     context: &Context,
@@ -28,6 +31,7 @@ pub(crate) async fn answer(
             let exists = |index| image.topic(name).is_some_and(|topic| topic.partition(index).is_some());
             let verdict = |index: i32| match context.broker().partitions().by_name(name, index) {
                 _ if !may => Some(ErrorCode::ClusterAuthorizationFailed),
+                _ if is_too_long(name, index) => Some(ErrorCode::InvalidTopic),
                 _ if dir.path.as_str() != own => Some(ErrorCode::LogDirNotFound),
                 Some(_) => None,
                 None if exists(index) => Some(ErrorCode::KafkaStorageError),
@@ -46,4 +50,9 @@ pub(crate) async fn answer(
         message!(AlterReplicaLogDirTopicResult { topic_name: text(name), partitions: partitions })
     });
     message!(AlterReplicaLogDirsResponse { results: results.collect() })
+}
+
+/// Whether the directory's name on the way, which Kafka ends with an id of 32 digits and `-future`, would be too long for a file system.
+fn is_too_long(topic: &str, index: i32) -> bool {
+    format!("{topic}-{index}.").len() + 32 + "-future".len() > FILE_NAME_BYTES_MAX
 }

@@ -2,29 +2,35 @@
 //!
 //! Deletes groups without members, and their positions with them.
 
-use levada_wire::messages::delete_groups_response::DeletableGroupResult;
-use levada_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
+use std::collections::HashSet;
 
+use levada_wire::messages::delete_groups_response::DeletableGroupResult;
+use levada_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse, StrBytes};
+
+use crate::api::group_order::in_kafkas_order;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::DeleteRequest;
 use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: DeleteGroupsRequest) -> DeleteGroupsResponse {
+    let groups = context.broker().groups();
+    let mut seen = HashSet::new();
+    let asked = request.groups_names.into_iter().filter(|group_id| seen.insert(group_id.clone()));
+    let may = |group_id: &StrBytes| context.may(Operation::Delete, ResourceType::Group, group_id.as_str());
+    let (permitted, forbidden): (Vec<_>, Vec<_>) = asked.partition(may);
     let mut response = DeleteGroupsResponse::default();
-    for group_id in request.groups_names {
-        if !context.may(Operation::Delete, ResourceType::Group, group_id.as_str()) {
-            let error_code = ErrorCode::GroupAuthorizationFailed.code();
-            response.results.push(message!(DeletableGroupResult { group_id: group_id, error_code: error_code }));
-            continue;
-        }
+    for group_id in in_kafkas_order(context, permitted) {
         let request = DeleteRequest { group_ids: vec![group_id.into_string()] };
-        for (group_id, error) in context.broker().groups().ask(request).await {
+        for (group_id, error) in groups.ask(request).await {
             response.results.push(message!(DeletableGroupResult {
                 group_id: text(group_id),
                 error_code: error_code(error),
             }));
         }
     }
+    let error_code = ErrorCode::GroupAuthorizationFailed.code();
+    let refuse = |group_id| message!(DeletableGroupResult { group_id: group_id, error_code: error_code });
+    response.results.extend(forbidden.into_iter().map(refuse));
     response
 }

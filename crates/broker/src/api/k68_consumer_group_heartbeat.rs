@@ -8,16 +8,21 @@
 //! Asks for Read on the group and for Describe on each topic that is named; a regular expression finds only topics that its member may
 //! describe. It is matched when one is new or topics have changed, by the rights of the member that is heard then.
 //!
+//! Without `consumer` in `group.coordinator.rebalance.protocols`, or with the feature `group.version` at level 0, the answer is
+//! `UNSUPPORTED_VERSION`; the API is still advertised, as in Kafka.
+//!
 //! Racks are remembered and shown, but do not influence the assignment, as in Kafka.
 
 use levada_wire::Uuid;
 use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
-use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
+use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, StrBytes};
 
 use crate::api::{Context, from_wire_id, text};
 use crate::error_code::{ErrorCode, error_code};
+use crate::group::{ASSIGNORS, GroupError};
 use crate::group::records::Partitions;
 use crate::group::request::ConsumerHeartbeatRequest;
+use crate::metadata::features::GROUP_VERSION;
 use crate::metadata::uuid;
 use crate::pattern;
 use crate::security::acl::{Operation, ResourceType};
@@ -29,9 +34,8 @@ pub(crate) async fn answer(
     context: &Context,
     request: ConsumerGroupHeartbeatRequest,
 ) -> ConsumerGroupHeartbeatResponse {
-    if !context.broker().config().groups.consumer_protocol {
-        let error_code = ErrorCode::UnsupportedVersion.code();
-        return message!(ConsumerGroupHeartbeatResponse { error_code: error_code, error_message: None });
+    if !are_served(context) {
+        return message!(ConsumerGroupHeartbeatResponse { error_code: ErrorCode::UnsupportedVersion.code() });
     }
     if let Err(error) = permit(context, &request) {
         return message!(ConsumerGroupHeartbeatResponse { error_code: error.code(), error_message: None });
@@ -41,6 +45,7 @@ pub(crate) async fn answer(
         let regex = regex.as_str().to_owned();
         let _ = context.broker().off_shard(move |_| pattern::whole(&regex)).await;
     }
+    let assignor = request.server_assignor.clone();
     match context.broker().groups().ask(heartbeat(context, request)).await {
         Ok(beat) => message!(ConsumerGroupHeartbeatResponse {
             member_id: Some(text(beat.member_id)),
@@ -50,9 +55,27 @@ pub(crate) async fn answer(
         }),
         Err(error) => message!(ConsumerGroupHeartbeatResponse {
             error_code: error_code(Some(error)),
-            error_message: Some(text(error.to_string())),
+            error_message: explanation(error, assignor).map(text),
         }),
     }
+}
+
+/// A sentence beside the error's code. Kafka has none where the client only has to look for the coordinator again.
+fn explanation(error: GroupError, assignor: Option<StrBytes>) -> Option<String> {
+    match error {
+        GroupError::NotCoordinator | GroupError::CoordinatorNotAvailable => None,
+        GroupError::UnsupportedAssignor => {
+            let asked = assignor.unwrap_or_default();
+            Some(format!("assignor {} is not supported; supported are: {}", asked.as_str(), ASSIGNORS.join(", ")))
+        }
+        error => Some(error.to_string()),
+    }
+}
+
+/// Whether consumer groups are served: by the configuration, and by the level of the feature `group.version`.
+pub(super) fn are_served(context: &Context) -> bool {
+    let level = context.broker().metadata().image().features().get(GROUP_VERSION).copied();
+    context.broker().config().groups.consumer_protocol && level.is_some_and(|level| level > 0)
 }
 
 fn permit(context: &Context, request: &ConsumerGroupHeartbeatRequest) -> Result<(), ErrorCode> {

@@ -11,8 +11,10 @@ use levada_wire::Uuid;
 use levada_wire::messages::consumer_group_describe_response::{
     Assignment, DescribedGroup, Member, TopicPartitions,
 };
-use levada_wire::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse};
+use levada_wire::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, StrBytes};
 
+use crate::api::group_order::in_kafkas_order;
+use crate::api::k68_consumer_group_heartbeat::are_served;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, error_code, sentence};
 use crate::group::GroupError;
@@ -30,30 +32,38 @@ pub(crate) async fn answer(
     context: &Context,
     request: ConsumerGroupDescribeRequest,
 ) -> ConsumerGroupDescribeResponse {
-    let served = context.broker().config().groups.consumer_protocol;
-    let mut named = HashSet::new();
-    let described = request.group_ids.iter().filter(|id| named.insert(*id)).map(|group_id| {
-        if !served {
-            let error_code = ErrorCode::UnsupportedVersion.code();
-            return message!(DescribedGroup { group_id: group_id.clone(), error_code: error_code });
-        }
-        let mut group = match context.may(Operation::Describe, ResourceType::Group, group_id.as_str()) {
-            true => permitted(context, describe(context, group_id.as_str())),
-            false => message!(DescribedGroup {
-                group_id: group_id.clone(),
-                error_code: ErrorCode::GroupAuthorizationFailed.code(),
-            }),
+    if !are_served(context) {
+        let refuse = |id| {
+            message!(DescribedGroup { group_id: id, error_code: ErrorCode::UnsupportedVersion.code() })
         };
+        return message!(ConsumerGroupDescribeResponse {
+            groups: request.group_ids.into_iter().map(refuse).collect(),
+        });
+    }
+    let may = |id: &StrBytes| context.may(Operation::Describe, ResourceType::Group, id.as_str());
+    let mut named = HashSet::new();
+    let named = request.group_ids.into_iter().filter(|id| named.insert(id.clone()));
+    let (permitted, forbidden): (Vec<_>, Vec<_>) = named.partition(may);
+    let refuse = |id| {
+        message!(DescribedGroup { group_id: id, error_code: ErrorCode::GroupAuthorizationFailed.code() })
+    };
+    // Kafka answers for the nameless one before it sorts the others.
+    let (nameless, named): (Vec<_>, Vec<_>) = permitted.into_iter().partition(|id| id.as_str().is_empty());
+    let named = in_kafkas_order(context, named);
+    let described = nameless.into_iter().chain(named).map(|group_id| {
+        let mut group = permitted_view(context, describe(context, group_id.as_str()));
         if request.include_authorized_operations && group.error_code == 0 {
             group.authorized_operations = context.operations(ResourceType::Group, group_id.as_str());
         }
         group
     });
-    message!(ConsumerGroupDescribeResponse { groups: described.collect() })
+    message!(ConsumerGroupDescribeResponse {
+        groups: forbidden.into_iter().map(refuse).chain(described).collect(),
+    })
 }
 
 /// The group, if the client may know of all topics that its members read.
-fn permitted(context: &Context, group: DescribedGroup) -> DescribedGroup {
+fn permitted_view(context: &Context, group: DescribedGroup) -> DescribedGroup {
     let assigned = |member: &Member| {
         let topics = [&member.assignment, &member.target_assignment].into_iter();
         let topics = topics.flat_map(|assignment| &assignment.topic_partitions);
@@ -94,7 +104,7 @@ fn describe(context: &Context, group_id: &str) -> DescribedGroup {
             refused(error_code(Some(error)), Some(format!("Group {group_id} {what}.")))
         }
         Some((Err(error), _)) => refused(error_code(Some(error)), None),
-        None => refused(ErrorCode::CoordinatorNotAvailable.code(), None),
+        None => refused(ErrorCode::NotCoordinator.code(), None),
     }
 }
 

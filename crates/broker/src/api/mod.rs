@@ -28,6 +28,8 @@ use crate::server::shard::Shard;
 mod access;
 mod commits;
 mod configurable;
+mod group_order;
+mod merged;
 
 /// Builds a message of the codec crate: its defaults, with these fields set.
 macro_rules! message {

@@ -197,7 +197,10 @@ fn from_main(main: &str, layers: Vec<Synonym>) -> Vec<Synonym> {
 }
 
 /// What was set, from the strongest layer down, then the defaults.
-fn layers(settings: &Settings, names: impl Iterator<Item = Cow<'static, str>> + Clone) -> Vec<Synonym> {
+pub(super) fn layers(
+    settings: &Settings,
+    names: impl Iterator<Item = Cow<'static, str>> + Clone,
+) -> Vec<Synonym> {
     let dynamic = settings.dynamic();
     let of = |source: ConfigSource, find: &dyn Fn(&str) -> Option<String>| -> Vec<Synonym> {
         let found = names.clone().filter_map(|name| {

@@ -1,6 +1,6 @@
 //! Configuration of single groups: Kafka's keys, their bounds, and the broker keys behind them.
 
-use super::describe::{ConfigSource, Described, Synonym};
+use super::describe::{ConfigSource, Described, Synonym, layers};
 use super::dynamic::Values;
 use super::key::{Key, Valid, boolean, int, string};
 use super::{BrokerConfig, Origin};
@@ -198,21 +198,25 @@ impl BrokerConfig {
 
     fn describe_group_key(&self, known: &GroupKey, own: &Values) -> Described {
         let Key { name, kind, default, doc, .. } = known.key;
-        let inherited = self.settings().text(known.broker).or(default).map(str::to_owned);
-        let fallback =
-            Synonym { name: known.broker.into(), value: inherited.clone(), source: ConfigSource::Default };
-        let own = own.get(name).map(|value| value.trim().to_owned());
-        let set = own.clone().map(|value| Synonym {
-            name: name.into(),
-            value: Some(value),
-            source: ConfigSource::Group,
-        });
+        let mut synonyms = layers(self.settings(), std::iter::once(known.broker.into()));
+        if synonyms.is_empty() {
+            let value = default.map(str::to_owned);
+            synonyms.push(Synonym { name: known.broker.into(), value, source: ConfigSource::Default });
+        }
+        if let Some(value) = own.get(name) {
+            let value = Some(value.trim().to_owned());
+            synonyms.insert(0, Synonym { name: name.into(), value, source: ConfigSource::Group });
+        }
+        let in_force = &synonyms[0];
         Described {
             name: name.into(),
-            source: if set.is_some() { ConfigSource::Group } else { ConfigSource::Default },
-            origin: if set.is_some() { Origin::Group } else { Origin::Default },
-            synonyms: set.into_iter().chain([fallback]).collect(),
-            value: own.or(inherited),
+            source: in_force.source,
+            origin: match in_force.source {
+                ConfigSource::Group => Origin::Group,
+                _ => self.settings().origin(known.broker).clone(),
+            },
+            value: in_force.value.clone(),
+            synonyms,
             kind,
             sensitive: false,
             read_only: false,

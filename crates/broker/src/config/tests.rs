@@ -557,6 +557,31 @@ fn groups_and_subscriptions_are_checked_in_kafkas_words() {
 }
 
 #[test]
+fn a_groups_assignment_interval_is_shown_as_the_broker_has_it() {
+    let row = |broker: &BrokerConfig, values: &[(&str, &str)]| {
+        let rows = broker.describe_group(&own(values));
+        let row = rows.into_iter().find(|row| row.name == "consumer.assignment.interval.ms").unwrap();
+        let synonyms = row.synonyms.into_iter().map(|one| (one.value.unwrap(), one.source));
+        (row.value.unwrap(), row.source, synonyms.collect::<Vec<_>>())
+    };
+    let text = |value: &str, source| (value.to_owned(), source);
+    let default = text("1000", ConfigSource::Default);
+    let plain = row(&BrokerConfig::default(), &[]);
+    assert_eq!(plain, ("1000".to_owned(), ConfigSource::Default, vec![default.clone()]));
+
+    let set = load(&["group.consumer.assignment.interval.ms=500"]).unwrap();
+    let of_broker = text("500", ConfigSource::StaticBroker);
+    let shown = row(&set, &[]);
+    assert_eq!(
+        shown,
+        ("500".to_owned(), ConfigSource::StaticBroker, vec![of_broker.clone(), default.clone()])
+    );
+    let shown = row(&set, &[("consumer.assignment.interval.ms", "700")]);
+    let of_group = text("700", ConfigSource::Group);
+    assert_eq!(shown, ("700".to_owned(), ConfigSource::Group, vec![of_group, of_broker, default]));
+}
+
+#[test]
 fn a_listener_may_have_values_of_its_own() {
     let config = load(&[
         "ssl.keystore.location=/all.pem",

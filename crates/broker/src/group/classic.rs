@@ -20,7 +20,7 @@ use self::member::Member;
 pub(super) use self::migrate::Migrant;
 use super::error::GroupError;
 use super::event::{Outcome, Ticket};
-use super::request::{HeartbeatRequest, JoinOutcome, JoinedMember, Protocol, SyncOutcome};
+use super::request::{HeartbeatRequest, JoinOutcome, JoinedMember, Protocol, SyncOutcome, TxnCommitRequest};
 use super::timers::{Alarm, TimerKey};
 use super::turn::{Then, Turn, Write};
 
@@ -155,19 +155,13 @@ impl ClassicGroup {
         Ok(())
     }
 
-    /// Whether a commit inside a transaction may be stored. Old versions of the request name no member.
-    pub(super) fn commit_in_transaction(
-        &self,
-        member_id: &str,
-        group_instance_id: Option<&str>,
-        generation: i32,
-    ) -> Result<(), GroupError> {
-        let named = generation >= 0 || !member_id.is_empty() || group_instance_id.is_some();
-        if !named || (generation < 0 && self.state == State::Empty) {
+    /// Whether a commit inside a transaction may be stored.
+    pub(super) fn commit_in_transaction(&self, request: &TxnCommitRequest) -> Result<(), GroupError> {
+        if !request.names_member() || (request.generation < 0 && self.state == State::Empty) {
             return Ok(());
         }
-        self.validate(member_id, group_instance_id)?;
-        if generation == self.generation { Ok(()) } else { Err(GroupError::IllegalGeneration) }
+        self.validate(&request.member_id, request.group_instance_id.as_deref())?;
+        if request.generation == self.generation { Ok(()) } else { Err(GroupError::IllegalGeneration) }
     }
 
     /// The group has not had a generation yet.

@@ -42,6 +42,13 @@ pub struct ConsumerConfig {
     pub downgrades: bool,
 }
 
+impl ConsumerConfig {
+    /// Whether no group with members may change its kind: then classic members do not join consumer groups either.
+    pub fn keeps_kinds_apart(&self) -> bool {
+        !self.upgrades && !self.downgrades
+    }
+}
+
 /// What single consumer groups set for themselves, by group id.
 pub type OwnSettings = BTreeMap<String, OwnSetting>;
 

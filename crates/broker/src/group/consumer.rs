@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-pub(super) use self::assign::ASSIGNORS;
+pub(crate) use self::assign::ASSIGNORS;
 use super::records::{
     ConsumerRecord, CurrentValue, EpochPartitions, MemberMetadata, Partitions, Record, RegexValue,
 };

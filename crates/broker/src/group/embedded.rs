@@ -7,8 +7,13 @@ use levada_wire::messages::{
 };
 use levada_wire::primitives::{ApiVersion, DecodeLimits, StrBytes};
 
+use super::error::GroupError;
 use super::records::Partitions;
 use super::topics::Topics;
+
+/// A classic group whose members do not say in a readable form what they want and have.
+pub(super) const MALFORMED: GroupError =
+    GroupError::NoUpgrade("a subscription or an assignment of its members cannot be read");
 
 /// The latest version of an assignment.
 const VERSION_MAX: i16 = 3;
@@ -43,15 +48,24 @@ pub(super) fn subscription(metadata: &Bytes) -> Option<Subscription> {
     })
 }
 
-/// Reads an assignment, of topics that exist; an empty field assigns nothing. None if it is not one.
-pub(super) fn assigned(assignment: &Bytes, topics: &dyn Topics) -> Option<Partitions> {
+/// Reads an assignment, of topics that exist, for a consumer group; an empty field assigns nothing.
+///
+/// # Errors
+/// If it is no assignment, or carries data of the assignor's own: a consumer group has no place for them.
+pub(super) fn assigned(assignment: &Bytes, topics: &dyn Topics) -> Result<Partitions, GroupError> {
     if assignment.is_empty() {
-        return Some(Partitions::new());
+        return Ok(Partitions::new());
     }
     let decoded = decode_consumer_protocol_assignment(assignment.clone(), DecodeLimits::default());
-    let (_, read) = decoded.ok()?;
+    let (_, read) = decoded.map_err(|_| MALFORMED)?;
+    if read.user_data.is_some_and(|data| !data.is_empty()) {
+        return Err(GroupError::NoUpgrade(
+            "it uses a custom assignor, which is not supported; change the members to one that the clients bring, \
+             and try again",
+        ));
+    }
     let assigned = read.assigned_partitions.iter();
-    Some(by_id(assigned.map(|topic| (topic.topic.as_str(), &topic.partitions[..])), topics))
+    Ok(by_id(assigned.map(|topic| (topic.topic.as_str(), &topic.partitions[..])), topics))
 }
 
 /// Writes an assignment in the version of the member's subscription.

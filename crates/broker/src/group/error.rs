@@ -18,6 +18,9 @@ pub enum GroupError {
     /// `GROUP_ID_NOT_FOUND`
     #[error("the group does not exist")]
     GroupIdNotFound,
+    /// `GROUP_ID_NOT_FOUND`: a classic group with members has to stay what it is.
+    #[error("the classic group cannot become a consumer group: {0}")]
+    NoUpgrade(&'static str),
     /// `NON_EMPTY_GROUP`
     #[error("the group is not empty")]
     NonEmptyGroup,

@@ -22,6 +22,8 @@ mod timers;
 pub mod topics;
 mod turn;
 
+pub(crate) use consumer::ASSIGNORS;
+
 pub use config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings};
 pub use coordinator::{Coordinator, partition_for};
 pub use error::{GroupError, PersistFailure};

@@ -359,8 +359,13 @@ impl Request for JoinRequest {
         &self.group_id
     }
 
+    /// As Kafka has it, the member's id comes back only with what is wrong with the request itself.
     fn refused(&self, error: GroupError) -> JoinOutcome {
-        JoinOutcome::error(self.member_id.clone(), error)
+        let member_id = match error {
+            GroupError::InvalidGroupId | GroupError::InvalidSessionTimeout => self.member_id.as_str(),
+            _ => "",
+        };
+        JoinOutcome::error(member_id, error)
     }
 }
 

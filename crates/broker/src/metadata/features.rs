@@ -18,11 +18,14 @@ pub struct Feature {
 /// Name of the feature that says which metadata records may be written.
 pub const METADATA_VERSION: &str = "metadata.version";
 
+/// Name of the feature that says which kinds of groups are served.
+pub const GROUP_VERSION: &str = "group.version";
+
 /// Every feature, in the order in which a new cluster records them.
 pub const FEATURES: [Feature; 7] = [
     feature(METADATA_VERSION, 7, 30, 30),
     feature("eligible.leader.replicas.version", 0, 1, 1),
-    feature("group.version", 0, 1, 1),
+    feature(GROUP_VERSION, 0, 1, 1),
     feature("share.version", 0, 1, 1),
     feature("streams.version", 0, 1, 1),
     feature("transaction.version", 0, 2, 2),

@@ -47,7 +47,6 @@ const FEATURE_REASONS: &[(&str, &str)] = &[
     ("eligible.leader.replicas.version", "kept in the metadata; a single broker has no other leader"),
     ("share.version", SHARE),
     ("streams.version", STREAMS),
-    ("kraft.version", QUORUM),
 ];
 
 #[test]

@@ -42,7 +42,7 @@ impl ClassicGroup {
         if self.pending.contains(&request.member_id) {
             // Only dynamic members are promised an id.
             if request.group_instance_id.is_some() {
-                return refuse(turn, &request.member_id, GroupError::UnknownServerError);
+                return refuse(turn, "", GroupError::UnknownServerError);
             }
             let member_id = request.member_id.clone();
             return self.add_and_rebalance(turn, ticket, member_id, request);

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::member::Member;
 use super::{ClassicGroup, State};
 use crate::group::embedded;
+use crate::group::error::GroupError;
 use crate::group::records::{ClassicMember, MemberMetadata, Partitions, Record};
 use crate::group::topics::Topics;
 use crate::group::turn::{Turn, Write};
@@ -23,15 +24,26 @@ pub(in crate::group) struct Migrant {
 }
 
 impl ClassicGroup {
-    /// The members as those of a consumer group; none unless they are consumers that say what they want.
-    pub(in crate::group) fn emigrate(&self, topics: &dyn Topics) -> Option<(i32, Vec<Migrant>)> {
+    /// The members as those of a consumer group of at most `max_size` members.
+    ///
+    /// # Errors
+    /// If there are more, or they are no consumers that say what they want in terms that the broker understands.
+    pub(in crate::group) fn emigrate(
+        &self,
+        topics: &dyn Topics,
+        max_size: usize,
+    ) -> Result<(i32, Vec<Migrant>), GroupError> {
         if !self.is_consumer() {
-            return None;
+            return Err(GroupError::NoUpgrade("its members are not consumers"));
+        }
+        if self.members.len() > max_size {
+            return Err(GroupError::NoUpgrade("it has more members than a consumer group may have"));
         }
         let members = self.members.values().map(|member| {
             let chosen = self.protocol_name.as_deref().map(|name| member.metadata(Some(name)));
-            let metadata = chosen.or_else(|| Some(member.protocols.first()?.metadata.clone()))?;
-            let subscription = embedded::subscription(&metadata)?;
+            let metadata = chosen.or_else(|| Some(member.protocols.first()?.metadata.clone()));
+            let subscription = metadata.and_then(|metadata| embedded::subscription(&metadata));
+            let subscription = subscription.ok_or(embedded::MALFORMED)?;
             let metadata = MemberMetadata {
                 instance_id: member.group_instance_id.clone(),
                 rack_id: subscription.rack_id,
@@ -47,9 +59,9 @@ impl ClassicGroup {
                 }),
             };
             let assigned = embedded::assigned(&member.assignment, topics)?;
-            Some(Migrant { id: member.id.clone(), metadata, assigned })
+            Ok(Migrant { id: member.id.clone(), metadata, assigned })
         });
-        Some((self.generation, members.collect::<Option<Vec<Migrant>>>()?))
+        Ok((self.generation, members.collect::<Result<Vec<Migrant>, GroupError>>()?))
     }
 
     /// A classic group of members that have all come to speak the classic protocol.

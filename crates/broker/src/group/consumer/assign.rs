@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::group::records::Partitions;
 
 /// The names of the assignors, the default first.
-pub(in crate::group) const ASSIGNORS: [&str; 2] = ["uniform", "range"];
+pub(crate) const ASSIGNORS: [&str; 2] = ["uniform", "range"];
 
 /// A member as the assignors see it.
 #[derive(Clone, Debug, Default)]

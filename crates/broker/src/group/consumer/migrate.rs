@@ -3,19 +3,22 @@
 use super::reconcile::STABLE;
 use super::{ConsumerGroup, Draft};
 use crate::group::classic::{ClassicGroup, Migrant};
+use crate::group::error::GroupError;
 use crate::group::records::{ConsumerRecord, CurrentValue, EpochValue, Partitions, Record, TargetEpoch};
 use crate::group::topics::Topics;
 
 impl ConsumerGroup {
-    /// A consumer group of a classic group's members: each has what the leader has assigned it last. None if
-    /// the members are no consumers, or too many.
+    /// A consumer group of a classic group's members: each has what the leader has assigned it last.
+    ///
+    /// # Errors
+    /// As [`ClassicGroup::emigrate`].
     pub(in crate::group) fn from_classic(
         classic: &ClassicGroup,
         topics: &dyn Topics,
         max_size: usize,
         now_ms: i64,
-    ) -> Option<Draft> {
-        let (epoch, members) = classic.emigrate(topics).filter(|(_, members)| members.len() <= max_size)?;
+    ) -> Result<Draft, GroupError> {
+        let (epoch, members) = classic.emigrate(topics, max_size)?;
         let mut draft = Draft { group: Self::new(classic.id().to_owned()), records: Vec::new() };
         draft.records.push(Record::Group(classic.id().to_owned(), None));
         for member in &members {
@@ -41,12 +44,17 @@ impl ConsumerGroup {
             };
             draft.write(ConsumerRecord::Current(id, Some(current)));
         }
-        Some(draft)
+        Ok(draft)
     }
 
     /// How many members the group has.
     pub(in crate::group) fn size(&self) -> usize {
         self.members.len()
+    }
+
+    /// Whether there is a static member of that name.
+    pub(in crate::group) fn has_instance(&self, instance: Option<&str>) -> bool {
+        instance.is_some_and(|instance| self.static_members.contains_key(instance))
     }
 
     /// Whether all members speak the classic protocol, and there are some.

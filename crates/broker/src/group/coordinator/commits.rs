@@ -86,6 +86,9 @@ impl Coordinator {
         now_ms: i64,
     ) -> Result<(), GroupError> {
         if let Some(group) = self.consumers.get(&request.group_id) {
+            if !request.names_member() {
+                return Ok(());
+            }
             let (epoch, topics) = (request.generation, &request.topics);
             let admitted = group.commit(&request.member_id, epoch, None, topics, &*self.topics);
             // Clients of this request do not know the other error.
@@ -101,8 +104,7 @@ impl Coordinator {
             self.found_simple(&request.group_id, now_ms);
         }
         let group = self.groups.get(&request.group_id).ok_or(GroupError::IllegalGeneration)?;
-        let instance = request.group_instance_id.as_deref();
-        group.commit_in_transaction(&request.member_id, instance, request.generation)
+        group.commit_in_transaction(request)
     }
 
     pub(super) fn end_transaction(&mut self, ticket: Ticket, end: EndTxnRequest) {

@@ -179,8 +179,7 @@ impl Coordinator {
                 Ok((Some(founded), vec![Record::Group(group_id.clone(), None)]))
             }
             Some(_) => {
-                let Draft { group, records } =
-                    self.upgrade(group_id, now_ms).ok_or(GroupError::GroupIdNotFound)?;
+                let Draft { group, records } = self.upgrade(group_id, now_ms)?;
                 Ok((Some(group), records))
             }
         }

@@ -21,8 +21,8 @@ const PROTOCOL_TYPE: &str = "consumer";
 
 impl Coordinator {
     pub(super) fn join_consumer_group(&mut self, ticket: Ticket, request: &JoinRequest, now_ms: i64) {
-        if let Err((member_id, error)) = self.try_join_consumer_group(ticket, request, now_ms) {
-            self.reply(ticket, Outcome::Join(JoinOutcome::error(member_id, error)));
+        if let Err(error) = self.try_join_consumer_group(ticket, request, now_ms) {
+            self.reply(ticket, Outcome::Join(JoinOutcome::error("", error)));
         }
     }
 
@@ -31,18 +31,22 @@ impl Coordinator {
         ticket: Ticket,
         request: &JoinRequest,
         now_ms: i64,
-    ) -> Result<(), (String, GroupError)> {
+    ) -> Result<(), GroupError> {
         let new = request.member_id.is_empty();
         let member_id = if new { request.nonce.to_string() } else { request.member_id.clone() };
-        let refused = |error| (request.member_id.clone(), error);
-        let group = self.consumers.get(&request.group_id).ok_or(refused(GroupError::UnknownMemberId))?;
-        group.admit(request, self.config.consumer.max_size).map_err(refused)?;
+        let group = self.consumers.get(&request.group_id).ok_or(GroupError::UnknownMemberId)?;
+        if self.config.consumer.keeps_kinds_apart() {
+            return Err(GroupError::InconsistentGroupProtocol);
+        }
+        group.admit(request, self.config.consumer.max_size)?;
         if new && request.group_instance_id.is_none() && request.api_version >= REQUIRES_MEMBER_ID {
-            return Err((member_id, GroupError::MemberIdRequired));
+            let outcome = JoinOutcome::error(member_id, GroupError::MemberIdRequired);
+            self.reply(ticket, Outcome::Join(outcome));
+            return Ok(());
         }
         let topics = self.topics.clone();
-        let was_mixed = !group.is_all_classic();
-        let seated = group.join(&member_id, request, &*topics, now_ms).map_err(refused)?;
+        let replaces = group.has_instance(request.group_instance_id.as_deref());
+        let seated = group.join(&member_id, request, &*topics, now_ms)?;
         let outcome = JoinOutcome {
             error: None,
             generation: seated.generation,
@@ -53,7 +57,7 @@ impl Coordinator {
             member_id: member_id.clone(),
             members: Vec::new(),
         };
-        let (becomes, records) = match was_mixed && self.shall_downgrade(&seated.draft) {
+        let (becomes, records) = match replaces && self.shall_downgrade(&seated.draft) {
             true => self.downgrade(seated.draft, seated.resubscribed, now_ms),
             false => (Becomes::Consumer(Box::new(seated.draft.group)), seated.draft.records),
         };
@@ -82,9 +86,12 @@ impl Coordinator {
         self.config.consumer.downgrades && fits && draft.group.is_all_classic()
     }
 
-    /// A consumer group in place of a classic one with members; none if that cannot be.
-    pub(super) fn upgrade(&self, group_id: &str, now_ms: i64) -> Option<Draft> {
-        let classic = self.groups.get(group_id).filter(|_| self.config.consumer.upgrades)?;
+    /// A consumer group in place of a classic one with members.
+    pub(super) fn upgrade(&self, group_id: &str, now_ms: i64) -> Result<Draft, GroupError> {
+        if !self.config.consumer.upgrades {
+            return Err(GroupError::NoUpgrade("group.consumer.migration.policy does not allow it"));
+        }
+        let classic = self.groups.get(group_id).ok_or(GroupError::GroupIdNotFound)?;
         ConsumerGroup::from_classic(classic, &*self.topics, self.config.consumer.max_size, now_ms)
     }
 

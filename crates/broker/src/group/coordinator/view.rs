@@ -11,7 +11,7 @@ use crate::group::records::Partitions;
 /// Which groups to list; empty filters let everything through.
 #[derive(Clone, Debug, Default)]
 pub struct ListFilter {
-    /// Names of states, any case.
+    /// Names of states, any case, blanks around them ignored.
     pub states: Vec<String>,
     /// Names of group types, any case.
     pub types: Vec<String>,
@@ -19,10 +19,10 @@ pub struct ListFilter {
 
 impl ListFilter {
     pub(super) fn lets_through(&self, group: &ListedGroup) -> bool {
-        let matches = |wanted: &[String], name: &str| {
-            wanted.is_empty() || wanted.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(name))
-        };
-        matches(&self.states, group.state) && matches(&self.types, group.group_type)
+        let matches = |wanted: &str, name: &str| wanted.eq_ignore_ascii_case(name);
+        let state = self.states.is_empty() || self.states.iter().any(|one| matches(one.trim(), group.state));
+        let kind = self.types.is_empty() || self.types.iter().any(|one| matches(one, group.group_type));
+        state && kind
     }
 }
 

@@ -22,6 +22,13 @@ pub struct TxnCommitRequest {
     pub topics: Vec<CommitTopic>,
 }
 
+impl TxnCommitRequest {
+    /// Whether the request says whose commit it is. Old versions, and producers that know no consumer, do not.
+    pub fn names_member(&self) -> bool {
+        self.generation >= 0 || !self.member_id.is_empty() || self.group_instance_id.is_some()
+    }
+}
+
 /// A transaction has been decided: its marker is to be written into the coordinator's partition, and its
 /// pending commits become valid or are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

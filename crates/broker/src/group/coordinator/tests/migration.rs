@@ -94,6 +94,70 @@ fn a_classic_group_becomes_a_consumer_group_and_both_kinds_share_the_work() {
     assert_eq!(left.len(), 1, "the session of a classic member is its own");
 }
 
+/// The reason why a classic group stays one when a member of the consumer protocol comes.
+fn refusal(rig: &mut Rig) -> String {
+    let error = rig.ask(enter("new", &["t"])).unwrap_err();
+    assert!(matches!(error, GroupError::NoUpgrade(_)), "{error:?}");
+    assert_eq!(kind(rig), "classic");
+    error.to_string()
+}
+
+#[test]
+fn a_group_whose_assignor_keeps_data_of_its_own_in_assignments_stays_classic() {
+    let mut rig = rig();
+    let (member_id, generation) = classic(&mut rig);
+    let rejoined = rig.send(rig.join(&member_id));
+    assert_eq!(rig.joined(rejoined).generation, generation + 1);
+    // Version 0, no topic, one byte of user data.
+    let with_data = bytes::Bytes::from_static(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 1, b'x']);
+    let request = SyncRequest {
+        assignments: vec![(member_id.clone(), with_data)],
+        ..sync(&member_id, generation + 1, &[])
+    };
+    assert_eq!(rig.ask(request).error, None);
+    assert!(refusal(&mut rig).contains("custom assignor"));
+    assert_eq!(rig.heartbeat(&member_id, generation + 1), Ok(()), "nothing has happened to its group");
+}
+
+#[test]
+fn without_migration_neither_kind_of_member_joins_the_other_kind_of_group() {
+    let apart = ConsumerConfig { upgrades: false, downgrades: false, ..ConsumerConfig::default() };
+    let mut rig = Rig::new(GroupConfig { consumer: apart, ..config() });
+    rig.step(catalogue(&[("t", 4)]));
+    classic(&mut rig);
+    assert!(refusal(&mut rig).contains("group.consumer.migration.policy"));
+
+    let mut rig = Rig::new(GroupConfig { consumer: rig.coordinator.config.consumer.clone(), ..config() });
+    rig.step(catalogue(&[("t", 4)]));
+    rig.ask(enter("new", &["t"])).unwrap();
+    let outcome = rig.ask(rig.join(""));
+    assert_eq!(outcome.error, Some(GroupError::InconsistentGroupProtocol));
+    assert_eq!(kind(&rig), "consumer");
+}
+
+#[test]
+fn a_dynamic_member_that_changes_its_protocol_leaves_the_group_a_consumer_group() {
+    let mut rig = rig();
+    let (old, _) = mixed(&mut rig);
+    let changed = rig.ask(rig.join("new"));
+    assert_eq!(changed.error, None);
+    assert_eq!(kind(&rig), "consumer", "Kafka looks at static members alone here");
+    rig.ask(leave(&[(&old, None)])).unwrap();
+    assert_eq!(kind(&rig), "classic", "at the next departure it looks at all");
+}
+
+#[test]
+fn a_refused_join_of_a_consumer_group_echoes_no_member_id() {
+    let mut rig = rig();
+    rig.ask(enter("new", &["t"])).unwrap();
+    let request = JoinRequest { protocol_type: "connect".to_owned(), ..rig.join("who") };
+    let outcome = rig.ask(request);
+    assert_eq!(
+        (outcome.error, outcome.member_id.as_str()),
+        (Some(GroupError::InconsistentGroupProtocol), "")
+    );
+}
+
 #[test]
 fn members_waiting_in_a_classic_rebalance_are_told_to_join_again() {
     let mut rig = rig();
@@ -113,7 +177,7 @@ fn other_kinds_of_groups_and_members_stay_apart() {
     let mut rig = rig();
     let connect = JoinRequest { protocol_type: "connect".into(), api_version: 3, ..rig.join("") };
     rig.ask(connect.clone());
-    assert_eq!(rig.ask(enter("new", &["t"])), Err(GroupError::GroupIdNotFound));
+    assert!(refusal(&mut rig).contains("not consumers"));
     let mut rig = self::rig();
     mixed(&mut rig);
     let inconsistent = Some(GroupError::InconsistentGroupProtocol);
@@ -168,7 +232,7 @@ fn the_last_new_member_replaced_by_a_classic_one_of_the_same_name_makes_the_grou
     };
     let topics = Catalogue(BTreeMap::from([("t".to_owned(), 4)]));
     let assignment = rig.ask(request).assignment;
-    assert_eq!(embedded::assigned(&assignment, &topics), Some(parts(&[0, 1, 2, 3])), "its predecessor's");
+    assert_eq!(embedded::assigned(&assignment, &topics), Ok(parts(&[0, 1, 2, 3])), "its predecessor's");
 }
 
 #[test]
@@ -206,13 +270,16 @@ fn an_operator_puts_out_members_of_the_consumer_protocol() {
 
 #[test]
 fn a_policy_can_forbid_either_way() {
-    let consumer = ConsumerConfig { upgrades: false, downgrades: false, ..ConsumerConfig::default() };
+    let consumer = ConsumerConfig { upgrades: false, ..ConsumerConfig::default() };
     let mut rig = Rig::new(GroupConfig { consumer, ..config() });
     rig.step(catalogue(&[("t", 4)]));
     let (old, generation) = classic(&mut rig);
-    assert_eq!(rig.ask(enter("new", &["t"])), Err(GroupError::GroupIdNotFound));
+    assert!(refusal(&mut rig).contains("group.consumer.migration.policy"));
     assert_eq!(rig.heartbeat(&old, generation), Ok(()));
-    rig.leave(&[(&old, None)]);
+
+    let consumer = ConsumerConfig { downgrades: false, ..ConsumerConfig::default() };
+    let mut rig = Rig::new(GroupConfig { consumer, ..config() });
+    rig.step(catalogue(&[("t", 4)]));
     rig.ask(enter("new", &["t"])).unwrap();
     let joined = rig.ask(JoinRequest { api_version: 3, ..rig.join("") });
     rig.ask(beat("new", -1)).unwrap();

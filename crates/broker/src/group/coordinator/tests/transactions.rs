@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use crate::group::consumer::tests::{catalogue, enter};
 use crate::group::error::{GroupError, PersistFailure};
 use crate::group::event::{Event, Payload, Producer, Ticket};
 use crate::group::request::{
@@ -38,6 +39,21 @@ fn delete(topic: &str) -> OffsetDeleteRequest {
 fn stable_offset(rig: &mut Rig, group_id: &str) -> Result<i64, GroupError> {
     let partition = rig.ask(fetch(group_id, "t", true)).unwrap()[0].partitions[0].clone();
     partition.error.map_or(Ok(partition.offset), Err)
+}
+
+#[test]
+fn a_transaction_that_names_no_member_commits_into_a_consumer_group_with_members() {
+    let mut rig = Rig::new(config());
+    rig.step(catalogue(&[("t", 1)]));
+    rig.ask(enter("m", &["t"])).unwrap();
+    assert!(rig.ask(txn_commit(GROUP, 9)).is_ok());
+    let named = TxnCommitRequest { member_id: "m".into(), ..txn_commit(GROUP, 9) };
+    assert_eq!(rig.ask(named), Err(GroupError::IllegalGeneration), "whoever is named must be in the epoch");
+    let unknown = TxnCommitRequest { group_instance_id: Some("i".into()), ..txn_commit(GROUP, 9) };
+    assert_eq!(rig.ask(unknown), Err(GroupError::UnknownMemberId));
+    let ended = end(&mut rig, true);
+    assert_eq!(rig.end_txn(ended), Some(Ok(())));
+    assert_eq!(rig.committed(GROUP, "t"), 9);
 }
 
 #[test]

@@ -1,0 +1,32 @@
+//! Answers about topics whose partitions are refused in part at once, in part answered for by a coordinator. Their order is Kafka's: first the
+//! refused ones by topic, as asked; then the coordinator's, each with its topic if that is there already.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+
+/// Puts refused and answered topics together; `join` adds the partitions of a topic to those of the one with the same `key`.
+pub(super) fn merge<T, K: Eq + Hash>(
+    refused: Vec<T>,
+    answered: Vec<T>,
+    key: impl Fn(&T) -> K,
+    join: impl Fn(&mut T, T),
+) -> Vec<T> {
+    if refused.is_empty() {
+        return answered;
+    }
+    let (mut merged, mut places) = (Vec::new(), HashMap::new());
+    for topic in refused.into_iter().chain(answered) {
+        match places.entry(key(&topic)) {
+            Entry::Occupied(place) => join(&mut merged[*place.get()], topic),
+            Entry::Vacant(place) => {
+                place.insert(merged.len());
+                merged.push(topic);
+            }
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests;
