@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use levada_wire::messages::{
-    KafkaRequest, KafkaResponse, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
-    SaslHandshakeResponse, StrBytes,
+    ApiVersionsResponse, KafkaRequest, KafkaResponse, SaslAuthenticateRequest, SaslAuthenticateResponse,
+    SaslHandshakeRequest, SaslHandshakeResponse, StrBytes,
 };
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader};
 
@@ -313,7 +313,8 @@ impl Exchange {
     ) -> Result<Outcome, SaslError> {
         let header = RequestHeader::decode(&mut frame)?;
         if header.api != ApiKey::SaslAuthenticate {
-            return Err(SaslError::Unexpected { api: header.api });
+            let error = SaslError::Unexpected { api: header.api };
+            return Ok(Outcome::Refused { reply: out_of_turn(&header)?, error });
         }
         let request: SaslAuthenticateRequest = decode(&header, frame)?;
         let taken = server.take(&request.auth_bytes, &self.config, moment);
@@ -448,4 +449,23 @@ fn decode<R: KafkaRequest>(header: &RequestHeader, body: BytesMut) -> Result<R, 
 
 fn encode<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<Bytes, EncodeError> {
     levada_wire::encode_response(header.correlation_id, header.version, response)
+}
+
+/// The answer to a request that comes in place of a token, for the two that a client sends by mistake; none for any other.
+fn out_of_turn(header: &RequestHeader) -> Result<Option<Bytes>, EncodeError> {
+    let error_code = ErrorCode::IllegalSaslState.code();
+    match header.api {
+        api if !api.serves(header.version) => Ok(None),
+        ApiKey::ApiVersions => {
+            let mut response = ApiVersionsResponse::default();
+            response.error_code = error_code;
+            encode(header, &response).map(Some)
+        }
+        ApiKey::SaslHandshake => {
+            let mut response = SaslHandshakeResponse::default();
+            response.error_code = error_code;
+            encode(header, &response).map(Some)
+        }
+        _ => Ok(None),
+    }
 }

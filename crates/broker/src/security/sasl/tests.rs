@@ -149,11 +149,28 @@ fn whatever_else_comes_first_ends_the_talk_without_an_answer() {
     let mut twice = exchange();
     step(&mut twice, versions());
     refused(&mut twice, versions());
-    for late in [metadata(), versions(), handshake(1, "PLAIN")] {
+    let mut late = exchange();
+    step(&mut late, handshake(1, "PLAIN"));
+    refused(&mut late, metadata());
+}
+
+#[test]
+fn what_comes_in_place_of_a_token_is_told_so_before_the_talk_ends() {
+    let illegal = ErrorCode::IllegalSaslState.code();
+    let reply = |late: BytesMut| {
         let mut exchange = exchange();
         step(&mut exchange, handshake(1, "PLAIN"));
-        refused(&mut exchange, late);
-    }
+        let outcome = step(&mut exchange, late);
+        assert!(matches!(outcome, Outcome::Refused { reply: Some(_), .. }), "{outcome:?}");
+        let Outcome::Refused { reply: Some(reply), .. } = outcome else { return Bytes::new() };
+        reply.slice(4..)
+    };
+    let versions: ApiVersionsResponse =
+        levada_wire::decode_response(reply(frame(3, &ApiVersionsRequest::default())), 3).unwrap().1;
+    assert_eq!((versions.error_code, versions.api_keys.len()), (illegal, 0));
+    let handshake: SaslHandshakeResponse =
+        levada_wire::decode_response(reply(handshake(1, "PLAIN")), 1).unwrap().1;
+    assert_eq!((handshake.error_code, handshake.mechanisms.len()), (illegal, 0));
 }
 
 #[test]
