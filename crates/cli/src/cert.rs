@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -170,7 +170,12 @@ fn absolute(directory: &Path, name: &str) -> String {
 /// Writes a file that only its owner reads.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    open.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| failed(path, &error))
+    let write = |mut file: fs::File| {
+        // One that was there keeps its mode when it is opened.
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        file.write_all(text.as_bytes())
+    };
+    open.and_then(write).map_err(|error| failed(path, &error))
 }
 
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
@@ -183,7 +188,6 @@ mod tests {
 
     #[test]
     fn files_are_private_and_the_authority_stays() {
-        use std::os::unix::fs::PermissionsExt;
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("certs");
         let dev = Dev {
@@ -195,6 +199,8 @@ mod tests {
         dev.run(&mut out).unwrap();
         assert!(String::from_utf8(out).unwrap().ends_with("broker.properties\n"));
         let key = fs::read_to_string(directory.join("ca.key")).unwrap();
+        // A file that was there already, for all to read.
+        fs::set_permissions(directory.join("broker.pem"), fs::Permissions::from_mode(0o644)).unwrap();
         dev.run(&mut Vec::new()).unwrap();
         assert_eq!(fs::read_to_string(directory.join("ca.key")).unwrap(), key);
         for name in ["ca.key", "broker.pem", "alice.pem"] {

@@ -7,9 +7,9 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -129,6 +129,12 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
+/// The rights to directories and files that are made, as far as the umask leaves them: nobody else's on this machine. What holds
+/// credentials is not even the group's.
+const DIR_MODE: u32 = 0o750;
+const FILE_MODE: u32 = 0o640;
+const SECRET_MODE: u32 = 0o600;
+
 /// The largest file that is read as a whole: twice a full segment of the metadata log. Checkpoints and snapshots are far smaller.
 const WHOLE_BYTES_MAX: u64 = 2 << 30;
 
@@ -137,7 +143,7 @@ const PARTS_MAX: usize = 1024;
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+        OpenOptions::new().read(true).write(true).create_new(true).mode(mode(path)).open(path)
     }
 
     fn open(&self, path: &Path) -> io::Result<File> {
@@ -152,7 +158,8 @@ impl Disk for RealDisk {
 
     fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         regular_if_there(path)?;
-        fs::write(path, bytes)
+        let options = OpenOptions::new().write(true).create(true).truncate(true).mode(mode(path)).clone();
+        options.open(path)?.write_all(bytes)
     }
 
     fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -267,7 +274,7 @@ impl Disk for RealDisk {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
+        fs::DirBuilder::new().recursive(true).mode(DIR_MODE).create(path)
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
@@ -302,6 +309,41 @@ impl Disk for RealDisk {
     fn sync_file(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
     }
+}
+
+/// Whether the file at this path holds credentials: the metadata log, its snapshots, and what a cluster was made with have the keys of
+/// SCRAM users and passwords that were set.
+fn holds_credentials(path: &Path) -> bool {
+    let is = |found: Option<&std::ffi::OsStr>, name: &str| found.is_some_and(|found| found == name);
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with("bootstrap.checkpoint")
+        || is(path.parent().and_then(Path::file_name), "__cluster_metadata-0")
+}
+
+/// A file with credentials in a data directory that everybody on this machine can read, if there is one.
+///
+/// # Errors
+/// A directory that cannot be read.
+pub fn exposed(dir: &Path) -> io::Result<Option<PathBuf>> {
+    let others_may = |path: &Path, right: u32| {
+        fs::metadata(path).is_ok_and(|found| found.permissions().mode() & right == right)
+    };
+    let mut found = None;
+    for dir in [dir.to_owned(), dir.join("__cluster_metadata-0")] {
+        if !others_may(&dir, 0o001) {
+            break;
+        }
+        let entries = RealDisk.list(&dir)?.into_iter();
+        let exposed = |entry: &Entry| {
+            entry.kind == Kind::File && holds_credentials(&entry.path) && others_may(&entry.path, 0o004)
+        };
+        found = found.or(entries.filter(exposed).map(|entry| entry.path).min());
+    }
+    Ok(found)
+}
+
+fn mode(path: &Path) -> u32 {
+    if holds_credentials(path) { SECRET_MODE } else { FILE_MODE }
 }
 
 /// The length of a file. Opening what is none could wait for ever: a named pipe does until somebody writes.
@@ -356,7 +398,7 @@ pub fn lock_to_read(path: &Path) -> io::Result<ReadLock> {
 /// What the kernel says.
 pub fn lock(path: &Path) -> io::Result<Option<File>> {
     regular_if_there(path)?;
-    let file = File::options().create(true).truncate(false).write(true).open(path)?;
+    let file = File::options().create(true).truncate(false).write(true).mode(FILE_MODE).open(path)?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
         Err(Errno::WOULDBLOCK) => Ok(None),

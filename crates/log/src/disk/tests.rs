@@ -6,7 +6,7 @@ use std::io;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-use super::{Disk, RealDisk, lock, lock_to_read};
+use super::{Disk, RealDisk, exposed, lock, lock_to_read};
 
 #[test]
 fn a_file_of_absurd_length_is_refused_and_not_read() {
@@ -30,4 +30,58 @@ fn a_named_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
         RealDisk.write_file(&path, b"0").is_err() && lock(&path).is_err() && lock_to_read(&path).is_err()
     );
     assert_eq!(RealDisk.open_to_read(dir.path()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+}
+
+#[test]
+fn files_are_nobody_elses_and_those_with_credentials_not_even_the_groups() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = TempDir::new().unwrap();
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let partition = home.path().join("data/clicks-0");
+    RealDisk.create_dir(&partition).unwrap();
+    assert_eq!((mode(&partition) & 0o027, mode(&home.path().join("data")) & 0o027), (0, 0));
+    let records = partition.join("00000000000000000000.log");
+    RealDisk.create(&records).unwrap();
+    RealDisk.write_file(&partition.join("partition.metadata"), b"0").unwrap();
+    drop(lock(&partition.join(".lock")).unwrap());
+    for name in ["00000000000000000000.log", "partition.metadata", ".lock"] {
+        assert_eq!(mode(&partition.join(name)) & 0o137, 0, "{name}");
+    }
+    let metadata = home.path().join("data/__cluster_metadata-0");
+    RealDisk.create_dir(&metadata).unwrap();
+    let log = metadata.join("00000000000000000000.log");
+    RealDisk.create(&log).unwrap();
+    let snapshot = metadata.join("00000000000000000100-0000000001.checkpoint.part");
+    RealDisk.write_file(&snapshot, b"0").unwrap();
+    let bootstrap = home.path().join("data/bootstrap.checkpoint");
+    RealDisk.write_file(&bootstrap, b"0").unwrap();
+    for path in [log, snapshot, bootstrap] {
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+}
+
+#[test]
+fn credentials_that_everybody_can_read_are_found() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = TempDir::new().unwrap();
+    let chmod = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let metadata = home.path().join("__cluster_metadata-0");
+    RealDisk.create_dir(&metadata).unwrap();
+    let log = metadata.join("00000000000000000000.log");
+    RealDisk.create(&log).unwrap();
+    chmod(home.path(), 0o755);
+    chmod(&metadata, 0o755);
+    assert_eq!(exposed(home.path()).unwrap(), None);
+    chmod(&log, 0o644);
+    assert_eq!(exposed(home.path()).unwrap(), Some(log));
+    chmod(&metadata, 0o750);
+    assert_eq!(exposed(home.path()).unwrap(), None, "the directory is closed");
+    let bootstrap = home.path().join("bootstrap.checkpoint");
+    fs::write(&bootstrap, b"0").unwrap();
+    chmod(&bootstrap, 0o644);
+    assert_eq!(exposed(home.path()).unwrap(), Some(bootstrap));
+    chmod(home.path(), 0o750);
+    assert_eq!(exposed(home.path()).unwrap(), None);
 }
