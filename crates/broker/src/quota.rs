@@ -4,6 +4,7 @@
 //! second, the last of them unfinished.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -45,6 +46,13 @@ impl Used {
 /// Addresses whose connections are remembered before those that opened none lately are forgotten.
 const ADDRESSES_MAX: usize = 1024;
 
+/// A meter that was not used for so long is forgotten, as in Kafka. How often such are looked for.
+const METER_KEPT_MS: i64 = 3_600_000;
+const SWEEP_MS: i64 = 60_000;
+
+/// Meters at most: a client chooses its id. What comes beyond them, while all are in use, shares one for each kind of use.
+const METERS_MAX: usize = 100_000;
+
 /// Who uses something.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client<'a> {
@@ -52,8 +60,8 @@ pub(crate) struct Client<'a> {
     pub(crate) client_id: &'a str,
 }
 
-/// The clients that share one limit: all of a user, all with a client id, or those with both.
-type Account = (Used, Option<String>, Option<String>);
+/// The clients that share one limit: all of a user, all with a client id, or those with both. Hashes of the names, which may be long.
+type Account = (Used, Option<u64>, Option<u64>);
 
 /// A part of an entity: left out, all clients without a limit of their own, or one by name.
 type Part<'a> = Option<Option<&'a str>>;
@@ -63,6 +71,9 @@ type Part<'a> = Option<Option<&'a str>>;
 pub(crate) struct Accounts {
     limits: Quotas,
     meters: HashMap<Account, Meter>,
+    hashes: RandomState,
+    /// When meters were last looked for that nobody uses.
+    swept_ms: i64,
     connections: HashMap<IpAddr, Meter>,
 }
 
@@ -80,7 +91,7 @@ impl Accounts {
     /// Books what a client has used; how long it has to wait before it goes on.
     pub(crate) fn book(&mut self, used: Used, client: Client<'_>, amount: f64, now_ms: i64) -> Duration {
         let Some((account, limit)) = self.find(used, client) else { return Duration::ZERO };
-        let rate = self.meters.entry(account).or_default().add(amount, now_ms);
+        let rate = self.meter(account, now_ms).add(amount, now_ms);
         if rate <= limit {
             return Duration::ZERO;
         }
@@ -92,14 +103,32 @@ impl Accounts {
     /// Whether the client has used nothing in the last seconds.
     pub(crate) fn is_idle(&mut self, used: Used, client: Client<'_>, now_ms: i64) -> bool {
         let Some((account, _)) = self.find(used, client) else { return true };
-        self.meters.entry(account).or_default().add(0.0, now_ms) <= 0.0
+        self.meters.get_mut(&account).is_none_or(|meter| meter.add(0.0, now_ms) <= 0.0)
     }
 
     /// Takes back what was booked for something that is not handed out after all.
     pub(crate) fn take_back(&mut self, used: Used, client: Client<'_>, amount: f64, now_ms: i64) {
         if let Some((account, _)) = self.find(used, client) {
-            self.meters.entry(account).or_default().add(-amount, now_ms);
+            self.meter(account, now_ms).add(-amount, now_ms);
         }
+    }
+
+    /// The meter of an account, which may be new.
+    fn meter(&mut self, account: Account, now_ms: i64) -> &mut Meter {
+        let mut account = account;
+        let is_full = self.meters.len() >= METERS_MAX && !self.meters.contains_key(&account);
+        let since_ms = (now_ms - self.swept_ms).abs();
+        if since_ms >= SWEEP_MS || (is_full && since_ms >= SAMPLE_MS) {
+            self.swept_ms = now_ms;
+            self.meters.retain(|_, meter| match is_full {
+                true => meter.add(0.0, now_ms) > 0.0,
+                false => meter.is_younger(METER_KEPT_MS, now_ms),
+            });
+        }
+        if self.meters.len() >= METERS_MAX && !self.meters.contains_key(&account) {
+            account = (account.0, None, None);
+        }
+        self.meters.entry(account).or_default()
     }
 
     /// Books a connection from an address (`connection_creation_rate`); how long it has to wait before it is closed. One that has to wait
@@ -144,8 +173,11 @@ impl Accounts {
             let parts = [("user", user), ("client-id", client_id)].into_iter();
             let parts = parts.filter_map(|(kind, name)| Some((kind.to_owned(), name?.map(str::to_owned))));
             let limit = *self.limits.limits(&parts.collect::<QuotaEntity>())?.get(used.key())?;
-            let account =
-                (used, user.map(|_| client.user.to_owned()), client_id.map(|_| client.client_id.to_owned()));
+            let account = (
+                used,
+                user.map(|_| self.hashes.hash_one(client.user)),
+                client_id.map(|_| self.hashes.hash_one(client.client_id)),
+            );
             Some((account, limit))
         });
         found.filter(|(_, limit)| !limit.is_nan())
@@ -160,6 +192,11 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
+    /// Whether it was used in the last so many milliseconds.
+    fn is_younger(&self, kept_ms: i64, now_ms: i64) -> bool {
+        self.samples.back().is_some_and(|(begin_ms, _)| (now_ms - begin_ms).abs() < kept_ms)
+    }
+
     /// Adds an amount; the rate with it, per second.
     fn add(&mut self, amount: f64, now_ms: i64) -> f64 {
         if self.samples.back().is_none_or(|(begin_ms, _)| now_ms - begin_ms >= SAMPLE_MS) {

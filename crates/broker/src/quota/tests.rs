@@ -93,3 +93,38 @@ fn a_wait_for_time_is_a_second_at_most() {
     let mut accounts = limits(&[(&[("user", Some("ann"))], "request_percentage", 1.0)]);
     assert_eq!(accounts.book(Used::Time, ANN, 10_000.0, 0), Duration::from_secs(1));
 }
+
+#[test]
+fn meters_that_nobody_uses_are_forgotten_after_an_hour() {
+    const HOUR_MS: i64 = 3_600_000;
+    let mut accounts = limits(&[(&[("client-id", None)], "producer_byte_rate", 1000.0)]);
+    for number in 0..5_000 {
+        let client_id = format!("{number}{}", "x".repeat(30_000));
+        accounts.book(Used::Produced, Client { client_id: &client_id, ..ANN }, 1.0, 0);
+    }
+    assert_eq!(accounts.meters.len(), 5_000);
+    accounts.book(Used::Produced, ANN, 1.0, HOUR_MS - 1);
+    assert_eq!(accounts.meters.len(), 5_001);
+    accounts.book(Used::Produced, ANN, 1.0, HOUR_MS + 60_000);
+    assert_eq!(accounts.meters.len(), 1);
+    // Asking alone makes none.
+    assert!(accounts.is_idle(Used::Fetched, ANN, HOUR_MS) && accounts.meters.len() == 1);
+}
+
+#[test]
+fn meters_beyond_the_most_share_one_until_there_is_room() {
+    let mut accounts = limits(&[(&[("client-id", None)], "producer_byte_rate", 1000.0)]);
+    let mut book = |number: usize, now_ms| {
+        let client_id = number.to_string();
+        let wait = accounts.book(Used::Produced, Client { client_id: &client_id, ..ANN }, 6_000.0, now_ms);
+        (wait, accounts.meters.len())
+    };
+    for number in 0..METERS_MAX {
+        assert_eq!(book(number, 0).0, Duration::ZERO);
+    }
+    assert_eq!(book(METERS_MAX, 500), (Duration::ZERO, METERS_MAX + 1));
+    let (wait, count) = book(METERS_MAX + 1, 500);
+    assert!(!wait.is_zero() && count == METERS_MAX + 1, "{wait:?} {count}");
+    // Those of before have been idle by now.
+    assert_eq!(book(METERS_MAX + 2, 30_000), (Duration::ZERO, 1));
+}
