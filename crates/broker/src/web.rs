@@ -1,5 +1,8 @@
 //! The HTTP address: `/healthz` and `/metrics` on a thread of their own, so that no scrape ever runs on a shard.
 //!
+//! Connections are few, have so long for a request and so long in all. Without a token only who names this machine is answered: a page
+//! in a browser of this machine could otherwise read what is here by a name of its own (DNS rebinding).
+//!
 //! Hot paths count in [`Stats`], plain atomics; a scrape reads them through a [`Source`].
 
 mod metrics;
@@ -12,7 +15,7 @@ pub use stats::{Connection, Stats};
 use std::{
     collections::BTreeMap,
     io,
-    net::{SocketAddr, TcpListener, ToSocketAddrs},
+    net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs},
     sync::Arc,
     thread,
     time::Duration,
@@ -21,15 +24,32 @@ use std::{
 use axum::{
     Router,
     extract::{Request, State},
-    http::{StatusCode, header},
+    http::{StatusCode, header, uri::Authority},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use tokio::sync::oneshot;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::config::{HostPort, Secret};
+use crate::server::descriptors;
+
+/// Connections at once, and the part of all descriptors that they may take.
+const CONNECTIONS_MAX: u64 = 64;
+const DESCRIPTORS_PART: u64 = 16;
+
+/// How long the head of a request may take, the wait for it included, and a connection in all.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+const CONNECTION_TIME: Duration = Duration::from_secs(300);
+
+/// Pause after a failed accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What the HTTP address shows of a running broker. Called on the HTTP thread; must not wait.
 pub trait Source: Send + Sync + 'static {
@@ -101,8 +121,9 @@ impl WebServer {
             .build()
             .map_err(WebError::Thread)?;
         let (stop, stopped) = oneshot::channel();
+        let router = router(source.clone(), token, &listen.host);
         let serve = move || {
-            if let Err(error) = runtime.block_on(serve(listener, router(source, token), stopped)) {
+            if let Err(error) = runtime.block_on(serve(listener, (router, source), stopped)) {
                 tracing::error!(%error, "the HTTP address is no longer served");
             }
         };
@@ -143,16 +164,43 @@ fn bind(listen: &HostPort) -> io::Result<TcpListener> {
 
 /// Serves until `stopped` resolves. Connections that are open then are closed, not awaited: a scraper may keep one
 /// for as long as it likes.
-async fn serve(listener: TcpListener, router: Router, stopped: oneshot::Receiver<()>) -> io::Result<()> {
+async fn serve(
+    listener: TcpListener,
+    (router, source): (Router, Arc<dyn Source>),
+    stopped: oneshot::Receiver<()>,
+) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let served = axum::serve(listener, router);
     tokio::select! {
-        served = served.into_future() => served,
+        () = accept(listener, router, source) => Ok(()),
         _ = stopped => Ok(()),
     }
 }
 
-fn router(source: Arc<dyn Source>, token: Option<Secret>) -> Router {
+/// Accepts as many connections as there may be; more wait in the backlog.
+async fn accept(listener: tokio::net::TcpListener, router: Router, source: Arc<dyn Source>) {
+    let most = (descriptors::limit() / DESCRIPTORS_PART).clamp(4, CONNECTIONS_MAX);
+    let places = Arc::new(Semaphore::new(usize::try_from(most).expect("at most 64")));
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    loop {
+        let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let connection =
+            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let source = source.clone();
+        tokio::spawn(async move {
+            let _counted = source.stats().http_connection();
+            // However it ends: there is nobody to tell.
+            let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
+            drop(place);
+        });
+    }
+}
+
+fn router(source: Arc<dyn Source>, token: Option<Secret>, host: &str) -> Router {
     let router = Router::new()
         .route("/healthz", routing::get(healthz))
         .route("/metrics", routing::get(metrics))
@@ -160,8 +208,31 @@ fn router(source: Arc<dyn Source>, token: Option<Secret>) -> Router {
         .with_state(source);
     match token {
         Some(token) => router.layer(middleware::from_fn_with_state(Arc::new(token), guard)),
-        None => router,
+        None => router.layer(middleware::from_fn_with_state(Arc::<str>::from(host), own_machine)),
     }
+}
+
+/// Lets those through who name this machine by an address, as localhost, or by the name that is configured.
+async fn own_machine(State(own): State<Arc<str>>, request: Request, next: Next) -> Response {
+    let header = request.headers().get(header::HOST);
+    let named = match (request.uri(), header) {
+        (uri, _) if uri.authority().is_some() => uri.authority().cloned(),
+        // What no browser sends.
+        (_, None) => return next.run(request).await,
+        (_, Some(host)) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
+    };
+    if named.is_some_and(|named| is_own(named.host(), &own)) {
+        return next.run(request).await;
+    }
+    let text = "ask for localhost or for an address, or set levada.http.token\n";
+    (StatusCode::MISDIRECTED_REQUEST, text).into_response()
+}
+
+fn is_own(host: &str, own: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    address.parse::<IpAddr>().is_ok()
+        || host.eq_ignore_ascii_case("localhost")
+        || host.eq_ignore_ascii_case(own)
 }
 
 /// Lets those through who show the token.

@@ -102,6 +102,8 @@ impl Families<'_> {
         let opened = stats.connections_opened();
         self.counter("levada_connections_opened", "Connections accepted", opened)?;
         self.gauge("levada_connections", "Connections open now", stats.connections_open())?;
+        let http = stats.http_connections();
+        self.gauge("levada_http_connections", "HTTP connections open now", http)?;
         let authentications =
             stats.authentications().map(|(result, count)| (Some(("result", result)), count));
         let help = "Clients that showed by SASL who they are, or could not, or did not do it again in time";

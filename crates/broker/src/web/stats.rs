@@ -17,6 +17,7 @@ pub struct Stats {
     requests: [AtomicU64; API_SLOTS],
     connections_opened: AtomicU64,
     connections_closed: AtomicU64,
+    http_connections: AtomicU64,
     handshakes_failed: AtomicU64,
     produced_bytes: AtomicU64,
     fetched_bytes: AtomicU64,
@@ -33,6 +34,7 @@ impl Stats {
             requests: [const { AtomicU64::new(0) }; API_SLOTS],
             connections_opened: AtomicU64::new(0),
             connections_closed: AtomicU64::new(0),
+            http_connections: AtomicU64::new(0),
             handshakes_failed: AtomicU64::new(0),
             produced_bytes: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
@@ -53,6 +55,17 @@ impl Stats {
     pub fn connection(&self) -> Connection<'_> {
         self.connections_opened.fetch_add(1, Ordering::Relaxed);
         Connection { stats: self }
+    }
+
+    /// An HTTP connection was opened; it is one less when the returned value is dropped.
+    pub(super) fn http_connection(&self) -> HttpConnection<'_> {
+        self.http_connections.fetch_add(1, Ordering::Relaxed);
+        HttpConnection { stats: self }
+    }
+
+    /// HTTP connections open now.
+    pub(super) fn http_connections(&self) -> u64 {
+        self.http_connections.load(Ordering::Relaxed)
     }
 
     /// A client has shown who it is, or could not.
@@ -135,6 +148,17 @@ impl Stats {
 #[derive(Debug)]
 pub struct Connection<'a> {
     stats: &'a Stats,
+}
+
+/// An open HTTP connection.
+pub(super) struct HttpConnection<'a> {
+    stats: &'a Stats,
+}
+
+impl Drop for HttpConnection<'_> {
+    fn drop(&mut self) {
+        self.stats.http_connections.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Connection<'_> {

@@ -65,7 +65,7 @@ fn start() -> (Arc<Fake>, WebServer) {
 /// Status line, headers in small letters, and body.
 fn ask(server: &WebServer, method: &str, path: &str) -> (String, String, String) {
     let mut stream = TcpStream::connect(server.address()).unwrap();
-    write!(stream, "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -118,6 +118,7 @@ fn metrics_show_what_was_counted() {
         "levada_requests_total{api=\"Produce\"} 2",
         "levada_connections_opened_total 2",
         "levada_connections 1",
+        "levada_http_connections 1",
         "levada_produced_bytes_total 100",
         "levada_fetched_bytes_total 40",
         "levada_partitions 7",
@@ -198,4 +199,46 @@ fn whoever_asks_shows_the_token() {
     check("authorization: Basic cHJvbWV0aGV1czpzM2NyZXQ=\r\n", "200");
     check("authorization: Basic cHJvbWV0aGV1czpvdGhlcg==\r\n", "401");
     check("authorization: Basic ???\r\n", "401");
+}
+
+#[test]
+fn a_page_that_calls_this_machine_by_its_own_name_is_not_answered() {
+    let (_fake, server) = start();
+    let port = server.address().port();
+    let status = |head: &str| {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        write!(stream, "GET {head}\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().to_owned()
+    };
+    for host in ["localhost", "LOCALHOST:80", "127.0.0.1", "[::1]:9644", &format!("127.0.0.1:{port}")] {
+        assert_eq!(status(&format!("/metrics HTTP/1.1\r\nhost: {host}")), "200", "{host}");
+    }
+    assert_eq!(status("/metrics HTTP/1.0\r\nx: y"), "200");
+    for host in ["evil.test", "evil.test:9644", "localhost.evil.test", "127.0.0.1.evil.test", "", "?"] {
+        let found = status(&format!("/metrics HTTP/1.1\r\nhost: {host}"));
+        assert!(["421", "400"].contains(&&*found), "{host}: {found}");
+    }
+    assert_eq!(status("http://evil.test/metrics HTTP/1.1\r\nhost: localhost"), "421");
+}
+
+#[test]
+fn half_requests_neither_last_nor_keep_others_out() {
+    let (_fake, server) = start();
+    // More than there may be: the rest waits, and gets its turn when those before have had their time.
+    let mut halves: Vec<TcpStream> = (0..80)
+        .map(|_| {
+            let mut half = TcpStream::connect(server.address()).unwrap();
+            write!(half, "GET /metrics HTTP/1.1\r\nhost: loc").unwrap();
+            half
+        })
+        .collect();
+    assert_eq!(ask(&server, "GET", "/healthz").0, "HTTP/1.1 200 OK");
+    for half in &mut halves[..64] {
+        half.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut rest = Vec::new();
+        half.read_to_end(&mut rest).unwrap();
+        assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&rest));
+    }
 }
