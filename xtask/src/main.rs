@@ -1,6 +1,7 @@
-//! Development tasks, run as `cargo xtask TASK`: `tidy` checks the house rules, `deps` installs what
+//! Development tasks, run as `cargo xtask TASK`: `tidy` checks the house rules, `deny` the dependencies, `deps` installs what
 //! the tests need, `black-box` runs real clients against the release binary, `test` runs everything.
 
+mod deny;
 mod deps;
 mod suite;
 mod tidy;
@@ -15,6 +16,7 @@ const USAGE: &str = "\
 Usage: cargo xtask TASK
 
   tidy                 check the house rules (see CONTRIBUTING.md)
+  deny                 check licences, sources and duplicates of the dependencies (deny.toml)
   deps                 install what the tests need: Debian packages, Python clients, Java tools
   black-box [ARGS]...  build the release binary and run real clients against it; ARGS go to cargo test
   vm [--full]          boot two of Debian's kernels under qemu and run there what needs TLS in the kernel, or an older kernel;
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
     let rest = arguments.get(1..).unwrap_or_default();
     let done = match arguments.first().map(String::as_str) {
         Some("tidy") if rest.is_empty() => tidy::run(&root()),
+        Some("deny") if rest.is_empty() => deny::run(&root()),
         Some("deps") if rest.is_empty() => deps::install(&root()),
         Some("vm") if rest.is_empty() => vm::run(&root(), Extent::Usual),
         Some("vm") if *rest == ["--full"] => vm::run(&root(), Extent::Full),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{deps, tidy, vm};
+use crate::{deny, deps, tidy, vm};
 
 /// Every check there is. Goes on after a failure, so that one run shows all of them.
 pub(crate) fn everything(root: &Path) -> Result<(), String> {
@@ -18,6 +18,7 @@ pub(crate) fn everything(root: &Path) -> Result<(), String> {
     tally.step("format", || cargo(root, &["fmt", "--all", "--check"]));
     tally.step("lints", || cargo(root, &clippy));
     tally.step("house rules", || tidy::run(root));
+    tally.step("dependencies", || deny::run(root));
     tally.tests("unit tests", root, &unit);
     tally.step("documentation", || run(command(root, &doc).env("RUSTDOCFLAGS", "-D warnings")));
     match deps::can_install_vm() {
