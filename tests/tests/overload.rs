@@ -13,6 +13,8 @@ use levada_tests::{Node, await_some, process};
 const SOON: Duration = Duration::from_secs(60);
 const NONE: i16 = 0;
 const MIB: u64 = 1 << 20;
+const JAAS: &str =
+    r#"org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret";"#;
 
 fn create(node: &Node, topic: &str) -> Connection {
     let mut connection = Connection::open(node.address());
@@ -76,6 +78,161 @@ fn requests_beyond_their_memory_wait_in_the_sockets_and_none_is_lost() {
     assert!(grown < 48 * MIB, "{} MiB for requests of 8 MiB", grown / MIB);
     let held = node.metrics().into_iter().find(|(name, _)| name == "levada_request_bytes_held");
     assert_eq!(held.map(|(_, bytes)| bytes), Some(0.0));
+    node.stop();
+}
+
+/// The longest that a request of 300 KB of another client took while there were `attackers`.
+fn longest_produce(node: &Node, topic: &str, attackers: Vec<Connection>) -> Duration {
+    let batch = Batch::of(&[&vec![7; 300_000]]).encode();
+    let mut other = Connection::open(node.address());
+    let mut longest = Duration::ZERO;
+    for _ in 0..20 {
+        let asked = Instant::now();
+        assert_eq!(raw::produce_error(&other.call(&raw::produce(topic, -1, &batch))), NONE);
+        longest = longest.max(asked.elapsed());
+    }
+    drop(attackers);
+    longest
+}
+
+#[test]
+fn lengths_that_are_only_claimed_hold_no_memory_that_producers_wait_for() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("not run: Kafka's memory is the JVM's heap");
+    }
+    let mut node = Node::new()
+        .option("queued.max.request.bytes", "8388608")
+        .option("listener.name.sasl.plain.sasl.jaas.config", JAAS)
+        .option("sasl.enabled.mechanisms", "PLAIN");
+    let secured = node.listen("SASL", "SASL_PLAINTEXT");
+    node.start();
+    drop(create(&node, "claims"));
+    let claim = |address, bytes: u32| {
+        let mut connection = Connection::open(address);
+        connection.send_raw(&bytes.to_be_bytes()).expect("a length");
+        connection
+    };
+    let open = (0..8).map(|_| claim(node.address(), 100 << 20)).collect();
+    let longest = longest_produce(&node, "claims", open);
+    println!("8 connections that claim 100 MiB each: 300 KB took {longest:?} at most");
+    assert!(longest < Duration::from_secs(2), "{longest:?}");
+    let unknown = (0..200).map(|_| claim(secured, 512 << 10)).collect();
+    let longest = longest_produce(&node, "claims", unknown);
+    println!("200 connections that claim 512 KiB each before they authenticate: {longest:?}");
+    assert!(longest < Duration::from_secs(2), "{longest:?}");
+    node.stop();
+}
+
+#[test]
+fn long_polls_hold_nothing_of_what_was_behind_their_request() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("not run: Kafka's memory is the JVM's heap");
+    }
+    let mut node = Node::new().option("queued.max.request.bytes", "8388608");
+    node.start();
+    drop(create(&node, "polls"));
+    // At the end of the log, so that it waits.
+    let mut request = raw::waiting_fetch("polls", 0, 1 << 20, i32::MAX);
+    request.resize(2 << 20, 0);
+    let held = |node: &Node| {
+        let found = node.metrics().into_iter().find(|(name, _)| name == "levada_request_bytes_held");
+        found.map(|(_, bytes)| bytes)
+    };
+    let polls: Vec<_> = (0..8)
+        .map(|_| {
+            let mut poll = Connection::open(node.address());
+            poll.send_frame(&request).expect("a request of 2 MiB");
+            poll
+        })
+        .collect();
+    await_some("the long polls", SOON, || {
+        let asked =
+            node.metrics().into_iter().find(|(name, _)| name.contains("requests") && name.contains("Fetch"));
+        asked.filter(|(_, count)| *count >= 8.0).map(drop)
+    });
+    assert_eq!(held(&node), Some(0.0), "the long polls hold what was padded behind them");
+    let longest = longest_produce(&node, "polls", polls);
+    println!("8 long polls with 2 MiB behind each: 300 KB took {longest:?} at most");
+    assert!(longest < Duration::from_secs(2), "{longest:?}");
+    node.stop();
+}
+
+#[test]
+fn half_requests_that_use_up_the_memory_hold_nobody_up_for_long() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("not run: Kafka's memory is the JVM's heap");
+    }
+    let mut node = Node::new().option("queued.max.request.bytes", "4194304");
+    node.start();
+    drop(create(&node, "halves"));
+    // All of it really sent, but for the last byte.
+    let halves: Vec<_> = (0..5)
+        .map(|_| {
+            let mut half = Connection::open(node.address());
+            half.send_raw(&(1_u32 << 20).to_be_bytes()).expect("a length");
+            half.send_raw(&vec![0; (1 << 20) - 1]).expect("nearly all of a request");
+            half
+        })
+        .collect();
+    await_some("memory that is used up", SOON, || {
+        let held = node.metrics().into_iter().find(|(name, _)| name == "levada_request_bytes_held");
+        held.filter(|(_, bytes)| *bytes >= 4_194_304.0).map(drop)
+    });
+    let longest = longest_produce(&node, "halves", halves);
+    println!("4 MiB of half requests, 4 MiB allowed: 300 KB took {longest:?} at most");
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    node.stop();
+}
+
+#[test]
+fn clients_that_have_not_authenticated_hold_little_memory() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("not run: Kafka's memory is the JVM's heap");
+    }
+    let mut node = Node::new()
+        .option("listener.name.sasl.plain.sasl.jaas.config", JAAS)
+        .option("sasl.enabled.mechanisms", "PLAIN");
+    let secured = node.listen("SASL", "SASL_PLAINTEXT");
+    node.start();
+    let before = process::resident_bytes(node.pid());
+    let half = |_| {
+        let mut half = Connection::open(secured);
+        half.send_raw(&(512_u32 << 10).to_be_bytes()).expect("a length");
+        // The broker may close it before everything is sent.
+        let _ = half.send_raw(&vec![0; (512 << 10) - 1]);
+        half
+    };
+    let mut halves: Vec<_> = (0..200).map(half).collect();
+    await_some("the end of those that hold too much", SOON, || {
+        halves.retain_mut(|half| half.outcome(Duration::from_millis(1)) == Outcome::Silence);
+        (halves.len() <= 4).then_some(())
+    });
+    let grown = process::peak_bytes(node.pid()).saturating_sub(before);
+    println!("200 clients that sent 512 KiB each and no name: {} MiB more at most", grown / MIB);
+    assert!(grown < 48 * MIB, "{} MiB", grown / MIB);
+    drop(halves);
+    node.stop();
+}
+
+#[test]
+fn who_does_not_authenticate_in_time_is_closed() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("not run: Kafka waits for connections.max.idle.ms");
+    }
+    let mut node = Node::new()
+        .option("listener.name.sasl.plain.sasl.jaas.config", JAAS)
+        .option("sasl.enabled.mechanisms", "PLAIN");
+    let secured = node.listen("SASL", "SASL_PLAINTEXT");
+    node.start();
+    let mut silent = Connection::open(secured);
+    let mut asking = Connection::open(secured);
+    asking.call(&raw::api_versions(0));
+    let mut open = Connection::open(node.address());
+    for connection in [&mut silent, &mut asking] {
+        assert_eq!(connection.outcome(Duration::from_secs(40)), Outcome::Closed);
+    }
+    open.call(&raw::api_versions(0));
+    assert!(node.talk().contains("has not authenticated within"), "{}", node.talk());
     node.stop();
 }
 
@@ -197,37 +354,54 @@ fn half_requests_do_not_live_for_ever_however_they_drip() {
 }
 
 #[test]
-fn a_broker_out_of_descriptors_serves_those_it_has_and_recovers() {
+fn idle_connections_leave_descriptors_for_files() {
     if Kind::under_test() == Kind::Kafka {
         return println!("not run: it takes a Levada");
     }
     let mut node = Node::new();
-    node.wrap(&["sh", "-c", r#"ulimit -n 100; "$0" "$@" & trap "kill -TERM $!" TERM; wait $!"#]);
+    node.wrap(&["sh", "-c", r#"ulimit -n 160; "$0" "$@" & trap "kill -TERM $!" TERM; wait $!"#]);
     node.start();
     let mut first = create(&node, "few");
     let batch = Batch::of(&[b"one"]).encode();
     assert_eq!(raw::produce_error(&first.call(&raw::produce("few", -1, &batch))), NONE);
-    let mut held: Vec<Connection> = (0..150).map(|_| Connection::open(node.address())).collect();
-    await_some("no descriptors left", SOON, || node.talk().contains("accept failed").then_some(()));
+    let mut held: Vec<Connection> = (0..200).map(|_| Connection::open(node.address())).collect();
+    await_some("a listener that waits", SOON, || {
+        node.talk().contains("descriptors are kept for files").then_some(())
+    });
+    // There are descriptors for the files of another topic, and for those that a broker opens and closes.
+    assert_eq!(raw::topic_error(&first.call(&raw::create_topic("late", 4))), NONE);
+    await_some("the late topic", SOON, || {
+        (raw::produce_error(&first.call(&raw::produce("late", -1, &batch))) == NONE).then_some(())
+    });
     let mut acknowledged = 1;
     for _ in 0..20 {
         assert_eq!(raw::produce_error(&first.call(&raw::produce("few", -1, &batch))), NONE);
         acknowledged += 1;
     }
-    // There is no descriptor for its files: refused, and nothing else.
-    let refused = raw::topic_error(&first.call(&raw::create_topic("late", 8)));
     assert_eq!(raw::fetch_error(&first.call(&raw::fetch("few", 0, 1 << 20))), NONE);
     held.clear();
     await_some("a connection again", SOON, || {
         Connection::try_open(node.address()).ok()?.try_call(&raw::api_versions(0)).ok()
     });
-    await_some("the late topic", SOON, || {
-        first.call(&raw::create_topic("late", 8));
-        (raw::produce_error(&first.call(&raw::produce("late", -1, &batch))) == NONE).then_some(())
-    });
-    println!("creating a topic without descriptors: error {refused}, afterwards none");
     assert_eq!(raw::listed_offset(&first.call(&raw::list_end_offset("few"))), acknowledged);
-    await_some("good health", SOON, || (node.http("/healthz").0 == 200).then_some(()));
+    assert_eq!(node.http("/healthz").0, 200);
+    let told = node.talk().matches("descriptors are kept for files").count();
+    assert!(told < 10, "told {told} times");
+}
+
+#[test]
+fn the_soft_limit_of_descriptors_is_raised() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("not run: it is the JVM that does it");
+    }
+    let mut node = Node::new();
+    node.wrap(&["sh", "-c", r#"ulimit -Sn 64; exec "$0" "$@""#]);
+    node.start();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", node.pid())).expect("the limits");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("descriptors");
+    let mut words = line.split_whitespace().skip(3);
+    assert_eq!(words.next(), words.next(), "{line}");
+    node.stop();
 }
 
 #[test]

@@ -12,5 +12,5 @@ pub mod sasl;
 pub mod scram;
 mod session;
 
-pub use self::nonce::nonce;
+pub use self::nonce::{nonce, process_secret};
 pub use self::session::Session;

@@ -14,7 +14,7 @@ mod form;
 
 pub use self::client::ClientTls;
 pub(crate) use self::client::authorities;
-pub(crate) use self::form::{identity, trusted};
+pub(crate) use self::form::{REVOKED, identity, revoked, trusted};
 
 /// Settings by Kafka's names, and whose they are.
 pub struct View<'a> {

@@ -15,6 +15,7 @@ mod group;
 mod kafka_error;
 mod lab;
 mod log_dump;
+mod logging;
 mod offsets;
 mod output;
 mod produce;

@@ -4,16 +4,9 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
-use levada_broker::{
-    security::audit::TARGET as AUDIT,
-    server::{Recovery, RecoveryProgress, Server, Signals},
-};
-use tracing::Metadata;
-use tracing_subscriber::{
-    EnvFilter, Layer, filter::filter_fn, fmt, layer::SubscriberExt, util::SubscriberInitExt,
-};
+use levada_broker::server::{Recovery, RecoveryProgress, Server, Signals, descriptors};
 
-use crate::{colour, config::SourceArgs, failure::Failure};
+use crate::{config::SourceArgs, failure::Failure, logging};
 
 /// Serve Kafka clients until SIGTERM or SIGINT
 #[derive(Debug, clap::Args)]
@@ -23,7 +16,7 @@ use crate::{colour, config::SourceArgs, failure::Failure};
   levada serve --config server.properties --lenient   unknown keys, such as those of plug-ins, are named and ignored
   levada serve -o log.dirs=/var/lib/levada -o listeners=PLAINTEXT://0.0.0.0:9092
   LEVADA_LOG=debug levada serve                 say more
-  LEVADA_LOG=info,levada::audit=info levada serve   say who came in and who was refused what")]
+  levada serve -o levada.audit.log=audit.log    write down who came in, who was refused what, who changed what")]
 pub(crate) struct Args {
     #[command(flatten)]
     sources: SourceArgs,
@@ -31,8 +24,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let started = Instant::now();
-    start_log();
+    let logs = logging::start();
     let config = args.sources.load()?;
+    if let Some(place) = config.audit_log() {
+        logs.audit_to(place)?;
+    }
+    descriptors::raise_limit();
     let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let server = Server::start(config).map_err(|error| Failure::new(error.to_string()))?;
     for address in server.kafka_addresses() {
@@ -71,20 +68,4 @@ fn show_recovery(recovery: &Recovery) {
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-}
-
-/// The log goes to stderr, from `info` up unless `LEVADA_LOG` says otherwise. The audit log is off unless it is named there; its
-/// lines are JSON.
-fn start_log() {
-    let wanted = std::env::var("LEVADA_LOG").unwrap_or_else(|_| "info".to_owned());
-    let wanted = if wanted.contains(AUDIT) { wanted } else { format!("{wanted},{AUDIT}=off") };
-    let filter = EnvFilter::try_new(&wanted).unwrap_or_else(|_| EnvFilter::new(format!("info,{AUDIT}=off")));
-    let is_audit = |metadata: &Metadata<'_>| metadata.target() == AUDIT;
-    let audit = fmt::layer().json().flatten_event(true).with_writer(std::io::stderr);
-    let rest = fmt::layer().with_ansi(colour::on_stderr()).with_writer(std::io::stderr);
-    tracing_subscriber::registry()
-        .with(filter)
-        .with(audit.with_filter(filter_fn(is_audit)))
-        .with(rest.with_filter(filter_fn(move |metadata| !is_audit(metadata))))
-        .init();
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use crate::api::Context;
 use crate::api::access::forbidden;
+use crate::api::changes::Before;
 use crate::broker::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::image::{ConfigResource, ResourceKind};
@@ -104,7 +105,13 @@ pub(crate) async fn change<T>(
             Err(failure) => Some(failure),
         });
     }
+    let before = Before::of(context);
+    let resources = match before.is_kept() {
+        true => changes.iter().map(|(resource, _)| resource.clone()).collect(),
+        false => Vec::new(),
+    };
     let mut changed = context.broker().change_configs(kind(changes), validate_only).await.into_iter();
+    before.configs(context, &resources);
     let results = refused.into_iter().map(|failure| match failure {
         Some(failure) => Err(failure),
         None => changed.next().expect("one result for each change"),

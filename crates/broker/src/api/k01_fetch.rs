@@ -24,6 +24,7 @@ use levada_io::{Extent, Piece};
 use levada_log::{ReadError, Slice};
 use levada_wire::fetch::{AbortedTransaction, EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic};
 use levada_wire::gather::{HoleLen, Part};
+use levada_wire::messages::StrBytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -32,6 +33,7 @@ use crate::broker::Broker;
 use crate::error_code::ErrorCode;
 use crate::partition::Partition;
 use crate::security::acl::Operation;
+use crate::server::memory::UNCOUNTED_BYTES;
 
 mod once;
 mod session;
@@ -53,7 +55,8 @@ impl HoleLen for Records {
 }
 
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
-    let mut request = FetchRequest::decode(body.freeze(), context.version())?;
+    let is_large = body.len() > UNCOUNTED_BYTES;
+    let mut request = FetchRequest::decode(context.counted(body), context.version())?;
     once::once(&mut request.topics);
     let mut response = FetchResponse {
         throttle_time_ms: 0,
@@ -64,6 +67,9 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     };
     match session::begin(context, &mut request) {
         Ok(after) => {
+            if is_large {
+                detach(&mut request);
+            }
             response.topics = fetch(context, request).await;
             let (wait, postponed) = context.broker().book_answer(context.client(), bytes_of(&response));
             response.throttle_time_ms = context.mute_for(wait);
@@ -89,6 +95,15 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     });
     let pieces = pieces.collect();
     Ok(if tail { Reply::Send(pieces) } else { Reply::Replay(pieces) })
+}
+
+/// Gives a request names of its own: a long poll must keep nothing of its frame, whatever else was in that.
+fn detach(request: &mut FetchRequest) {
+    (request.cluster_id, request.rack_id) = (None, StrBytes::default());
+    request.forgotten.clear();
+    for topic in &mut request.topics {
+        topic.name = StrBytes::from(topic.name.as_str().to_owned());
+    }
 }
 
 async fn fetch(context: &Context, request: FetchRequest) -> Vec<FetchedTopic<Records>> {

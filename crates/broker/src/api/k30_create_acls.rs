@@ -8,6 +8,7 @@ use levada_wire::messages::create_acls_response::AclCreationResult;
 use levada_wire::messages::{CreateAclsRequest, CreateAclsResponse};
 
 use crate::api::access::forbidden;
+use crate::api::changes::Before;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
@@ -30,6 +31,9 @@ pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> Cre
         true => Ok(()),
         false => context.broker().create_acls(valid).await,
     };
+    if created.is_ok() {
+        Before::of(context).acls(context, checked.iter().flatten(), true);
+    }
     let results = checked.into_iter().map(|checked| {
         let mut result = message!(AclCreationResult { error_message: None });
         if let Err(failure) = checked.and(created.clone()) {

@@ -8,6 +8,7 @@ use levada_wire::messages::delete_acls_response::{DeleteAclsFilterResult, Delete
 use levada_wire::messages::{DeleteAclsRequest, DeleteAclsResponse, StrBytes};
 
 use crate::api::access::forbidden;
+use crate::api::changes::Before;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::security::acl::{Acl, AclFilter, Operation};
@@ -27,11 +28,12 @@ pub(crate) async fn answer(context: &Context, request: DeleteAclsRequest) -> Del
     }
     let filters: Vec<Option<AclFilter>> = request.filters.iter().map(filter).collect();
     let known: Vec<AclFilter> = filters.iter().flatten().cloned().collect();
-    let mut deleted = match known.is_empty() {
+    let deleted = match known.is_empty() {
         true => Vec::new(),
         false => context.broker().delete_acls(known).await,
-    }
-    .into_iter();
+    };
+    Before::of(context).acls(context, deleted.iter().flatten().flatten(), false);
+    let mut deleted = deleted.into_iter();
     let results = filters.into_iter().map(|filter| match filter {
         Some(_) => show(deleted.next().expect("one result for each filter")),
         None => show(Err(Failure::new(ErrorCode::InvalidRequest, "Unknown entryFilter."))),

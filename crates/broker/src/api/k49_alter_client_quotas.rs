@@ -15,6 +15,7 @@ use levada_wire::messages::alter_client_quotas_response::{EntityData, EntryData}
 use levada_wire::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse, StrBytes};
 
 use crate::api::access::forbidden;
+use crate::api::changes::Before;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::AlterQuota;
@@ -23,6 +24,7 @@ use crate::security::acl::Operation;
 
 pub(crate) async fn answer(context: &Context, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse {
     let requests: Vec<AlterQuota> = request.entries.iter().map(alteration).collect();
+    let before = Before::of(context);
     let altered = match context.may_cluster(Operation::AlterConfigs) {
         true => context.broker().alter_client_quotas(requests, request.validate_only).await,
         false => {
@@ -30,6 +32,7 @@ pub(crate) async fn answer(context: &Context, request: AlterClientQuotasRequest)
             requests.into_iter().map(refused).collect()
         }
     };
+    before.quotas(context, altered.iter().map(|(entity, _)| entity));
     let entries = altered.into_iter().map(|(entity, outcome)| show(entity, outcome));
     message!(AlterClientQuotasResponse { entries: entries.collect() })
 }

@@ -9,6 +9,7 @@ use levada_wire::messages::alter_user_scram_credentials_response::AlterUserScram
 use levada_wire::messages::{AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse};
 
 use crate::api::access::forbidden;
+use crate::api::changes::Before;
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::AlterCredential;
@@ -31,6 +32,7 @@ pub(crate) async fn answer(
     });
     let changes: Vec<AlterCredential> = deletions.chain(upsertions).collect();
     let users: BTreeSet<String> = changes.iter().map(|change| change.user().to_owned()).collect();
+    let before = Before::of(context);
     let results = match context.may_cluster(Operation::Alter) {
         true => context.broker().alter_credentials(changes, users.into_iter().collect()).await,
         false => {
@@ -38,6 +40,7 @@ pub(crate) async fn answer(
             users.into_iter().map(refused).collect()
         }
     };
+    before.credentials(context, results.iter().map(|(user, _)| &**user));
     let results = results.into_iter().map(|(user, altered)| {
         let mut result = message!(AlterUserScramCredentialsResult { user: text(user), error_message: None });
         if let Err(failure) = altered {

@@ -23,9 +23,11 @@ use crate::partition::Partition;
 use crate::quota::Client;
 use crate::security::Session;
 use crate::server::entry::Entry;
+use crate::server::memory::Held;
 use crate::server::shard::Shard;
 
 mod access;
+mod changes;
 mod commits;
 mod configurable;
 mod group_order;
@@ -141,6 +143,20 @@ pub(crate) struct Context {
     local: SocketAddr,
     /// How long the connection is muted after the answer.
     mute: Cell<Duration>,
+    /// The share of the memory of requests, if the request is large enough to count.
+    held: Cell<Option<Held>>,
+}
+
+/// The body of a request that counts: its share is given back when nothing of the body is kept any more.
+struct Counted {
+    body: BytesMut,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 impl Context {
@@ -150,7 +166,21 @@ impl Context {
         header: RequestHeader,
         (entry, session, local): (Rc<Entry>, Rc<Session>, SocketAddr),
     ) -> Self {
-        Self { shard, header, entry, session, local, mute: Cell::default() }
+        Self { shard, header, entry, session, local, mute: Cell::default(), held: Cell::default() }
+    }
+
+    /// With the request's share of the memory of requests, held until the body is gone, or else until the answer is there.
+    pub(crate) fn holding(self, held: Option<Held>) -> Self {
+        self.held.set(held);
+        self
+    }
+
+    /// The body, with which the request's share is given back if it has one.
+    fn counted(&self, body: BytesMut) -> Bytes {
+        match self.held.take() {
+            None => body.freeze(),
+            Some(held) => Bytes::from_owner(Counted { body, _held: held }),
+        }
     }
 
     /// Host and port that the client is told: what its listener advertises, else the address it connected
@@ -166,6 +196,11 @@ impl Context {
     fn mute_for(&self, wait: Duration) -> i32 {
         self.mute.set(self.mute.get().max(wait));
         i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)
+    }
+
+    /// Who asks.
+    fn session(&self) -> &Session {
+        &self.session
     }
 
     /// How long the connection is muted after the answer.
@@ -263,7 +298,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
 }
 
 fn decode<R: KafkaRequest>(context: &Context, body: BytesMut) -> Result<R, Refusal> {
-    Ok(levada_wire::decode(body.freeze(), context.version())?)
+    Ok(levada_wire::decode(context.counted(body), context.version())?)
 }
 
 /// Most bytes of an answer that is built in memory: as many as a request may have unless set. Requests of up to a

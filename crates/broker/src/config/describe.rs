@@ -66,6 +66,11 @@ pub struct Synonym {
     pub source: ConfigSource,
 }
 
+/// Whether the value of a broker key must not be shown: it is a password, or nobody knows the key.
+pub(crate) fn is_sensitive(name: &str) -> bool {
+    known(name).is_none_or(Key::is_secret)
+}
+
 impl BrokerConfig {
     /// Every broker key that has an effect, and what else was set, in order of name.
     pub fn describe(&self) -> Vec<Described> {
@@ -114,7 +119,7 @@ impl BrokerConfig {
             origin: settings.origin(&name).clone(),
             synonyms,
             kind: key.map_or(ConfigType::Unknown, |key| key.kind),
-            sensitive: key.is_none_or(Key::is_secret),
+            sensitive: is_sensitive(&name),
             read_only: is_read_only(&name),
             doc: key.map(|key| key.doc).filter(|doc| !doc.is_empty()).unwrap_or_else(reason),
             name,

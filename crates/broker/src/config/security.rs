@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{HIDDEN, Listener, Settings, key::words, prefix::prefixed};
+use ureq::http::Uri;
+
+use super::{BrokerConfig, HIDDEN, Listener, Settings, key::words, prefix::prefixed};
 use crate::security::authorizer::AuthorizerConfig;
 use crate::security::jaas::Jaas;
 use crate::security::oauth::{KeySource, OauthConfig};
@@ -77,6 +79,13 @@ pub(super) struct SecurityProblem {
 }
 
 type Checked<T> = Result<T, SecurityProblem>;
+
+impl BrokerConfig {
+    /// `levada.audit.log`: a path or `stderr`.
+    pub fn audit_log(&self) -> Option<&str> {
+        self.settings().text("levada.audit.log").filter(|place| !place.is_empty())
+    }
+}
 
 impl SecurityConfig {
     pub(super) fn load(settings: &Settings, listeners: &[Listener]) -> Checked<Self> {
@@ -183,16 +192,23 @@ fn tokens(settings: &Settings, listener: &str) -> Checked<OauthConfig> {
     })
 }
 
-/// Whoever can change keys on their way to us can sign tokens: unencrypted, they come from this machine alone.
+/// Whoever can change keys on their way to us can sign tokens: unencrypted, they come from this machine alone. The parser is that of
+/// who will have them; a user's name before the host is no part of such an address and can look like one.
 fn is_key_url(url: &str) -> bool {
-    let of_host = |rest: &str| {
-        let authority = rest.split('/').next().unwrap_or_default();
-        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    if url.starts_with("file:/") {
+        return true;
+    }
+    let Ok(url) = url.parse::<Uri>() else { return false };
+    let Some(authority) = url.authority().filter(|authority| !authority.as_str().contains('@')) else {
+        return false;
     };
-    ["file:/", "https://"].iter().any(|scheme| url.starts_with(scheme))
-        || url.strip_prefix("http://").is_some_and(of_host)
+    let host = authority.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    match url.scheme_str() {
+        Some("https") => !host.is_empty(),
+        Some("http") => host == "localhost" || address.is_ok_and(|address| address.is_loopback()),
+        _ => false,
+    }
 }
 
 fn authorizer(settings: &Settings) -> Checked<Option<AuthorizerConfig>> {

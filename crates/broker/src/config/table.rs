@@ -55,6 +55,7 @@ pub const BROKER_KEYS: &[Key] = &[
     string("levada.http.listen", "Address of /healthz and /metrics as host:port; empty turns it off.").default("127.0.0.1:9644"),
     string("levada.thresholds.file", "File with the transfer thresholds of this machine, as `levada lab calibrate` writes it; unset, ~/.config/levada/thresholds or /etc/levada/thresholds if it is there, else the defaults."),
     password("levada.http.token", "What whoever asks over HTTP has to show, as a bearer token or as the password of whatever user; needed where levada.http.listen can be reached from other machines."),
+    string("levada.audit.log", "Where the audit log goes: the path of a file, or stderr; unset, it is off unless LEVADA_LOG names it."),
     // TLS.
     string("ssl.keystore.type", "Form of the key store: PEM or PKCS12; unset, its content tells.").valid(STORES).reloaded(),
     string("ssl.keystore.location", "File with the broker's certificate chain and private key.").reloaded(),
@@ -66,6 +67,7 @@ pub const BROKER_KEYS: &[Key] = &[
     string("ssl.truststore.location", "File with the certificates of those who may sign clients' certificates.").reloaded(),
     password("ssl.truststore.password", "Password of a PKCS12 trust store.").reloaded(),
     password("ssl.truststore.certificates", "Those certificates themselves, in PEM, instead of a file.").reloaded(),
+    string("levada.ssl.crl.location", "File with revocation lists, in PEM or one in DER: clients whose certificates are in them are refused. Each authority that signs has to have a list there that has not expired.").reloaded(),
     string("ssl.client.auth", "Whether clients must show a certificate, may, or need not. On a SASL_SSL listener only the listener's own value counts.")
         .default("none")
         .valid(Valid::OneOf(&["required", "requested", "none"]))

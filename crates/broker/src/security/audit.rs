@@ -52,7 +52,54 @@ pub(crate) fn decided(
     }
 }
 
-/// A client came in.
+/// One thing that a client has changed.
+pub(crate) struct Change<'a> {
+    /// Kind of what it is a part of.
+    pub(crate) kind: &'a str,
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// Which part.
+    pub(crate) key: &'a str,
+    /// The value before, if it was set.
+    pub(crate) old: Option<&'a str>,
+    /// The value now, if it is set.
+    pub(crate) new: Option<&'a str>,
+}
+
+/// Whether anybody reads this at all.
+pub(crate) fn is_on() -> bool {
+    tracing::enabled!(target: TARGET, tracing::Level::INFO)
+}
+
+/// A client has changed something.
+pub(crate) fn changed(session: &Session, api: ApiKey, change: &Change<'_>) {
+    tracing::info!(
+        target: "levada::audit",
+        event = "change",
+        principal = session.principal(),
+        host = session.host(),
+        request = api.name(),
+        resource_type = change.kind,
+        resource = change.name,
+        key = change.key,
+        old = change.old,
+        new = change.new,
+    );
+}
+
+/// A client that had come in has gone, or was sent away.
+pub(crate) fn left(session: &Session, listener: &str, reason: &dyn std::fmt::Display) {
+    tracing::info!(
+        target: "levada::audit",
+        event = "end",
+        principal = session.principal(),
+        host = session.host(),
+        listener,
+        %reason,
+    );
+}
+
+/// A client came in; `mechanism` is `none` where nobody asks who it is.
 pub(crate) fn entered(session: &Session, listener: &str, mechanism: &str) {
     tracing::info!(
         target: "levada::audit",

@@ -123,7 +123,7 @@ impl AuthorizerConfig {
 
 fn is_for(acl: &Acl, session: &Session) -> bool {
     (acl.principal == session.principal() || acl.principal == EVERYBODY)
-        && (acl.host == WILDCARD || acl.host == session.host())
+        && (acl.host == WILDCARD || session.is_at(&acl.host))
 }
 
 /// Whether an entry speaks about an operation. Leave to do more than look is leave to look; a denial is of what it names alone.

@@ -13,6 +13,7 @@ use levada_wire::messages::{
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader};
 
 use crate::error_code::ErrorCode;
+use crate::security::Session;
 use crate::security::oauth::jwks::Jwks;
 use crate::security::oauth::jwt::JwtError;
 use crate::security::oauth::{INVALID_TOKEN, KeySource, OauthConfig, OauthError, OauthServer};
@@ -112,6 +113,8 @@ pub struct Moment<'a> {
     pub now_ms: i64,
     /// Looks a user's SCRAM credential up.
     pub credential: &'a dyn Fn(&str, scram::Mechanism) -> Option<Credential>,
+    /// What nobody else knows, for what users are told that do not exist.
+    pub secret: &'a str,
     /// The keys that were last had from an address, for tokens.
     pub keys: &'a dyn Fn(&KeySource) -> Arc<Jwks>,
 }
@@ -161,6 +164,8 @@ pub enum SaslError {
     Scram(#[from] ScramError),
     #[error(transparent)]
     Oauth(#[from] OauthError),
+    #[error("{} is the name of clients that have not authenticated, and no user's", Session::ANONYMOUS)]
+    Anonymous,
     #[error("answer not representable: {0}")]
     Encode(#[from] EncodeError),
 }
@@ -354,6 +359,7 @@ impl Exchange {
 
     fn identity(&self, user: String, offer: Offer) -> Result<Identity, SaslError> {
         match &self.before {
+            _ if user == Session::ANONYMOUS => Err(SaslError::Anonymous),
             Some(before) if before.user != user => {
                 Err(SaslError::OtherUser { asked: user, before: before.user.clone() })
             }
@@ -379,7 +385,7 @@ impl Server {
             }
             Self::Scram(server) => {
                 let mechanism = server.mechanism();
-                Ok(server.step(token, |user| (moment.credential)(user, mechanism))?)
+                Ok(server.step(token, |user| (moment.credential)(user, mechanism), moment.secret)?)
             }
             Self::Oauth(server) => {
                 let keys = (moment.keys)(&config.tokens.keys);
@@ -423,6 +429,7 @@ impl SaslError {
             Self::Scram(error) => error.user(),
             Self::Oauth(OauthError::OtherIdentity { user, .. }) => Some(user),
             Self::OtherUser { asked, .. } => Some(asked),
+            Self::Anonymous => Some(Session::ANONYMOUS),
             _ => None,
         }
     }

@@ -108,6 +108,20 @@ impl Mechanism {
         self.hmac(salted_password, b"Server Key")
     }
 
+    /// The credential of a user that does not exist: nobody knows its password, and its salt is always the same.
+    fn made_up(self, secret: &str, user: &str) -> Credential {
+        let derive =
+            |what: &str| self.hmac(secret.as_bytes(), format!("{what} {} {user}", self.name()).as_bytes());
+        // In the form of those that `levada user set` makes.
+        let salt: String = derive("salt").iter().take(32).map(|byte| format!("{byte:02x}")).collect();
+        Credential {
+            salt: salt.into_bytes(),
+            stored_key: derive("stored key"),
+            server_key: Vec::new(),
+            iterations: ITERATIONS_MIN,
+        }
+    }
+
     /// The credential that the server keeps of a hashed password.
     pub fn credential(self, salted_password: &[u8], salt: Vec<u8>, iterations: i32) -> Credential {
         let stored_key = self.hash(&self.client_key(salted_password));
@@ -181,8 +195,16 @@ pub struct ScramServer {
 #[derive(Debug)]
 enum State {
     First { server_nonce: String },
-    Final { user: String, credential: Credential, nonce: String, messages: String },
+    Final { user: User, credential: Credential, nonce: String, messages: String },
     Over,
+}
+
+/// Whom the client names.
+#[derive(Debug)]
+struct User {
+    name: String,
+    /// Whether there is a credential; without one the exchange goes on, so that the client cannot tell.
+    exists: bool,
 }
 
 impl ScramServer {
@@ -196,7 +218,8 @@ impl ScramServer {
         self.mechanism
     }
 
-    /// Takes the client's next message. `find` looks a user's credential up. After an error the exchange is over.
+    /// Takes the client's next message. `find` looks a user's credential up; with a `secret` that nobody else knows one is made up for
+    /// users that do not exist, the same each time. After an error the exchange is over.
     ///
     /// # Errors
     /// The client is not let in.
@@ -204,17 +227,22 @@ impl ScramServer {
         &mut self,
         message: &[u8],
         find: impl FnOnce(&str) -> Option<Credential>,
+        secret: &str,
     ) -> Result<Step, ScramError> {
         match std::mem::replace(&mut self.state, State::Over) {
-            State::First { server_nonce } => self.first(message, &server_nonce, find),
+            State::First { server_nonce } => self.first(message, &server_nonce, (find, secret)),
             State::Final { user, credential, nonce, messages } => {
                 let last = ClientFinal::parse(message).ok_or(ScramError::Malformed { message: "final" })?;
                 if last.nonce != nonce {
                     return Err(ScramError::Nonce);
                 }
                 let auth_message = format!("{messages},{}", last.without_proof());
-                self.verify(&credential, &auth_message, &last.proof)
-                    .ok_or(ScramError::Proof { user: user.clone() })?;
+                let proved = self.verify(&credential, &auth_message, &last.proof);
+                let User { name: user, exists } = user;
+                if !exists {
+                    return Err(ScramError::UnknownUser { user });
+                }
+                proved.ok_or_else(|| ScramError::Proof { user: user.clone() })?;
                 let signature = self.mechanism.server_signature(&credential.server_key, &auth_message);
                 let challenge = format!("v={}", BASE64.encode(signature)).into_bytes();
                 Ok(Step { challenge, user: Some(user), expires_ms: None })
@@ -227,14 +255,16 @@ impl ScramServer {
         &mut self,
         message: &[u8],
         server_nonce: &str,
-        find: impl FnOnce(&str) -> Option<Credential>,
+        (find, secret): (impl FnOnce(&str) -> Option<Credential>, &str),
     ) -> Result<Step, ScramError> {
         let first = ClientFirst::parse(message).ok_or(ScramError::Malformed { message: "first" })?;
         let user = first.user();
         if first.is_token() {
             return Err(ScramError::Token { user });
         }
-        let credential = find(&user).ok_or_else(|| ScramError::UnknownUser { user: user.clone() })?;
+        let (found, made_up) = (find(&user), self.mechanism.made_up(secret, &user));
+        let exists = found.is_some();
+        let credential = found.unwrap_or(made_up);
         if !first.authorization_id.is_empty() && first.authorization_id != user {
             return Err(ScramError::OtherIdentity { user });
         }
@@ -245,7 +275,7 @@ impl ScramServer {
         let challenge =
             format!("r={nonce},s={},i={}", BASE64.encode(&credential.salt), credential.iterations);
         let messages = format!("{},{challenge}", first.bare());
-        self.state = State::Final { user, credential, nonce, messages };
+        self.state = State::Final { user: User { name: user, exists }, credential, nonce, messages };
         Ok(Step { challenge: challenge.into_bytes(), user: None, expires_ms: None })
     }
 

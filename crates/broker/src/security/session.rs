@@ -8,6 +8,7 @@ pub struct Session {
     user: String,
     principal: String,
     host: String,
+    address: IpAddr,
 }
 
 impl Session {
@@ -20,6 +21,7 @@ impl Session {
             user: user.to_owned(),
             principal: format!("User:{user}"),
             host: address.to_canonical().to_string(),
+            address: address.to_canonical(),
         }
     }
 
@@ -41,5 +43,15 @@ impl Session {
     /// The address, in text.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Whether `host` is the same address, however an IPv6 address is written.
+    pub fn is_at(&self, host: &str) -> bool {
+        if host == self.host {
+            return true;
+        }
+        // Java writes the interface of a link-local address behind it.
+        let address = host.split('%').next().filter(|text| text.contains(':')).map(str::parse::<IpAddr>);
+        address.is_some_and(|address| address.is_ok_and(|address| address.to_canonical() == self.address))
     }
 }

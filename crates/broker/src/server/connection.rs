@@ -25,25 +25,21 @@ use crate::api::{self, Context, Refusal, Reply};
 use crate::quota::Used;
 use crate::server::entry::Entry;
 use crate::server::gate::{Gate, Passage, TurnedAway};
-use crate::server::memory::Held;
+use crate::server::memory::{Held, NewcomerShare};
 use crate::server::places::Place;
 use crate::server::shard::{Accepted, Shard};
 use crate::server::tls::channel::{Channel, Received, Sending};
 
+mod receive;
+
+use self::receive::MEMORY_WAIT;
+
 /// How much is read ahead of what a slow disk is waited for.
 const AHEAD_BYTES: u64 = 1 << 20;
-
-/// A request in progress has to grow by so much in so long, or as long as a connection may be idle if that is shorter: half a request
-/// holds memory, and one byte now and then is no progress.
-const PROGRESS_BYTES: usize = 64 * 1024;
-const PROGRESS_TIME: Duration = Duration::from_secs(60);
 
 /// So much is kept back at most, in so many pieces, while more requests of the same client are answered.
 const KEPT_BACK_BYTES: u64 = 16 * 1024;
 const KEPT_BACK_PIECES: usize = 16;
-
-/// A connection that is silent for so long gives its buffer back: there may be thousands of them.
-const REST_AFTER: Duration = Duration::from_secs(1);
 
 /// As far as a timer is set.
 const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -70,6 +66,13 @@ enum Ended {
     TurnedAway(#[from] TurnedAway),
     #[error("a request came in too slowly")]
     Slow,
+    #[error(
+        "a request waited {} s for memory, of which {held_bytes} bytes are held; raise queued.max.request.bytes",
+        MEMORY_WAIT.as_secs()
+    )]
+    NoMemory { held_bytes: u64 },
+    #[error("clients that have not authenticated hold too much memory; an authentication takes far less")]
+    NewcomersFull,
     #[error("nothing was sent or taken for longer than connections.max.idle.ms")]
     Idle,
 }
@@ -87,7 +90,10 @@ pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
         Err(Ended::Send(error @ TransferError::Peer { .. })) => {
             tracing::debug!(%peer, %error, "connection lost")
         }
-        Err(error) => tracing::info!(%peer, %error, "connection closed by the broker"),
+        Err(error) => match shard.told.admit(Instant::now()) {
+            Some(left_out) => tracing::info!(%peer, %error, left_out, "connection closed by the broker"),
+            None => tracing::debug!(%peer, %error, "connection closed by the broker"),
+        },
     }
 }
 
@@ -103,6 +109,7 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
         _place: accepted.place,
         received: FrameBuffer::new(0),
         held: None,
+        newcomer: None,
         kept_back: Vec::new(),
         trail: Trail::default(),
         channel: accepted.channel,
@@ -110,6 +117,10 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
     };
     connection.received.set_limit(connection.gate.frame_bytes_max(&shard.broker));
     let ended = connection.converse().await;
+    match &ended {
+        Ok(()) => connection.gate.close(&connection.entry, &"closed"),
+        Err(error) => connection.gate.close(&connection.entry, error),
+    }
     connection.channel.say_goodbye(&connection.stream);
     ended
 }
@@ -145,8 +156,10 @@ struct Connection {
     gate: Gate,
     local: SocketAddr,
     received: FrameBuffer,
-    /// The memory of the request that is coming in or being answered.
+    /// The memory of the request that is coming in.
     held: Option<Held>,
+    /// The same until the client has authenticated.
+    newcomer: Option<NewcomerShare>,
     /// Answers that have yet to leave; none while anything is waited for.
     kept_back: Vec<Piece>,
     trail: Trail,
@@ -165,7 +178,7 @@ impl Connection {
         let mut stopped = std::pin::pin!(shard.stop.signalled());
         loop {
             let frame = tokio::select! {
-                frame = self.next_frame() => frame?,
+                frame = self.next_in_time() => frame?,
                 () = &mut stopped => return self.send_kept_back().await,
             };
             let Some(frame) = frame else { return Ok(()) };
@@ -174,82 +187,7 @@ impl Connection {
                 self.send_kept_back().await?;
             }
             taken?;
-            self.held = None;
-        }
-    }
-
-    /// The next whole frame; `None` when the client has closed the connection between frames.
-    async fn next_frame(&mut self) -> Result<Option<BytesMut>, Ended> {
-        let mut progress = None;
-        loop {
-            if let Some(frame) = self.received.next_frame()? {
-                return Ok(Some(frame));
-            }
-            match self.received.claimed() {
-                None if self.received.pending() == 0 => self.silence().await?,
-                claimed => {
-                    self.hold(claimed).await;
-                    self.unless_slow(&mut progress).await?;
-                }
-            }
-            match self.channel.receive(&self.stream, self.received.spare()) {
-                Ok(Received::End) if self.received.pending() == 0 => return Ok(None),
-                Ok(Received::End) => {
-                    return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
-                }
-                Ok(Received::Something) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    /// Takes the memory that a request will need; until there is some, nothing more is read.
-    async fn hold(&mut self, claimed: Option<u32>) {
-        if let (None, Some(bytes)) = (&self.held, claimed) {
-            let limit_bytes = self.shard.broker.config().queued_max_request_bytes;
-            self.held = self.shard.broker.request_memory().take(bytes.into(), limit_bytes).await;
-        }
-    }
-
-    /// Waits for more of a request; `progress` is since when it has had how many bytes.
-    async fn unless_slow(&self, progress: &mut Option<(Instant, usize)>) -> Result<(), Ended> {
-        let pending = self.received.pending();
-        let (since, bytes) = *progress.get_or_insert_with(|| (Instant::now(), pending));
-        let since = if pending - bytes >= PROGRESS_BYTES { Instant::now() } else { since };
-        if since > progress.map_or(since, |known| known.0) {
-            *progress = Some((since, pending));
-        }
-        let limit = self.max_idle.unwrap_or(PROGRESS_TIME).min(PROGRESS_TIME);
-        let ready = tokio::time::timeout_at((since + limit).into(), self.stream.readable());
-        Ok(ready.await.map_err(|_| Ended::Slow)??)
-    }
-
-    /// Waits for a request to begin; after a while without the memory for it.
-    ///
-    /// The timer is set anew only when it fires, or would fire too late: with every request that would cost more than the rest of waiting.
-    async fn silence(&mut self) -> Result<(), Ended> {
-        let since = tokio::time::Instant::now();
-        let limit = self.max_idle.unwrap_or(Duration::MAX);
-        let rest = limit.min(REST_AFTER);
-        if self.silent.deadline() > since + rest {
-            self.silent.as_mut().reset(since + rest);
-        }
-        loop {
-            tokio::select! {
-                biased;
-                ready = self.stream.readable() => return Ok(ready?),
-                () = &mut self.silent => {}
-            }
-            let silent = since.elapsed();
-            if silent >= limit {
-                return Err(Ended::Idle);
-            }
-            let next = if silent < rest { rest } else { limit.min(SILENCE_MAX) };
-            if silent >= rest {
-                self.received.rest();
-            }
-            self.silent.as_mut().reset(since.checked_add(next).unwrap_or(since + SILENCE_MAX));
+            (self.held, self.newcomer) = (None, None);
         }
     }
 
@@ -291,7 +229,7 @@ impl Connection {
 
     async fn answer(&mut self, header: RequestHeader, frame: BytesMut) -> Result<(), Ended> {
         let who = (self.entry.clone(), self.gate.session().clone(), self.local);
-        let context = Context::new(self.shard.clone(), header, who);
+        let context = Context::new(self.shard.clone(), header, who).holding(self.held.take());
         let measured = self.shard.broker.has_quotas().then(Cell::default);
         let waits = matches!(context.header.api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
         let work = metered(measured.as_ref(), api::answer(&context, frame));
@@ -305,15 +243,24 @@ impl Connection {
         let spent = measured.map_or(Duration::ZERO, Cell::into_inner);
         let percent = spent.as_secs_f64() * 100.0;
         let mute = context.mute().max(self.shard.broker.book(Used::Time, context.client(), percent));
+        drop(context);
         if !mute.is_zero() {
             self.send_kept_back().await?;
             // The answer has gone: until the time is over, nothing more is read (KIP-219).
-            tokio::select! {
-                () = tokio::time::sleep(mute) => {}
-                () = self.shard.stop.signalled() => {}
-            }
+            self.muted(mute).await?;
         }
         Ok(())
+    }
+
+    /// Lets a client wait that has used more than it may, no longer than a connection may be idle, and only for as long as it is there.
+    async fn muted(&mut self, wait: Duration) -> Result<(), Ended> {
+        let idle = self.max_idle.unwrap_or(Duration::MAX);
+        let shard = self.shard.clone();
+        tokio::select! {
+            () = tokio::time::sleep(wait.min(idle)) => if wait > idle { Err(Ended::Idle) } else { Ok(()) },
+            () = self.gone() => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
+            () = shard.stop.signalled() => Ok(()),
+        }
     }
 
     /// What a request comes to. As soon as it has to wait, the answers that were kept back leave beside it.

@@ -4,24 +4,29 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use levada_wire::{ApiKey, RequestHeader};
 
 use crate::broker::{Broker, now_ms};
 use crate::security::sasl::{Exchange, Identity, Moment, Outcome, SaslConfig, SaslError};
-use crate::security::{Session, audit, nonce};
+use crate::security::{Session, audit, nonce, process_secret};
 use crate::server::entry::Entry;
 
 /// A client may not show again who it is sooner than so long after it began the last time.
 const AGAIN_AFTER_MS: i64 = 1000;
+
+/// How long an authentication may take.
+const TIME_MAX: Duration = Duration::from_secs(20);
 
 /// One connection's gate.
 pub(super) struct Gate {
     session: Rc<Session>,
     sasl: Option<Arc<SaslConfig>>,
     state: State,
+    /// When the last talk began.
+    talking: Instant,
 }
 
 enum State {
@@ -57,6 +62,8 @@ pub(super) enum TurnedAway {
     Refused(#[from] SaslError),
     #[error("the client has not shown again who it is before its session expired")]
     Expired,
+    #[error("the client has not authenticated within {} s", TIME_MAX.as_secs())]
+    Late,
 }
 
 impl Gate {
@@ -68,16 +75,44 @@ impl Gate {
             Some(name) if sasl.is_none() => Session::new(&name.principal, address),
             _ => Session::anonymous(address),
         };
+        if sasl.is_none() {
+            let mechanism = if entry.certificate.is_some() { "certificate" } else { "none" };
+            audit::entered(&session, &entry.listener.name, mechanism);
+        }
         let state = match &sasl {
             Some(config) => State::Talking(Box::new(Exchange::new(config.clone(), nonce()))),
             None => State::Open(None),
         };
-        Self { session: Rc::new(session), sasl, state }
+        Self { session: Rc::new(session), sasl, state, talking: Instant::now() }
     }
 
     /// Who the client is.
     pub(super) fn session(&self) -> &Rc<Session> {
         &self.session
+    }
+
+    /// The connection is over; who came in has left.
+    pub(super) fn close(&self, entry: &Entry, reason: &dyn std::fmt::Display) {
+        if self.is_open() {
+            audit::left(&self.session, &entry.listener.name, reason);
+        }
+    }
+
+    /// Whether the client is known, or nobody asks who it is.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// Until when the client has to have shown who it is, if it has yet to.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        (!self.is_open()).then(|| self.talking + TIME_MAX)
+    }
+
+    /// Turns a client away that has not shown in time who it is.
+    pub(super) fn too_late(&self, broker: &Broker, entry: &Entry) -> TurnedAway {
+        broker.stats().authenticated(false);
+        audit::refused(None, entry.peer.ip(), &entry.listener.name, &TurnedAway::Late);
+        TurnedAway::Late
     }
 
     /// How large the next frame may be.
@@ -101,7 +136,9 @@ impl Gate {
             let begins = entered.as_mut().zip(self.sasl.as_ref()).filter(|_| is_handshake(&frame));
             let again = begins.and_then(|(entered, config)| entered.again(config, now_ms));
             match (again, entered) {
-                (Some(exchange), _) => self.state = State::Talking(Box::new(exchange)),
+                (Some(exchange), _) => {
+                    (self.state, self.talking) = (State::Talking(Box::new(exchange)), Instant::now());
+                }
                 (None, Some(entered)) if entered.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms) => {
                     broker.stats().session_expired();
                     return Err(TurnedAway::Expired);
@@ -119,6 +156,7 @@ impl Gate {
             now_ms: now_ms(),
             keys: &|source| broker.signing_keys(source),
             credential: &|user, mechanism| image.credentials().find(user, mechanism.code()).cloned(),
+            secret: process_secret(),
         };
         let address: IpAddr = entry.peer.ip();
         let listener = &entry.listener.name;

@@ -11,7 +11,9 @@ use tokio::sync::mpsc;
 use crate::broker::Broker;
 use crate::config::{HostPort, Listener};
 use crate::server::StartError;
+use crate::server::descriptors::{self, Reserve};
 use crate::server::entry::Entry;
+use crate::server::log_pace::LogPace;
 use crate::server::places::{Full, Pace, Place, Places};
 use crate::server::shard::Accepted;
 use crate::server::shutdown::Stop;
@@ -22,6 +24,9 @@ const BACKLOG: i32 = 1024;
 
 /// Pause after a failed accept (descriptors used up): the backlog holds the rest meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often it is looked whether a descriptor has become free.
+const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Binds the address that configuration key `key` named; does not accept yet. An empty host is every
 /// address of the machine.
@@ -61,6 +66,9 @@ pub(crate) struct Doorman {
     handshakes: Option<mpsc::Sender<Accepted>>,
     places: Arc<Places>,
     pace: Arc<Mutex<Pace>>,
+    reserve: Reserve,
+    /// Of what is told of connections that wait or are turned away.
+    told: Arc<LogPace>,
     stop: Stop,
 }
 
@@ -70,7 +78,16 @@ impl Doorman {
         (shards, handshakes): (Vec<mpsc::Sender<Accepted>>, Option<mpsc::Sender<Accepted>>),
         stop: Stop,
     ) -> Self {
-        Self { broker, shards, handshakes, places: Arc::default(), pace: Arc::default(), stop }
+        Self {
+            broker,
+            shards,
+            handshakes,
+            places: Arc::default(),
+            pace: Arc::default(),
+            reserve: Reserve::of(descriptors::limit()),
+            told: Arc::default(),
+            stop,
+        }
     }
 
     /// Accepts until the stop signal.
@@ -81,35 +98,77 @@ impl Doorman {
                 accepted = socket.accept() => accepted,
                 () = self.stop.signalled() => return,
             };
-            match accepted.and_then(|(stream, peer)| Ok((tune(stream)?, peer))) {
-                Ok((stream, peer)) => {
-                    let place = tokio::select! {
-                        place = self.place(peer.ip()) => place,
-                        () = self.stop.signalled() => return,
-                    };
-                    let Some(place) = place else { continue };
-                    let wait = self.broker.book_connection(peer.ip());
-                    if !wait.is_zero() {
-                        tracing::info!(%peer, "connection closed: connection_creation_rate is reached");
-                        // Closed at once, it would be back at once.
-                        tokio::task::spawn_local(turn_away((stream, place), wait, self.stop.clone()));
-                        continue;
-                    }
-                    self.pace().await;
-                    let next = match &self.handshakes {
-                        Some(handshakes) if listener.protocol.has_tls() => handshakes,
-                        _ => turn.next().expect("a broker has at least one shard"),
-                    };
-                    let entry = Entry { listener: listener.clone(), peer, certificate: None };
-                    if next.send(Accepted { stream, entry, place, channel: Channel::Plain }).await.is_err() {
-                        return;
-                    }
-                }
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "accept failed; if descriptors are used up, raise `ulimit -n`");
+                    self.tell(|left_out| {
+                        tracing::warn!(%error, left_out, "accept failed; if descriptors are used up, raise `ulimit -n`");
+                    });
                     tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
                 }
+            };
+            // One that has gone already cannot be tuned.
+            let Ok(stream) = tune(stream) else { continue };
+            let admitted = tokio::select! {
+                admitted = self.admit(stream, peer) => admitted,
+                () = self.stop.signalled() => return,
+            };
+            let Some((stream, place)) = admitted else { continue };
+            self.pace().await;
+            let next = match &self.handshakes {
+                Some(handshakes) if listener.protocol.has_tls() => handshakes,
+                _ => turn.next().expect("a broker has at least one shard"),
+            };
+            let entry = Entry { listener: listener.clone(), peer, certificate: None };
+            if next.send(Accepted { stream, entry, place, channel: Channel::Plain }).await.is_err() {
+                return;
             }
+        }
+    }
+
+    /// Waits until there is room for a connection; none if it is turned away.
+    async fn admit(
+        &self,
+        stream: std::net::TcpStream,
+        peer: SocketAddr,
+    ) -> Option<(std::net::TcpStream, Place)> {
+        let place = self.place(peer.ip()).await?;
+        let stream = self.spared(stream).await;
+        let wait = self.broker.book_connection(peer.ip());
+        if wait.is_zero() {
+            return Some((stream, place));
+        }
+        self.tell(|left_out| {
+            tracing::info!(%peer, left_out, "connection closed: connection_creation_rate is reached");
+        });
+        // Closed at once, it would be back at once.
+        tokio::task::spawn_local(turn_away((stream, place), wait, self.stop.clone()));
+        None
+    }
+
+    /// Waits until there are enough descriptors for files beside that of the connection.
+    async fn spared(&self, mut stream: std::net::TcpStream) -> std::net::TcpStream {
+        loop {
+            match self.reserve.spare(stream) {
+                Ok(stream) => return stream,
+                Err(kept) => stream = kept,
+            }
+            let kept = self.reserve.kept;
+            self.tell(|left_out| {
+                tracing::warn!(
+                    left_out,
+                    "connections wait: the last {kept} descriptors are kept for files; raise `ulimit -n`"
+                );
+            });
+            tokio::time::sleep(DESCRIPTOR_PAUSE).await;
+        }
+    }
+
+    /// Tells something that anybody can cause, unless too much was told lately.
+    fn tell(&self, line: impl FnOnce(u64)) {
+        if let Some(left_out) = self.told.admit(Instant::now()) {
+            line(left_out);
         }
     }
 
@@ -135,7 +194,9 @@ impl Doorman {
             match taken {
                 Ok(place) => return Some(place),
                 Err(Full::Address) => {
-                    tracing::info!(%address, "connection closed: max.connections.per.ip is reached");
+                    self.tell(|left_out| {
+                        tracing::info!(%address, left_out, "connection closed: max.connections.per.ip is reached");
+                    });
                     return None;
                 }
                 Err(Full::Broker) => self.places.freed().await,

@@ -1,19 +1,33 @@
-//! The memory of requests that are coming in or being answered (`queued.max.request.bytes`): when it is used up, the rest waits in the
-//! sockets.
+//! The memory of requests that are coming in or being answered (`queued.max.request.bytes`): bytes that have arrived count, a length that
+//! a client claims does not. When the memory is used up, further requests wait in the sockets.
+//!
+//! Requests that are half there could use up all of it, and none could ever become whole. So one request at a time may exceed the limit
+//! until it is answered ([`RequestMemory::room`]).
+//!
+//! What clients send before they have authenticated counts apart ([`Newcomers`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
+mod newcomers;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::newcomers::{NewcomerShare, Newcomers};
+
+/// Requests up to this size neither count nor wait: a connection keeps as much memory between its requests.
+pub(crate) const UNCOUNTED_BYTES: usize = 16 * 1024;
+
 /// What all connections hold together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RequestMemory {
     held_bytes: AtomicU64,
     freed: Notify,
+    /// Its one permit is the right to exceed the limit.
+    excess: Arc<Semaphore>,
+    newcomers: Arc<Newcomers>,
 }
 
 /// One request's share, given back when dropped.
@@ -21,33 +35,88 @@ pub(crate) struct RequestMemory {
 pub(crate) struct Held {
     memory: Arc<RequestMemory>,
     bytes: u64,
+    excess: Option<Excess>,
+}
+
+/// The right of one request to exceed the limit.
+#[derive(Debug)]
+pub(crate) struct Excess {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Default for RequestMemory {
+    fn default() -> Self {
+        Self {
+            held_bytes: AtomicU64::new(0),
+            freed: Notify::new(),
+            excess: Arc::new(Semaphore::new(1)),
+            newcomers: Arc::default(),
+        }
+    }
 }
 
 impl RequestMemory {
-    /// Takes `bytes` as soon as less than `limit_bytes` are held; so no request is too large for a limit, and together they exceed it by no
-    /// more than one. Without a limit nothing is counted.
-    pub(crate) async fn take(self: &Arc<Self>, bytes: u64, limit_bytes: Option<u64>) -> Option<Held> {
-        let limit_bytes = limit_bytes?;
+    /// A share of nothing yet.
+    pub(crate) fn share(self: &Arc<Self>) -> Held {
+        Held { memory: self.clone(), bytes: 0, excess: None }
+    }
+
+    /// Whether more may be read: less than the limit is held. What is read then may exceed it by one read.
+    pub(crate) fn has_room(&self, limit_bytes: u64) -> bool {
+        self.held_bytes.load(Ordering::Acquire) < limit_bytes
+    }
+
+    /// Waits until less than the limit is held, or until this request is the one that may exceed it.
+    pub(crate) async fn room(&self, limit_bytes: u64) -> Option<Excess> {
+        tokio::select! {
+            biased;
+            () = self.shrunk(limit_bytes) => None,
+            permit = self.excess.clone().acquire_owned() => {
+                let permit = permit.expect("the semaphore is never closed");
+                Some(Excess { _permit: permit })
+            }
+        }
+    }
+
+    async fn shrunk(&self, limit_bytes: u64) {
         loop {
             let mut freed = std::pin::pin!(self.freed.notified());
             // Before the look: what is given back after it is not missed.
             freed.as_mut().enable();
-            if let Some(held) = self.try_take(bytes, limit_bytes) {
-                return Some(held);
+            if self.has_room(limit_bytes) {
+                return;
             }
             freed.await;
         }
     }
 
-    fn try_take(self: &Arc<Self>, bytes: u64, limit_bytes: u64) -> Option<Held> {
-        let more = |held: u64| (held < limit_bytes).then_some(held.saturating_add(bytes));
-        let taken = self.held_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        taken.is_ok().then(|| Held { memory: self.clone(), bytes })
+    /// Bytes held at the moment, those of clients that have not authenticated included.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed) + self.newcomers.held_bytes()
     }
 
-    /// Bytes held at the moment.
-    pub(crate) fn held_bytes(&self) -> u64 {
-        self.held_bytes.load(Ordering::Relaxed)
+    /// What clients have sent that have not authenticated.
+    pub(crate) fn newcomers(&self) -> &Arc<Newcomers> {
+        &self.newcomers
+    }
+}
+
+impl Held {
+    /// Counts the bytes that have arrived by now.
+    pub(crate) fn grow_to(&mut self, bytes: usize) {
+        let bytes = (bytes as u64).max(self.bytes);
+        self.memory.held_bytes.fetch_add(bytes - self.bytes, Ordering::AcqRel);
+        self.bytes = bytes;
+    }
+
+    /// Takes the right to exceed the limit.
+    pub(crate) fn may_exceed(&mut self, excess: Excess) {
+        self.excess = Some(excess);
+    }
+
+    /// Whether it has the right to exceed the limit.
+    pub(crate) fn exceeds(&self) -> bool {
+        self.excess.is_some()
     }
 }
 

@@ -17,9 +17,11 @@ use crate::web::{WebError, WebServer};
 mod admin;
 mod cold_lane;
 mod connection;
+pub mod descriptors;
 pub(crate) mod entry;
 mod gate;
 mod listener;
+mod log_pace;
 pub(crate) mod memory;
 mod places;
 pub(crate) mod shard;
@@ -67,6 +69,18 @@ pub enum StartError {
     Open(#[from] OpenError),
 }
 
+/// Directories that another version has made, or Kafka, may be open to everybody.
+fn warn_if_exposed(directory: &std::path::Path) {
+    // A directory that cannot be listed was told of when it was opened.
+    if let Ok(Some(path)) = levada_log::disk::exposed(directory) {
+        tracing::warn!(
+            path = %path.display(),
+            "everybody on this machine can read credentials; next: chmod -R o= {}",
+            directory.display()
+        );
+    }
+}
+
 impl Server {
     /// Starts a broker and returns once it accepts connections.
     ///
@@ -82,6 +96,7 @@ impl Server {
         };
         let kafka_addresses = listeners.iter().map(bound).collect::<Result<Vec<_>, _>>()?;
 
+        let directories = config.log_dirs.clone();
         let (http_listen, http_token) = (config.http_listen.clone(), config.http_token.clone());
         let open: Vec<Arc<Listener>> = config.listeners.iter().cloned().map(Arc::new).collect();
         let runtime = admin::runtime()?;
@@ -90,6 +105,7 @@ impl Server {
             let _entered = runtime.enter();
             Broker::open(config, &kafka_addresses)?
         };
+        directories.iter().for_each(|directory| warn_if_exposed(directory));
         let web = http_listen.map(|address| WebServer::start(&address, http_token, broker.clone()));
         let web = web.transpose()?;
         let stop = Stop::new();

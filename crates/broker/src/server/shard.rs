@@ -15,6 +15,7 @@ use crate::server::StartError;
 use crate::server::cold_lane::ColdLane;
 use crate::server::connection;
 use crate::server::entry::Entry;
+use crate::server::log_pace::LogPace;
 use crate::server::places::Place;
 use crate::server::shutdown::Stop;
 use crate::server::tls::channel::Channel;
@@ -26,6 +27,8 @@ pub(crate) struct Shard {
     /// Where a ring is allowed.
     pub(crate) cold_lane: Option<ColdLane>,
     pub(crate) stop: Stop,
+    /// Of what is told of connections that the broker closes.
+    pub(crate) told: LogPace,
 }
 
 /// A connection on its way from the listener to its shard.
@@ -65,7 +68,7 @@ pub(crate) fn start(index: usize, broker: Arc<Broker>, stop: Stop) -> Result<Sha
             let entered = runtime.enter();
             let cold_lane = ColdLane::new(broker.caps(), broker.counters().clone());
             drop(entered);
-            let shard = Rc::new(Shard { broker, engine, cold_lane, stop });
+            let shard = Rc::new(Shard { broker, engine, cold_lane, stop, told: LogPace::default() });
             // What a set of tasks is driven by is looked at with every step of one of them: it only waits.
             let work = async move { tokio::task::spawn_local(run(shard, accepted)).await };
             if let Err(error) = LocalSet::new().block_on(&runtime, work) {

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 
 use crate::config::{BrokerConfig, Listener, Settings};
 use crate::stores::{self, TlsError, View};
@@ -143,11 +143,17 @@ impl Setup {
                     )
                 };
                 let roots = Arc::new(view.roots(stores::trusted(view)?.ok_or_else(nobody)?)?);
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                // Every certificate of a chain has to be in no list, and a list there has to be for each that signs.
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
+                    .with_crls(stores::revoked(view)?)
+                    .enforce_revocation_expiration();
                 let verifier = if wish == "requested" { verifier.allow_unauthenticated() } else { verifier };
-                builder.with_client_cert_verifier(
-                    verifier.build().map_err(|error| view.error(key, error.to_string()))?,
-                )
+                builder.with_client_cert_verifier(verifier.build().map_err(|error| match error {
+                    VerifierBuilderError::InvalidCrl(error) => {
+                        view.error(stores::REVOKED, format!("a revocation list cannot be used: {error:?}"))
+                    }
+                    error => view.error(key, error.to_string()),
+                })?)
             }
         };
         let mut config = builder.with_single_cert(identity.chain, identity.key).map_err(|error| {
@@ -157,7 +163,7 @@ impl Setup {
         let rules = view.text("ssl.principal.mapping.rules").unwrap_or("DEFAULT");
         let rules =
             Rules::parse(rules).map_err(|reason| view.error("ssl.principal.mapping.rules", reason))?;
-        let paths = ["ssl.keystore.location", "ssl.truststore.location"].into_iter();
+        let paths = ["ssl.keystore.location", "ssl.truststore.location", stores::REVOKED].into_iter();
         let files = paths
             .filter_map(|key| view.text(key))
             .map(|path| (PathBuf::from(path), Stamp::of(path.as_ref())));

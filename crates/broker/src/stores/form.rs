@@ -2,7 +2,7 @@
 
 use p12_keystore::{KeyStore, KeyStoreEntry, Pkcs12ImportPolicy};
 use pkcs8::EncryptedPrivateKeyInfoRef;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 use super::{TlsError, View, elliptic};
 
@@ -14,6 +14,7 @@ pub(crate) struct Identity {
 
 const KEY_STORE: &str = "ssl.keystore.location";
 const TRUST_STORE: &str = "ssl.truststore.location";
+pub(crate) const REVOKED: &str = "levada.ssl.crl.location";
 
 /// Certificates and key; none where no store is named.
 pub(crate) fn identity(view: &View<'_>) -> Result<Option<Identity>, TlsError> {
@@ -61,6 +62,24 @@ pub(crate) fn trusted(view: &View<'_>) -> Result<Option<Vec<CertificateDer<'stat
     match certificates.is_empty() {
         true => Err(view.error(key, "there is no certificate in it")),
         false => Ok(Some(certificates)),
+    }
+}
+
+/// Lists of certificates that are good no longer; none where no file is named.
+pub(crate) fn revoked(view: &View<'_>) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let Some(path) = view.text(REVOKED) else { return Ok(Vec::new()) };
+    let bytes =
+        std::fs::read(path).map_err(|error| view.error(REVOKED, format!("cannot read {path}: {error}")))?;
+    let lists: Vec<Vec<u8>> = match std::str::from_utf8(&bytes) {
+        Ok(text) if is_pem(&bytes) => {
+            let parts = parse_pem(view, REVOKED, text)?.into_iter();
+            parts.filter(|part| part.label == "X509 CRL").map(|part| part.der).collect()
+        }
+        _ => vec![bytes],
+    };
+    match lists.is_empty() {
+        true => Err(view.error(REVOKED, format!("there is no revocation list in {path}"))),
+        false => Ok(lists.into_iter().map(CertificateRevocationListDer::from).collect()),
     }
 }
 

@@ -67,7 +67,15 @@ fn tokens_are_believed_by_keys_that_nobody_else_can_have_changed() {
     ] {
         check(url, true);
     }
-    for url in ["", "/etc/jwks.json", "http://10.0.0.1/keys", "http://localhost.example/keys"] {
+    for url in [
+        "",
+        "/etc/jwks.json",
+        "http://10.0.0.1/keys",
+        "http://localhost.example/keys",
+        "http://127.0.0.1:80@evil.example/",
+        "https://a@b/",
+        "https:///keys",
+    ] {
         check(url, false);
     }
 }

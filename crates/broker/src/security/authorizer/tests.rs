@@ -17,6 +17,23 @@ fn allows(
 }
 
 #[test]
+fn an_ipv6_host_is_an_address_and_no_text() {
+    let deny = |host: &str, from: &str| {
+        let texts = ["TOPIC:LITERAL:a ALLOW READ", &format!("TOPIC:LITERAL:a DENY READ User:alice {host}")];
+        let session = Session::new("alice", from.parse().unwrap());
+        let wanted = (Operation::Read, ResourceType::Topic, "a");
+        !AuthorizerConfig::default().decide(&index(&texts), &session, wanted).allows()
+    };
+    for host in ["::1", "0:0:0:0:0:0:0:1", "0000::0001"] {
+        assert!(deny(host, "::1"), "{host}");
+        assert!(!deny(host, "::2"), "{host}");
+    }
+    assert!(deny("FE80:0:0:0:0:0:0:1%eth0", "fe80::1"));
+    assert!(deny("::ffff:10.0.0.1", "10.0.0.1") && deny("10.0.0.1", "::ffff:10.0.0.1"));
+    assert!(!deny("10.0.0.1", "10.0.0.2") && !deny("::", "10.0.0.1"));
+}
+
+#[test]
 fn decisions() {
     use Operation::{Alter, AlterConfigs, Create, Delete, Describe, DescribeConfigs, Read, Write};
     let check = |texts: &[&str], operation: Operation, name: &str, expected: bool| {

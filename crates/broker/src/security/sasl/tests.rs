@@ -47,7 +47,10 @@ fn step(exchange: &mut Exchange, frame: BytesMut) -> Outcome {
         let salted = mechanism.salted_password("secret", b"salt", 4096);
         (user == "bob").then(|| mechanism.credential(&salted, b"salt".to_vec(), 4096))
     };
-    exchange.step(frame, &Moment { now_ms: NOW_MS, credential: &credential, keys: &|_| Arc::default() })
+    exchange.step(
+        frame,
+        &Moment { now_ms: NOW_MS, credential: &credential, secret: "of a test", keys: &|_| Arc::default() },
+    )
 }
 
 fn handshake_answer(outcome: &Outcome) -> SaslHandshakeResponse {
@@ -120,8 +123,28 @@ fn clients_are_told_nothing_that_helps_to_guess() {
     check("PLAIN", b"\0alice\0wrong", plain);
     check("PLAIN", b"\0nobody\0wrong", plain);
     let scram = "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512";
-    check("SCRAM-SHA-512", b"n,,n=nobody,r=me", scram);
     check("SCRAM-SHA-512", b"rubbish", scram);
+    for user in ["nobody", "bob"] {
+        let mut exchange = exchange();
+        step(&mut exchange, handshake(1, "SCRAM-SHA-512"));
+        let outcome = step(&mut exchange, token(2, format!("n,,n={user},r=me").as_bytes()));
+        assert!(matches!(outcome, Outcome::Reply(_)), "{user}: {outcome:?}");
+        let outcome = step(&mut exchange, token(2, b"c=biws,r=menonce,p=AAAA"));
+        assert_eq!(answer(&outcome, 2).error_message.unwrap().as_str(), scram, "{user}");
+    }
+}
+
+#[test]
+fn nobody_is_called_like_those_who_have_not_authenticated() {
+    let config = SaslConfig {
+        offers: vec![Offer { mechanism: Mechanism::Plain, session_ms_max: None }],
+        passwords: [("ANONYMOUS".to_owned(), "secret".to_owned())].into(),
+        tokens: OauthConfig::default(),
+    };
+    let mut exchange = Exchange::new(Arc::new(config), "nonce".to_owned());
+    step(&mut exchange, handshake(1, "PLAIN"));
+    let outcome = step(&mut exchange, token(2, b"\0ANONYMOUS\0secret"));
+    assert!(matches!(outcome, Outcome::Refused { error: SaslError::Anonymous, .. }), "{outcome:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::*;
 const SALT: &str = "W22ZaJ0SNY7soEsUEjb6gQ==";
 const FIRST: &str = "n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
 const SERVER_NONCE: &str = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+const SECRET: &str = "of a test";
 const FINAL: &str = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
                      p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
 
@@ -22,14 +23,14 @@ fn server() -> ScramServer {
 fn the_example_of_the_rfc_is_followed_to_the_letter() {
     let mut server = server();
     let find = |user: &str| (user == "user").then(|| credential(Mechanism::Sha256, 4096));
-    let first = server.step(FIRST.as_bytes(), find).unwrap();
+    let first = server.step(FIRST.as_bytes(), find, SECRET).unwrap();
     let challenge = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
     assert_eq!((std::str::from_utf8(&first.challenge).unwrap(), first.user), (challenge, None));
-    let last = server.step(FINAL.as_bytes(), |_| None).unwrap();
+    let last = server.step(FINAL.as_bytes(), |_| None, SECRET).unwrap();
     let signature = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
     assert_eq!(std::str::from_utf8(&last.challenge).unwrap(), signature);
     assert_eq!(last.user.as_deref(), Some("user"));
-    assert_eq!(server.step(FINAL.as_bytes(), |_| None), Err(ScramError::Over));
+    assert_eq!(server.step(FINAL.as_bytes(), |_| None, SECRET), Err(ScramError::Over));
 }
 
 #[test]
@@ -37,16 +38,20 @@ fn both_hashes_let_in_who_knows_the_password_and_nobody_else() {
     for mechanism in Mechanism::ALL {
         for (password, enters) in [("pencil", true), ("Pencil", false), ("", false)] {
             let mut server = ScramServer::new(mechanism, "srv".to_owned());
-            let first = server.step(b"n,a=us=2Cer,n=us=2Cer,r=cli,foo=bar", |user| {
-                assert_eq!(user, "us,er");
-                Some(credential(mechanism, 4096))
-            });
+            let first = server.step(
+                b"n,a=us=2Cer,n=us=2Cer,r=cli,foo=bar",
+                |user| {
+                    assert_eq!(user, "us,er");
+                    Some(credential(mechanism, 4096))
+                },
+                SECRET,
+            );
             let challenge = String::from_utf8(first.unwrap().challenge).unwrap();
             let salt = BASE64.decode(SALT).unwrap();
             let salted = mechanism.salted_password(password, &salt, 4096);
             let auth_message = format!("n=us=2Cer,r=cli,foo=bar,{challenge},c=biws,r=clisrv");
             let proof = BASE64.encode(mechanism.client_proof(&salted, &auth_message));
-            let last = server.step(format!("c=biws,r=clisrv,p={proof}").as_bytes(), |_| None);
+            let last = server.step(format!("c=biws,r=clisrv,p={proof}").as_bytes(), |_| None, SECRET);
             assert_eq!(last.is_ok(), enters, "{mechanism:?} {password}");
         }
     }
@@ -55,11 +60,12 @@ fn both_hashes_let_in_who_knows_the_password_and_nobody_else() {
 #[test]
 fn first_messages_that_are_turned_away() {
     let check = |message: &str, expected: ScramError| {
-        let found = server().step(message.as_bytes(), |user| match user {
+        let find = |user: &str| match user {
             "user" => Some(credential(Mechanism::Sha256, 4096)),
             "weak" => Some(credential(Mechanism::Sha256, 4095)),
             _ => None,
-        });
+        };
+        let found = server().step(message.as_bytes(), find, SECRET);
         assert_eq!(found.unwrap_err(), expected, "{message}");
     };
     let malformed = || ScramError::Malformed { message: "first" };
@@ -84,7 +90,7 @@ fn first_messages_that_are_turned_away() {
         check(message, malformed());
     }
     let user = || "user".to_owned();
-    check("n,,n=nobody,r=a", ScramError::UnknownUser { user: "nobody".to_owned() });
+    check("n,a=admin,n=nobody,r=a", ScramError::OtherIdentity { user: "nobody".to_owned() });
     check("n,a=admin,n=user,r=a", ScramError::OtherIdentity { user: user() });
     check("n,,n=user,r=a,tokenauth=true", ScramError::Token { user: user() });
     check("n,,n=weak,r=a", ScramError::TooFewIterations { user: "weak".to_owned(), iterations: 4095 });
@@ -94,9 +100,9 @@ fn first_messages_that_are_turned_away() {
 fn final_messages_that_are_turned_away() {
     let check = |message: &str, expected: ScramError| {
         let mut server = server();
-        server.step(FIRST.as_bytes(), |_| Some(credential(Mechanism::Sha256, 4096))).unwrap();
-        assert_eq!(server.step(message.as_bytes(), |_| None).unwrap_err(), expected, "{message}");
-        assert_eq!(server.step(FINAL.as_bytes(), |_| None).unwrap_err(), ScramError::Over);
+        server.step(FIRST.as_bytes(), |_| Some(credential(Mechanism::Sha256, 4096)), SECRET).unwrap();
+        assert_eq!(server.step(message.as_bytes(), |_| None, SECRET).unwrap_err(), expected, "{message}");
+        assert_eq!(server.step(FINAL.as_bytes(), |_| None, SECRET).unwrap_err(), ScramError::Over);
     };
     let malformed = || ScramError::Malformed { message: "final" };
     for message in ["", "c=biws", "c=biws,r=a", "c=!,r=a,p=aaaa", "c=biws,r=a,p=!", "c=biws,r=,p=aaaa"] {
@@ -106,6 +112,29 @@ fn final_messages_that_are_turned_away() {
     check(&FINAL.replace(",r=r", ",r=R"), ScramError::Nonce);
     check(&format!("c=biws,r={nonce},p="), ScramError::Proof { user: "user".to_owned() });
     check(&FINAL.replace("p=d", "p=e"), ScramError::Proof { user: "user".to_owned() });
+}
+
+#[test]
+fn a_user_that_does_not_exist_is_refused_at_the_proof_like_one_with_another_password() {
+    for mechanism in Mechanism::ALL {
+        let first = |user: &str, secret: &str| {
+            let mut server = ScramServer::new(mechanism, "srv".to_owned());
+            let find = |user: &str| (user == "user").then(|| credential(mechanism, 4096));
+            let step = server.step(format!("n,,n={user},r=cli").as_bytes(), find, secret).unwrap();
+            (server, String::from_utf8(step.challenge).unwrap())
+        };
+        let (mut server, challenge) = first("nobody", SECRET);
+        assert!(challenge.starts_with("r=clisrv,s=") && challenge.ends_with(",i=4096"), "{challenge}");
+        assert_eq!(first("nobody", SECRET).1, challenge, "the salt of a user does not change");
+        assert_ne!(first("nobody2", SECRET).1, challenge);
+        assert_ne!(first("nobody", "another").1, challenge);
+        let proof = BASE64.encode(mechanism.hash(b"any"));
+        let last = server.step(format!("c=biws,r=clisrv,p={proof}").as_bytes(), |_| None, SECRET);
+        assert_eq!(last, Err(ScramError::UnknownUser { user: "nobody".to_owned() }));
+        let (mut server, _) = first("nobody", SECRET);
+        let last = server.step(b"c=biws,r=clisrv,p=", |_| None, SECRET);
+        assert_eq!(last, Err(ScramError::UnknownUser { user: "nobody".to_owned() }));
+    }
 }
 
 #[test]

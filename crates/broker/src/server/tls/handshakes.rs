@@ -4,7 +4,7 @@
 //! A handshake has so much time, and so many may be under way; when there are more, the oldest goes. What is no TLS is closed at
 //! once, without a word: a client that speaks another protocol would take an alert for the length of an answer.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,7 +21,10 @@ use super::kernel::{self, Offer};
 use super::session::{Next, Session};
 use super::{Setup, Tls};
 use crate::broker::Broker;
+use crate::security::audit;
 use crate::server::StartError;
+use crate::server::descriptors;
+use crate::server::log_pace::LogPace;
 use crate::server::shard::Accepted;
 use crate::server::shutdown::Stop;
 
@@ -38,9 +41,6 @@ const HANDSHAKES_NICE: i32 = 10;
 /// How long a client that was refused has to take the reason, and how much it may still send meanwhile.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
-
-/// How often at most a failure is told to whoever reads the log; all are counted.
-const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// The thread that brings connections up.
 pub(crate) struct Handshakes {
@@ -71,8 +71,8 @@ struct Room {
     broker: Arc<Broker>,
     shards: Vec<mpsc::Sender<Accepted>>,
     turn: RefCell<usize>,
-    /// When a failure was last told.
-    told: Cell<Option<Instant>>,
+    /// Of what is told of failures; all are counted.
+    told: LogPace,
     /// Those under way, the oldest first; some of them over already.
     under_way: RefCell<VecDeque<AbortHandle>>,
 }
@@ -95,7 +95,7 @@ pub(crate) fn start(
                 broker,
                 shards,
                 turn: RefCell::default(),
-                told: Cell::default(),
+                told: LogPace::default(),
                 under_way: RefCell::default(),
             };
             LocalSet::new().block_on(&runtime, run(Rc::new(room), accepted, stop));
@@ -111,8 +111,7 @@ fn step_back() {
 }
 
 fn under_way_max() -> usize {
-    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let part = descriptors.unwrap_or(u64::MAX) / DESCRIPTORS_PART;
+    let part = descriptors::limit() / DESCRIPTORS_PART;
     usize::try_from(part.clamp(1, UNDER_WAY_MAX)).expect("at most 8192")
 }
 
@@ -143,7 +142,7 @@ async fn run(room: Rc<Room>, mut accepted: mpsc::Receiver<Accepted>, stop: Stop)
 }
 
 async fn bring_up(room: Rc<Room>, accepted: Accepted) {
-    let peer = accepted.entry.peer;
+    let (peer, listener) = (accepted.entry.peer, accepted.entry.listener.clone());
     let through = tokio::time::timeout(TIME_MAX, handshake(&room, accepted)).await;
     let error = match through {
         Ok(Ok(accepted)) => {
@@ -156,17 +155,18 @@ async fn bring_up(room: Rc<Room>, accepted: Accepted) {
             let _ = shard.send(accepted).await;
             return;
         }
-        Ok(Err(error)) => error.to_string(),
+        Ok(Err(error @ (Failed::HungUp | Failed::Io(_)))) => error.to_string(),
+        Ok(Err(error)) => {
+            audit::refused(None, peer.ip(), &listener.name, &error);
+            error.to_string()
+        }
         Err(_) => format!("it took longer than {} s", TIME_MAX.as_secs()),
     };
     room.broker.stats().handshake_failed();
     // A client that tries again and again must not fill the log.
-    let now = Instant::now();
-    if room.told.get().is_none_or(|told| now.duration_since(told) >= TELL_EVERY) {
-        room.told.set(Some(now));
-        tracing::info!(%peer, error, "TLS handshake failed");
-    } else {
-        tracing::debug!(%peer, error, "TLS handshake failed");
+    match room.told.admit(Instant::now()) {
+        Some(left_out) => tracing::info!(%peer, error, left_out, "TLS handshake failed"),
+        None => tracing::debug!(%peer, error, "TLS handshake failed"),
     }
 }
 

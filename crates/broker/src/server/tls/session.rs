@@ -203,7 +203,13 @@ impl Session {
             names::subject(certificate).ok_or("the certificate's subject is not understood")?;
         let principal = setup.rules.principal(&distinguished);
         let no_rule = || format!("no rule of ssl.principal.mapping.rules fits {distinguished:?}");
-        Ok(Some(CertifiedName { principal: principal.ok_or_else(no_rule)?, distinguished }))
+        let principal = principal.ok_or_else(no_rule)?;
+        if principal == crate::security::Session::ANONYMOUS {
+            return Err(format!(
+                "{distinguished:?} becomes {principal}, the name of clients that show no certificate"
+            ));
+        }
+        Ok(Some(CertifiedName { principal, distinguished }))
     }
 
     pub(super) fn suite(&self) -> Option<(ProtocolVersion, SupportedCipherSuite)> {

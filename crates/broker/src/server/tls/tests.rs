@@ -33,6 +33,7 @@ use crate::server::Server;
 mod forger;
 mod hostile;
 mod rekeying;
+mod revocation;
 
 /// An authority, and a broker that goes by it.
 struct Rig {
@@ -47,9 +48,12 @@ impl Rig {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let directory = tempfile::tempdir().unwrap();
+        let named = |setting: &str| setting.replace("{dir}", &directory.path().display().to_string());
+        let settings: Vec<String> = settings.iter().map(|one| named(one)).collect();
         let mut rig = Rig { authority, directory, server: None };
         rig.write_identity("first");
         fs::write(rig.path("ca.pem"), rig.authority.pem()).unwrap();
+        rig.revoke(&[], 2090);
         let paths = [
             format!("log.dirs={}", rig.path("data").display()),
             format!("ssl.keystore.location={}", rig.path("broker.pem").display()),
@@ -59,7 +63,7 @@ impl Rig {
         flags.push("listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0".to_owned());
         flags.push("levada.http.listen=".to_owned());
         flags.push("auto.create.topics.enable=false".to_owned());
-        flags.extend(settings.iter().map(|one| (*one).to_owned()));
+        flags.extend(settings);
         let config = BrokerConfig::load(&Sources::flags(flags)).unwrap();
         rig.server = Some(Server::start(config).unwrap());
         rig

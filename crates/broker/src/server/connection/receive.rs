@@ -1,0 +1,151 @@
+//! Receiving requests: what has arrived is counted, what does not arrive is not waited for beyond measure.
+
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+
+use super::{Connection, Ended, SILENCE_MAX};
+use crate::server::memory::{Held, UNCOUNTED_BYTES};
+use crate::server::tls::channel::Received;
+
+/// A request in progress has to grow by so much in so long, or as long as a connection may be idle if that is shorter: half a request
+/// holds memory, and one byte now and then is no progress.
+const PROGRESS_BYTES: usize = 64 * 1024;
+const PROGRESS_TIME: Duration = Duration::from_secs(60);
+
+/// The same for the one request that may exceed `queued.max.request.bytes`: others wait for it.
+const EXCESS_PROGRESS_TIME: Duration = Duration::from_secs(1);
+
+/// How long a request may wait for `queued.max.request.bytes`.
+pub(super) const MEMORY_WAIT: Duration = Duration::from_secs(30);
+
+/// A connection that is silent for so long gives its buffer back: there may be thousands of them.
+const REST_AFTER: Duration = Duration::from_secs(1);
+
+impl Connection {
+    /// The next whole frame, which has to come in time from a client that has yet to authenticate; `None` as of
+    /// [`next_frame`](Self::next_frame).
+    pub(super) async fn next_in_time(&mut self) -> Result<Option<BytesMut>, Ended> {
+        let Some(deadline) = self.gate.deadline() else { return self.next_frame().await };
+        match tokio::time::timeout_at(deadline.into(), self.next_frame()).await {
+            Ok(frame) => frame,
+            Err(_) => Err(self.gate.too_late(&self.shard.broker, &self.entry).into()),
+        }
+    }
+
+    /// The next whole frame; `None` when the client has closed the connection between frames.
+    async fn next_frame(&mut self) -> Result<Option<BytesMut>, Ended> {
+        let mut progress = None;
+        loop {
+            if let Some(frame) = self.received.next_frame()? {
+                return Ok(Some(frame));
+            }
+            match self.received.claimed() {
+                None if self.received.pending() == 0 => self.silence().await?,
+                claimed => {
+                    self.unless_slow(&mut progress).await?;
+                    // After the last wait before the read, so that all who waited do not read at once.
+                    self.unless_full(claimed, &mut progress).await?;
+                }
+            }
+            match self.channel.receive(&self.stream, self.received.spare()) {
+                Ok(Received::End) if self.received.pending() == 0 => return Ok(None),
+                Ok(Received::End) => {
+                    return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
+                }
+                Ok(Received::Something) => self.count()?,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Counts what has arrived, once it is more than a connection may have anyway.
+    fn count(&mut self) -> Result<(), Ended> {
+        let pending = self.received.pending();
+        if pending <= UNCOUNTED_BYTES {
+            return Ok(());
+        }
+        let broker = &self.shard.broker;
+        let memory = broker.request_memory();
+        if !self.gate.is_open() {
+            let address = self.entry.peer.ip();
+            let share = self.newcomer.get_or_insert_with(|| memory.newcomers().share(address));
+            let granted = share.grow_to(pending, self.gate.frame_bytes_max(broker));
+            return if granted { Ok(()) } else { Err(Ended::NewcomersFull) };
+        }
+        if broker.config().queued_max_request_bytes.is_some() {
+            self.held.get_or_insert_with(|| memory.share()).grow_to(pending);
+        }
+        Ok(())
+    }
+
+    /// Waits while the memory of requests is used up: nothing more is read of a request that counts.
+    async fn unless_full(
+        &mut self,
+        claimed: Option<u32>,
+        progress: &mut Option<(Instant, usize)>,
+    ) -> Result<(), Ended> {
+        let counts = self.gate.is_open() && claimed.is_some_and(|bytes| bytes as usize > UNCOUNTED_BYTES);
+        let memory = self.shard.broker.request_memory();
+        let limit_bytes = self.shard.broker.config().queued_max_request_bytes.filter(|_| counts);
+        let Some(limit_bytes) = limit_bytes.filter(|limit_bytes| !memory.has_room(*limit_bytes)) else {
+            return Ok(());
+        };
+        if self.held.as_ref().is_some_and(Held::exceeds) {
+            return Ok(());
+        }
+        let room = tokio::time::timeout(MEMORY_WAIT, memory.room(limit_bytes)).await;
+        let excess = room.map_err(|_| Ended::NoMemory { held_bytes: memory.held_bytes() })?;
+        if let Some(excess) = excess {
+            self.held.get_or_insert_with(|| memory.share()).may_exceed(excess);
+        }
+        // The wait was not the client's fault.
+        *progress = None;
+        Ok(())
+    }
+
+    /// Waits for more of a request; `progress` is since when it has had how many bytes.
+    async fn unless_slow(&self, progress: &mut Option<(Instant, usize)>) -> Result<(), Ended> {
+        let pending = self.received.pending();
+        let (since, bytes) = *progress.get_or_insert_with(|| (Instant::now(), pending));
+        let since = if pending - bytes >= PROGRESS_BYTES { Instant::now() } else { since };
+        if since > progress.map_or(since, |known| known.0) {
+            *progress = Some((since, pending));
+        }
+        let limit = match &self.held {
+            Some(held) if held.exceeds() => EXCESS_PROGRESS_TIME,
+            _ => self.max_idle.unwrap_or(PROGRESS_TIME).min(PROGRESS_TIME),
+        };
+        let ready = tokio::time::timeout_at((since + limit).into(), self.stream.readable());
+        Ok(ready.await.map_err(|_| Ended::Slow)??)
+    }
+
+    /// Waits for a request to begin; after a while without the memory for it.
+    ///
+    /// The timer is set anew only when it fires, or would fire too late: with every request that would cost more than the rest of waiting.
+    async fn silence(&mut self) -> Result<(), Ended> {
+        let since = tokio::time::Instant::now();
+        let limit = self.max_idle.unwrap_or(Duration::MAX);
+        let rest = limit.min(REST_AFTER);
+        if self.silent.deadline() > since + rest {
+            self.silent.as_mut().reset(since + rest);
+        }
+        loop {
+            tokio::select! {
+                biased;
+                ready = self.stream.readable() => return Ok(ready?),
+                () = &mut self.silent => {}
+            }
+            let silent = since.elapsed();
+            if silent >= limit {
+                return Err(Ended::Idle);
+            }
+            let next = if silent < rest { rest } else { limit.min(SILENCE_MAX) };
+            if silent >= rest {
+                self.received.rest();
+            }
+            self.silent.as_mut().reset(since.checked_add(next).unwrap_or(since + SILENCE_MAX));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What clients have sent that have not authenticated: little in all, and less from one address. Nobody waits for it; who would exceed it
+//! is closed.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Held of all of them. The requests of an authentication are far smaller than what counts at all.
+const ALL_BYTES: u64 = 16 << 20;
+
+/// Held of the clients from one address.
+const ADDRESS_BYTES: u64 = 2 << 20;
+
+/// What all of them hold together.
+#[derive(Debug, Default)]
+pub(crate) struct Newcomers {
+    held: Mutex<HashMap<IpAddr, u64>>,
+}
+
+/// What one connection holds, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct NewcomerShare {
+    newcomers: Arc<Newcomers>,
+    address: IpAddr,
+    bytes: u64,
+}
+
+impl Newcomers {
+    /// A share of nothing yet, for a client from this address.
+    pub(crate) fn share(self: &Arc<Self>, address: IpAddr) -> NewcomerShare {
+        NewcomerShare { newcomers: self.clone(), address: address.to_canonical(), bytes: 0 }
+    }
+
+    /// Bytes held at the moment.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held.lock().values().sum()
+    }
+}
+
+impl NewcomerShare {
+    /// Counts the bytes that have arrived by now; whether that many may be held. One request of `request_bytes_max` bytes always may.
+    pub(crate) fn grow_to(&mut self, bytes: usize, request_bytes_max: u32) -> bool {
+        let more = (bytes as u64).saturating_sub(self.bytes);
+        let one = u64::from(request_bytes_max);
+        let mut held = self.newcomers.held.lock();
+        let all: u64 = held.values().sum();
+        let own = held.get(&self.address).copied().unwrap_or(0);
+        if all + more > ALL_BYTES.max(one) || own + more > ADDRESS_BYTES.max(one) {
+            return false;
+        }
+        if more > 0 {
+            held.insert(self.address, own + more);
+            self.bytes += more;
+        }
+        true
+    }
+}
+
+impl Drop for NewcomerShare {
+    fn drop(&mut self) {
+        let mut held = self.newcomers.held.lock();
+        match held.get_mut(&self.address) {
+            Some(own) if *own > self.bytes => *own -= self.bytes,
+            Some(_) => drop(held.remove(&self.address)),
+            None => {}
+        }
+    }
+}

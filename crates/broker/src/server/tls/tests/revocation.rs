@@ -1,0 +1,75 @@
+//! Certificates that are good no longer.
+
+use rcgen::{CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd};
+use x509_parser::prelude::FromDer;
+
+use super::*;
+
+impl Rig {
+    /// Writes `crl.pem`, a list of these certificates that is good until a year.
+    pub(super) fn revoke(&self, certificates: &[&CertificateDer<'_>], until: i32) {
+        let revoked = certificates.iter().map(|certificate| {
+            let (_, parsed) = x509_parser::certificate::X509Certificate::from_der(certificate).unwrap();
+            RevokedCertParams {
+                serial_number: SerialNumber::from_slice(parsed.raw_serial()),
+                revocation_time: date_time_ymd(2020, 1, 1),
+                reason_code: None,
+                invalidity_date: None,
+            }
+        });
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2000, 1, 1),
+            next_update: date_time_ymd(until, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.authority).unwrap();
+        fs::write(self.path("crl.pem"), list.pem().unwrap()).unwrap();
+        fs::write(self.path("crl.der"), list.der()).unwrap();
+    }
+}
+
+#[test]
+fn a_client_whose_certificate_was_revoked_is_refused_at_the_handshake() {
+    for name in ["crl.pem", "crl.der"] {
+        let file = format!("levada.ssl.crl.location={{dir}}/{name}");
+        let rig = Rig::new(&["ssl.client.auth=required", &file]);
+        rig.filled("t", 1);
+        let (certificate, key, _) = rig.issue("duke");
+        let duke = || {
+            let mut roots = RootCertStore::empty();
+            roots.add(rig.authority.der().clone()).unwrap();
+            let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+            let builder = builder.unwrap().with_root_certificates(roots);
+            rig.connect(builder.with_client_auth_cert(vec![certificate.clone()], key).unwrap())
+        };
+        let refresh = || rig.server().broker.tls().refresh(&rig.server().broker.config());
+        fetched(&mut duke(), "t");
+        rig.revoke(&[&certificate], 2091);
+        refresh();
+        let refused = ask(&mut duke(), FETCH, &fetch("t")).unwrap_err();
+        assert!(refused.to_string().contains("CertificateRevoked"), "{refused}");
+        fetched(&mut rig.connect(rig.client(None, Some("duchess"))), "t");
+        // A file that cannot be used is not taken.
+        fs::write(rig.path(name), "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n").unwrap();
+        refresh();
+        assert!(ask(&mut duke(), FETCH, &fetch("t")).is_err());
+        fetched(&mut rig.connect(rig.client(None, Some("duchess"))), "t");
+        // Nor is anybody let in by a list that may be out of date.
+        rig.revoke(&[], 2001);
+        refresh();
+        assert!(ask(&mut rig.connect(rig.client(None, Some("duchess"))), FETCH, &fetch("t")).is_err());
+    }
+}
+
+#[test]
+fn a_certificate_does_not_name_whoever_shows_none() {
+    let rig = Rig::new(&["ssl.client.auth=required", "ssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/"]);
+    rig.filled("t", 1);
+    fetched(&mut rig.connect(rig.client(None, Some("duke"))), "t");
+    assert!(ask(&mut rig.connect(rig.client(None, Some("ANONYMOUS"))), FETCH, &fetch("t")).is_err());
+}

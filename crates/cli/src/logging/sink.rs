@@ -1,0 +1,137 @@
+//! Where the audit log goes: lines are handed to a thread that writes them, so that nobody who is served waits for a disk.
+//!
+//! A file that was moved away or removed, as logrotate does, is made anew. Lines that come faster than they are written beyond some
+//! thousands are lost, and the next line tells how many.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::{self, JoinHandle};
+
+/// Lines that wait to be written.
+const WAITING_MAX: usize = 8192;
+
+/// The writing thread and its end.
+pub(super) struct Sink {
+    writer: Writer,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the tracing layer writes to; one call is one line.
+#[derive(Clone)]
+pub(super) struct Writer {
+    orders: SyncSender<Order>,
+    lost: Arc<AtomicU64>,
+}
+
+enum Order {
+    Line(Vec<u8>),
+    /// From now on to this file.
+    Place(Target),
+    Stop,
+}
+
+struct Target {
+    path: PathBuf,
+    file: File,
+}
+
+impl Sink {
+    /// Starts the thread, which writes to stderr.
+    pub(super) fn start() -> Self {
+        let (orders, received) = sync_channel(WAITING_MAX);
+        let writer = Writer { orders, lost: Arc::default() };
+        let lost = writer.lost.clone();
+        let thread = thread::Builder::new().name("audit".to_owned()).spawn(move || write(&received, &lost));
+        // Without a thread the lines count as lost.
+        Self { writer, thread: thread.ok() }
+    }
+
+    pub(super) fn writer(&self) -> impl Fn() -> Writer + use<> {
+        let writer = self.writer.clone();
+        move || writer.clone()
+    }
+
+    /// Has lines written to the end of this file from now on.
+    pub(super) fn write_to(&self, path: &Path) -> io::Result<()> {
+        let target = Target { path: path.to_owned(), file: open(path)? };
+        self.writer.orders.send(Order::Place(target)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        // A thread that has ended needs no order.
+        let _ = self.writer.orders.send(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Write for Writer {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
+            self.orders.try_send(Order::Line(line.to_vec()))
+        {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write(orders: &Receiver<Order>, lost: &AtomicU64) {
+    let mut target = None;
+    let mut is_told = false;
+    while let Ok(order) = orders.recv() {
+        let line = match order {
+            Order::Line(line) => line,
+            Order::Place(place) => {
+                target = Some(place);
+                continue;
+            }
+            Order::Stop => return,
+        };
+        let written = put(&mut target, &line, lost.swap(0, Ordering::Relaxed));
+        if let (Err(error), Some(Target { path, .. }), false) = (&written, &target, is_told) {
+            tracing::error!(path = %path.display(), %error, "the audit log cannot be written; lines are lost until it can");
+        }
+        is_told = written.is_err();
+    }
+}
+
+fn put(target: &mut Option<Target>, line: &[u8], lost: u64) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    if lost > 0 {
+        writeln!(bytes, "{{\"event\":\"lost\",\"lines\":{lost},\"target\":\"levada::audit\"}}")?;
+    }
+    bytes.extend_from_slice(line);
+    match target {
+        None => io::stderr().lock().write_all(&bytes),
+        Some(Target { path, file }) => {
+            if !is_there(path, file) {
+                *file = open(path)?;
+            }
+            file.write_all(&bytes)
+        }
+    }
+}
+
+/// Whether the path still leads to the file.
+fn is_there(path: &Path, file: &File) -> bool {
+    let id = |found: io::Result<std::fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
+    let named = id(std::fs::metadata(path));
+    named.is_some() && named == id(file.metadata())
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o640).open(path)
+}

@@ -1,0 +1,83 @@
+//! Lines of the log, whatever is in them.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+
+/// What a line of the log has when this is in it.
+fn line(value: &str) -> String {
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let kept = Kept::default();
+    let writer = kept.clone();
+    let log = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .fmt_fields(debug_fn(write_field).delimited(" "))
+        .with_writer(move || writer.clone());
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(log), || {
+        tracing::info!(text = value, shown = %value, number = 7, "about {value}");
+    });
+    let bytes = kept.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn nothing_in_a_line_of_the_log_begins_another() {
+    let forged = line("eve\n2026-11-23T00:00:00Z ERROR levada_broker: FORGED LINE");
+    assert_eq!(forged.lines().count(), 1, "{forged}");
+    for steering in ["\r", "\x1b[2J", "\u{85}", "\u{9b}31m", "\u{2028}", "\u{202e}", "\0", "\x7f"] {
+        let line = line(&format!("a{steering}b"));
+        let ended = line.strip_suffix('\n').unwrap();
+        assert!(!ended.chars().any(is_steering), "{line:?}");
+    }
+    let plain = line("Öl \\ \"quoted\"");
+    assert!(
+        plain.ends_with(
+            "about Öl \\ \"quoted\" text=\"Öl \\\\ \\\"quoted\\\"\" shown=Öl \\ \"quoted\" number=7\n"
+        ),
+        "{plain}"
+    );
+}
+
+#[test]
+fn the_audit_log_follows_its_name_and_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("audit.log");
+    let sink = Sink::start();
+    assert!(sink.write_to(&home.path().join("missing/audit.log")).is_err());
+    sink.write_to(&path).unwrap();
+    let mut writer = sink.writer()();
+    writer.write_all(b"one\n").unwrap();
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    while read(&path) != "one\n" {
+        std::thread::yield_now();
+    }
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o137, 0, "{mode:o}");
+    let old = home.path().join("audit.log.1");
+    std::fs::rename(&path, &old).unwrap();
+    writer.write_all(b"two\n").unwrap();
+    drop(sink);
+    assert_eq!((read(&old).as_str(), read(&path).as_str()), ("one\n", "two\n"));
+}
+
+#[test]
+fn text_is_escaped_however_it_is_cut() {
+    let mut text = String::new();
+    let mut escaping = Escaping(&mut text);
+    for part in ["a", "\n", "b\tc", "", "\u{202e}d"] {
+        escaping.write_str(part).unwrap();
+    }
+    assert_eq!(text, "a\\nb\\tc\\u{202e}d");
+}
