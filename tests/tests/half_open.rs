@@ -14,6 +14,10 @@ use levada_tests::{Node, await_some, process};
 const HALF_OPEN: usize = 20_000;
 /// A process may not have descriptors for all of them.
 const FLOODS: usize = 4;
+/// Floods, each beside one that goes elsewhere.
+const PAIRS: usize = 2;
+/// What the broker may take for them: at most 8192 handshakes are open at once (`docs/operating/limits.md`), with a few KiB each.
+const HALF_OPEN_BYTES_MAX: u64 = 96 << 20;
 /// How long a client is watched; by then the broker has ended the last of those that were begun.
 const WATCHED: Duration = Duration::from_secs(12);
 const SOON: Duration = Duration::from_secs(60);
@@ -109,15 +113,17 @@ fn twenty_thousand_half_open_handshakes_do_not_slow_a_client_down() {
     let mut sink = Companion::new(&["sink"]);
     let elsewhere = sink.line().parse().expect("an address");
     let quiet = p99(&node, None);
-    let alone = p99(&node, Some(elsewhere));
     let before = process::resident_bytes(node.pid());
-    let flooded = p99(&node, Some(secure));
-    let grown = process::peak_bytes(node.pid()).saturating_sub(before) >> 20;
-    println!(
-        "p99: {quiet:?} in quiet, {alone:?} beside as many connections elsewhere, {flooded:?}; {grown} MiB more"
-    );
-    // Whoever floods takes processors as well, on this machine.
-    assert!(flooded <= 2 * quiet.max(alone), "{flooded:?}");
+    // What floods takes processors as well, on this machine: each flood is held against the same one elsewhere, right before it, and the
+    // best of some pairs counts, because other work disturbs one side of a pair as readily as the other.
+    let pairs: Vec<(Duration, Duration)> =
+        (0..PAIRS).map(|_| (p99(&node, Some(elsewhere)), p99(&node, Some(secure)))).collect();
+    let grown = process::peak_bytes(node.pid()).saturating_sub(before);
+    println!("p99: {quiet:?} in quiet, (elsewhere, here) {pairs:?}; {} MiB more", grown >> 20);
+    let ratios = pairs.iter().map(|(alone, flooded)| flooded.as_secs_f64() / alone.as_secs_f64());
+    let best = ratios.fold(f64::INFINITY, f64::min);
+    assert!(best <= 1.5, "beside half-open handshakes requests take {best:.2} times as long");
+    assert!(grown <= HALF_OPEN_BYTES_MAX, "{} MiB more, for handshakes that nobody finishes", grown >> 20);
     node.assert_running("after the flood");
     node.stop();
 }
