@@ -168,42 +168,42 @@ fn lives(seeds: &[u64]) {
 
 #[test]
 fn what_is_in_the_page_cache_outlives_the_process() {
-    lives(&[0, 4]);
+    lives(&[0, 4, 32]);
 }
 
 #[test]
 fn what_is_on_the_device_outlives_the_machine() {
-    lives(&[1, 5]);
+    lives(&[1, 5, 37]);
 }
 
 #[test]
 fn more_of_what_is_in_the_page_cache_outlives_the_process() {
-    lives(&[2, 6]);
+    lives(&[2, 38]);
 }
 
 #[test]
 fn more_of_what_is_on_the_device_outlives_the_machine() {
-    lives(&[3, 7]);
+    lives(&[3, 39]);
 }
 
 #[test]
 fn short_segments_in_the_page_cache_outlive_the_process() {
-    lives(&[8, 12, 14]);
+    lives(&[8, 44, 46]);
 }
 
 #[test]
 fn short_segments_on_the_device_outlive_the_machine() {
-    lives(&[9, 13, 15]);
+    lives(&[9, 45, 47]);
 }
 
 #[test]
 fn short_segments_in_the_page_cache_that_threads_work_on_outlive_the_process() {
-    lives(&[24, 28, 30]);
+    lives(&[24, 60, 62]);
 }
 
 #[test]
 fn short_segments_on_the_device_that_threads_work_on_outlive_the_machine() {
-    lives(&[25, 29, 31]);
+    lives(&[25, 61, 63]);
 }
 
 #[test]

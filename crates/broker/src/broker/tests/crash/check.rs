@@ -1,12 +1,13 @@
 //! Holds a broker that was opened on a wreck against what its life had done by then.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use levada_log::batch::{self, BatchView, EndMarker, Marker};
 
 use super::facts::{BatchFact, Facts, TopicFact};
 use super::life::{Incarnation, copier, settle};
-use crate::broker::Broker;
+use crate::broker::{Broker, now_ms};
 use crate::group::request::FetchRequest;
 use crate::metadata::image::ConfigResource;
 use crate::partition::{OFFSETS_TOPIC, Partition};
@@ -175,7 +176,16 @@ fn check_log(partition: &Partition, topic: &TopicFact, life: Ended<'_>) -> Check
     let flushed_to = topic.flushed_to(partition.index(), moment);
     let stays = |batch: &BatchFact| (life.keeps || batch.last < flushed_to) && batch.last >= found.start;
     if topic.policy.compacts() {
-        check_keys(&found, || here().filter(|batch| stays(batch)), here, life)?;
+        let claimed = claimed(partition, &found)?;
+        let is_claimed = |batch: &BatchFact| {
+            claimed.contains(&(batch.producer, batch.last_sequence))
+                && batch.span.may_be(moment)
+                && batch.last >= found.start
+                && batch.transaction.is_none()
+        };
+        let is_due =
+            |batch: &&BatchFact| stays(batch) && life.facts.must_count(batch, moment) || is_claimed(batch);
+        check_keys(&found, here().filter(is_due), here, life)?;
     } else {
         let due = here().filter(|batch| batch.span.must_be(moment) && stays(batch));
         let bases: BTreeSet<i64> = found.batches.iter().map(|batch| batch.base).collect();
@@ -185,22 +195,41 @@ fn check_log(partition: &Partition, topic: &TopicFact, life: Ended<'_>) -> Check
             "offset {lost:?} was acknowledged, the log holds {bases:?} (flushed up to {flushed_to})"
         );
         check_order(&found, life.is_whole)?;
-        check_state(partition, &found)?;
+        check_holes(&found, here, life)?;
+        check_state(partition, &found, here, life)?;
     }
     check_producers(partition, &found, topic.policy.compacts())?;
     check_epochs(partition, &found)
 }
 
+/// A producer's id and epoch, and the sequence number of its last record.
+type Claim = ((i64, i16), i32);
+
+/// The last sequence number of each producer that the log's batches do not show: a client that sends such a batch again is told that it is
+/// there. Only compaction may have removed it, for the sake of later values.
+fn claimed(partition: &Partition, found: &Found) -> Result<BTreeSet<Claim>, String> {
+    let shown: BTreeSet<_> =
+        found.batches.iter().map(|batch| (batch.producer, batch.last_sequence)).collect();
+    let claims = states(partition)?.into_iter().filter(|state| state.last_sequence >= 0);
+    let claims = claims.map(|state| ((state.producer_id, state.epoch), state.last_sequence));
+    Ok(claims.filter(|claim| !shown.contains(claim)).collect())
+}
+
+fn states(partition: &Partition) -> Result<Vec<levada_log::ProducerState>, String> {
+    let states = partition.lane().with_writer(|writer| writer.producer_states());
+    states.ok_or_else(|| "the lane is closed".to_owned())
+}
+
 /// The last value of each key is there, or a later one that counts: what was written in a transaction does so only once that is committed. A
 /// key whose last value is none has none, or an older one only in front of it.
-fn check_keys<'a, B: Iterator<Item = &'a BatchFact>, A: Iterator<Item = &'a BatchFact>>(
+fn check_keys<'a, A: Iterator<Item = &'a BatchFact>>(
     found: &Found,
-    due: impl Fn() -> B,
+    due: impl Iterator<Item = &'a BatchFact>,
     all: impl Fn() -> A,
     life: Ended<'_>,
 ) -> Check {
     let mut last: BTreeMap<&[u8], &BatchFact> = BTreeMap::new();
-    for batch in due().filter(|batch| life.facts.must_count(batch, life.moment)) {
+    for batch in due {
         let latest = last.entry(&batch.key).or_insert(batch);
         if latest.last < batch.last {
             *latest = batch;
@@ -245,11 +274,43 @@ fn check_order(found: &Found, is_whole: bool) -> Check {
     Ok(())
 }
 
-/// What the log knows of transactions is what its batches say, if it has all of them.
-fn check_state(partition: &Partition, found: &Found) -> Check {
-    if found.batches.first().is_none_or(|batch| batch.base > 0) {
-        return Ok(());
+/// Where acknowledgements wait for the device, a hole has nothing but what nobody was told of: whole batches, or markers.
+fn check_holes<'a, A: Iterator<Item = &'a BatchFact>>(
+    found: &Found,
+    all: impl Fn() -> A,
+    life: Ended<'_>,
+) -> Check {
+    let ends = found.batches.iter().map(|batch| batch.last + 1);
+    let bases = found.batches.iter().skip(1).map(|batch| batch.base).chain([found.end]);
+    for hole in ends.zip(bases).map(|(from, to)| from..to).filter(|hole| life.keeps && !hole.is_empty()) {
+        let mut within = all().filter(|batch| batch.base < hole.end && hole.start <= batch.last);
+        let told = within.find(|batch| {
+            batch.span.must_be(life.moment) || batch.base < hole.start || batch.last >= hole.end
+        });
+        ensure!(
+            told.is_none(),
+            "in the hole {hole:?} was the batch of offset {:?}",
+            told.map(|one| one.base)
+        );
     }
+    Ok(())
+}
+
+/// What the log knows of transactions is what its batches say. Where its beginning is gone, so may be the beginnings of transactions.
+fn check_state<'a, A: Iterator<Item = &'a BatchFact>>(
+    partition: &Partition,
+    found: &Found,
+    all: impl Fn() -> A,
+    life: Ended<'_>,
+) -> Check {
+    let first = found.batches.first().map_or(found.end, |batch| batch.base);
+    let is_open = |batch: &BatchFact| match batch.transaction.map(|number| &life.facts.ends[number]) {
+        Some(Some((_, span))) => !span.must_be(life.moment),
+        Some(None) => true,
+        None => false,
+    };
+    let hidden: Vec<_> = all().filter(|batch| batch.base < first && batch.transaction.is_some()).collect();
+    let may_be_open = hidden.iter().any(|batch| is_open(batch) || !life.keeps);
     let (mut open, mut aborted) = (BTreeMap::new(), BTreeSet::new());
     for batch in &found.batches {
         match batch.marker {
@@ -266,23 +327,33 @@ fn check_state(partition: &Partition, found: &Found) -> Check {
     }
     let log = partition.log();
     let stable = open.values().min().copied().unwrap_or(found.end).max(found.start);
-    ensure!(log.last_stable() == stable, "the last stable offset is {}, not {stable}", log.last_stable());
-    let told = log.aborted(found.start, stable).map_err(|error| error.to_string())?;
+    let is_so =
+        log.last_stable() == stable || may_be_open && (found.start..stable).contains(&log.last_stable());
+    ensure!(is_so, "the last stable offset is {}, not {stable}", log.last_stable());
+    let told = log.aborted(found.start, log.last_stable()).map_err(|error| error.to_string())?;
     let told: BTreeSet<_> = told.iter().map(|one| (one.first_offset, one.producer_id)).collect();
-    let untold = aborted.iter().find(|one| (found.start..stable).contains(&one.0) && !told.contains(one));
-    ensure!(untold.is_none() && told.is_subset(&aborted), "aborted are {aborted:?}, told are {told:?}");
+    let is_hidden = |(offset, producer): &(i64, i64)| {
+        *offset < first && hidden.iter().any(|batch| batch.base == *offset && batch.producer.0 == *producer)
+    };
+    let is_told = |one: &(i64, i64)| {
+        told.contains(one) || told.iter().any(|told| told.1 == one.1 && told.0 < one.0 && is_hidden(told))
+    };
+    let untold =
+        aborted.iter().find(|one| (found.start..log.last_stable()).contains(&one.0) && !is_told(one));
+    let untrue = told.iter().find(|one| !aborted.contains(one) && !is_hidden(one));
+    ensure!(untold.is_none() && untrue.is_none(), "aborted are {aborted:?}, told are {told:?}");
     Ok(())
 }
 
 /// Each producer goes on where its last batch ended. Of a log that `is_compacted` the last batch may be gone: a later one, which had not reached
-/// the device when power was lost, was the last when compaction asked for it. Then a snapshot may still know of it.
+/// the device when power was lost, was the last when compaction asked for it. Then a snapshot may still know of it, and `check_keys` holds
+/// the log to what such a snapshot has clients believe.
 fn check_producers(partition: &Partition, found: &Found, is_compacted: bool) -> Check {
     let mut last = BTreeMap::new();
     for batch in found.batches.iter().filter(|batch| batch.marker.is_none() && batch.producer.0 >= 0) {
         last.insert(batch.producer.0, (batch.producer.1, batch.last_sequence));
     }
-    let states =
-        partition.lane().with_writer(|writer| writer.producer_states()).ok_or("the lane is closed")?;
+    let states = states(partition)?;
     for (producer, (epoch, sequence)) in last {
         let state = states.iter().find(|state| state.producer_id == producer);
         let same = state.is_some_and(|state| {
@@ -342,8 +413,10 @@ fn check_commits(now: &Incarnation, life: Ended<'_>) -> Check {
                 offset.is_some_and(|offset| possible.any(|(_, _, possible, _)| *possible == offset));
             // With the end of a segment the marker of a transaction may be lost that was aborted; one of a later transaction of the same
             // producer, in the next segment, then counts for both, in Kafka as well.
-            let was_proposed =
-                || life.facts.proposed.iter().any(|(name, at)| name == group && Some(*at) == offset);
+            let was_proposed = || {
+                let mut proposed = life.facts.proposed.iter().filter(|(name, ..)| name == group);
+                proposed.any(|(_, at, since)| Some(*at) == offset && *since <= life.moment)
+            };
             let as_committed = as_committed || !life.keeps && index == 0 && was_proposed();
             ensure!(
                 as_committed || offset.is_none() && last.is_none(),
@@ -393,15 +466,15 @@ pub(super) fn go_on(now: &Incarnation, life: Ended<'_>) -> Check {
     let is_open = listed.iter().any(|one| one.state == TxnState::Ongoing);
     let mut partitions = broker.partitions.all();
     partitions.sort_by_key(|partition| partition.name());
+    if !life.keeps {
+        let ongoing = listed.iter().filter(|one| one.state == TxnState::Ongoing);
+        let ongoing: BTreeSet<i64> = ongoing.map(|one| one.producer_id).collect();
+        partitions.iter().try_for_each(|partition| end_hanging(now, partition, &ongoing))?;
+    }
     for partition in &partitions {
         let log = partition.log();
         let (stable, end) = (log.last_stable(), log.log_end());
-        // Without what its coordinator knew, a transaction hangs until an operator ends it, in Kafka as well.
-        ensure!(
-            !life.keeps || is_open || stable == end,
-            "{}: nothing is open, and {stable} is not {end}",
-            partition.name()
-        );
+        ensure!(is_open || stable == end, "{}: nothing is open, and {stable} is not {end}", partition.name());
         let mut batch = batch::Builder::new();
         batch.push(0, Some(b"a"), Some(b"later"));
         let append = levada_log::Append::coordinator(batch.build().map_err(|error| error.to_string())?);
@@ -411,6 +484,26 @@ pub(super) fn go_on(now: &Incarnation, life: Ended<'_>) -> Check {
         let appended = now.run(async { partition.append(append, 0).wait().await });
         let appended = appended.map_err(|error| format!("{}: {error}", partition.name()))?;
         ensure!(appended.base_offset == end, "{}: appended at {}", partition.name(), appended.base_offset);
+    }
+    Ok(())
+}
+
+/// Ends, as an operator does, the transactions in a partition that their coordinator does not know to be open: without what it had
+/// acknowledged they hang, in Kafka as well.
+fn end_hanging(now: &Incarnation, partition: &Arc<Partition>, ongoing: &BTreeSet<i64>) -> Check {
+    for state in states(partition)?.iter().filter(|state| state.transaction_start.is_some()) {
+        if ongoing.contains(&state.producer_id) {
+            continue;
+        }
+        let end = EndMarker {
+            marker: Marker::Abort,
+            producer_id: state.producer_id,
+            producer_epoch: state.epoch,
+            coordinator_epoch: state.coordinator_epoch.max(0),
+            timestamp_ms: now_ms(),
+        };
+        let written = now.run(now.broker.write_marker(partition, &end, 0));
+        written.map_err(|error| format!("{}: {state:?} is not ended: {error:?}", partition.name()))?;
     }
     Ok(())
 }

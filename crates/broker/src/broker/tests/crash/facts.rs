@@ -29,8 +29,8 @@ pub(super) struct Facts {
     pub(super) topics: Vec<TopicFact>,
     /// Group, partition of the first topic, offset.
     pub(super) commits: Vec<(String, i32, i64, Span)>,
-    /// Group and offset of what transactions were to commit for partition 0, whatever became of them.
-    pub(super) proposed: Vec<(String, i64)>,
+    /// Group, offset, and from when on it may be there: what transactions were to commit for partition 0, whatever became of them.
+    pub(super) proposed: Vec<(String, i64, usize)>,
     /// What was asked for a transactional id, in order; a decision says which.
     pub(super) transactions: Vec<(String, Option<bool>, Span)>,
     /// How each transaction ended, by its number; `None` if nobody said so: then it is given up some time.
@@ -124,6 +124,10 @@ pub(super) struct BatchFact {
     pub(super) last: i64,
     pub(super) key: Vec<u8>,
     pub(super) value: Option<Vec<u8>>,
+    /// Producer id and epoch.
+    pub(super) producer: (i64, i16),
+    /// The sequence number of its last record.
+    pub(super) last_sequence: i32,
     /// The number of its transaction.
     pub(super) transaction: Option<usize>,
     pub(super) span: Span,

@@ -45,6 +45,8 @@ pub(in crate::broker::tests) struct Ways {
     pub(super) threads: bool,
     /// Files that are out of a log stay until the next start, and what is deleted from a compacted one goes with the next compaction.
     pub(super) late: bool,
+    /// Transactions are those of today's clients, whose epoch rises with each end (KIP-890).
+    pub(super) bumps_epochs: bool,
 }
 
 impl Ways {
@@ -63,7 +65,12 @@ impl Ways {
             segment_bytes: short.then(|| [800, 1_500, 9_000][(seed % 3) as usize]),
             threads: short && is_set(4),
             late: short && is_set(1),
+            bumps_epochs: is_set(5),
         }
+    }
+
+    pub(super) fn protocol(self) -> Protocol {
+        if self.bumps_epochs { Protocol::EpochBump } else { Protocol::Classic }
     }
 
     pub(super) fn is_short(self) -> bool {
@@ -456,25 +463,29 @@ impl Life {
             batch = batch.transactional();
         }
         let (key, value, records) = self.records(at);
-        let timestamp = match self.ways.is_short() {
-            true => now_ms() - if self.random.random_bool(0.6) { OLD_MS } else { 0 },
-            false => self.written as i64,
-        };
+        let is_old = self.ways.is_short() && self.random.random_bool(0.6);
+        let timestamp = now_ms() - if is_old { OLD_MS } else { 0 };
         for _ in 0..records {
             batch.push(timestamp, Some(&key), value.as_deref());
         }
         *self.sequences.get_mut(&(producer_id, producer_epoch, topic, index)).unwrap() += records;
+        let last_sequence = sequence + records - 1;
+        let protocol = self.ways.protocol();
         let bytes = batch.build().unwrap();
-        let append = Append::client(bytes.clone());
         let (appended, span) = self.span(|life| {
             let now = life.now();
             let partition = now.broker.partition_by_id(topic, index).unwrap();
             now.run(async {
                 let submitted = match transaction {
-                    None => partition.append(append, now_ms()),
+                    None => partition.append(Append::client(bytes.clone()), now_ms()),
                     Some((transactional_id, _)) => {
-                        let claim = Membership { transactional_id, producer, protocol: Protocol::Classic };
-                        now.broker.append_in_transaction(&partition, claim, append).await.unwrap()
+                        let claim = Membership { transactional_id, producer, protocol };
+                        let append = || Append::client(bytes.clone());
+                        let broker = &now.broker;
+                        transactions::until_taken(|| {
+                            broker.append_in_transaction(&partition, claim, append())
+                        })
+                        .await
                     }
                 };
                 submitted.wait().await.unwrap()
@@ -485,7 +496,18 @@ impl Life {
         }
         let (base, last) = (appended.base_offset, appended.last_offset);
         let transaction = transaction.map(|(_, number)| number);
-        let batch = BatchFact { partition: index, base, last, key, value, transaction, span };
+        let producer = (producer_id, producer_epoch);
+        let batch = BatchFact {
+            partition: index,
+            base,
+            last,
+            key,
+            value,
+            producer,
+            last_sequence,
+            transaction,
+            span,
+        };
         self.facts.topics[at].batches.push(batch);
     }
 

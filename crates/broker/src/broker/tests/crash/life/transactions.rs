@@ -1,10 +1,12 @@
 //! Transactions of a life, and the offsets that are committed in them and outside.
 
+use std::future::Future;
 use std::time::Duration;
 
 use rand::RngExt;
 
 use super::{FIRST, Incarnation, Life};
+use crate::broker::Membership;
 use crate::broker::tests::crash::facts::Span;
 use crate::group::Producer;
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, TxnCommitRequest};
@@ -31,7 +33,10 @@ impl Life {
     /// Takes up a transactional id: begins a transaction or goes on with one, writes, and commits it or not, or leaves it open.
     pub(super) fn transaction(&mut self, end: Option<bool>) -> bool {
         let id = format!("t{}", self.random.random_range(0..2));
-        self.settle(&id);
+        // A client of the newer protocol begins while the last transaction is still being completed.
+        if self.ways.protocol() == Protocol::Classic || self.random.random_bool(0.5) {
+            self.settle(&id);
+        }
         if !self.transactions.contains_key(&id) || self.random.random_bool(0.2) {
             self.take_up(&id);
         }
@@ -40,15 +45,22 @@ impl Life {
             self.facts.ends.push(None);
             (self.facts.ends.len() - 1, None)
         });
+        if self.ways.protocol() == Protocol::EpochBump {
+            // The first records begin it, without a request of their own.
+            let now = self.recorder.count();
+            self.facts.transactions.push((id.clone(), None, Span { began: now, acknowledged: now }));
+        }
         for _ in 0..self.random.random_range(1..3) {
             let at = self.pick();
             let partition = self.pick_partition(at);
-            self.add(&id, owner, &self.facts.topics[at].name.clone(), partition);
+            if self.ways.protocol() == Protocol::Classic {
+                self.add(&id, owner, &self.facts.topics[at].name.clone(), partition);
+            }
             self.append(at, partition, owner, Some((&id, number)));
         }
         if self.random.random_bool(0.4) {
             offset = Some(self.written as i64);
-            self.facts.proposed.push((copier(&id), self.written as i64));
+            self.facts.proposed.push((copier(&id), self.written as i64, self.recorder.count()));
             self.commit_in_transaction(&id, owner);
         }
         let open = Some((number, offset)).filter(|_| end.is_none());
@@ -79,10 +91,13 @@ impl Life {
             transactional_id: id.to_owned(),
             producer_id: owner.producer_id,
             producer_epoch: owner.producer_epoch,
-            protocol: Protocol::Classic,
+            protocol: self.ways.protocol(),
             commit,
         };
-        let (_, span) = self.ask(id, Some(commit), end);
+        let (next, span) = self.ask(id, Some(commit), end);
+        if self.ways.protocol() == Protocol::EpochBump {
+            self.transactions.insert(id.to_owned(), Owned { owner: next, open: None });
+        }
         self.facts.ends[number] = Some((commit, span));
         if let Some(offset) = offset.filter(|_| commit) {
             // Valid for all with the marker, which nobody but the coordinator waits for.
@@ -112,15 +127,7 @@ impl Life {
     ) -> (R::Answer, Span) {
         let (answer, span) = self.span(|life| {
             let now = life.now();
-            now.run(async {
-                loop {
-                    match now.broker.txns().ask(request.clone()).await {
-                        Ok(answer) => return answer,
-                        Err(TxnError::ConcurrentTransactions) => tokio::task::yield_now().await,
-                        Err(error) => panic!("{error:?}"),
-                    }
-                }
-            })
+            now.run(until_taken(|| now.broker.txns().ask(request.clone())))
         });
         self.facts.transactions.push((id.to_owned(), decision, span));
         (answer, span)
@@ -134,7 +141,9 @@ impl Life {
     fn commit_in_transaction(&mut self, id: &str, owner: Identity) {
         let group = copier(id);
         let partition = self.now().broker.groups().partition_of(&group).unwrap();
-        self.add(id, owner, OFFSETS_TOPIC, partition);
+        if self.ways.protocol() == Protocol::Classic {
+            self.add(id, owner, OFFSETS_TOPIC, partition);
+        }
         let request = TxnCommitRequest {
             group_id: group,
             member_id: String::new(),
@@ -144,7 +153,12 @@ impl Life {
             topics: vec![commit_of(0, self.written as i64)],
         };
         let now = self.now();
-        now.run(now.broker.groups().ask(request)).unwrap();
+        let offsets = now.broker.partitions().by_name(OFFSETS_TOPIC, partition).unwrap();
+        let claim = Membership { transactional_id: id, producer: owner, protocol: self.ways.protocol() };
+        now.run(async {
+            let _held = until_taken(|| now.broker.hold_transaction(&offsets, claim)).await;
+            now.broker.groups().ask(request).await.unwrap()
+        });
     }
 
     /// Commits an offset outside of transactions.
@@ -173,6 +187,17 @@ impl Life {
 fn commit_of(index: i32, offset: i64) -> CommitTopic {
     let partitions = vec![CommitPartition { index, offset, leader_epoch: -1, metadata: None }];
     CommitTopic { name: FIRST.to_owned(), topic_id: uuid::Uuid::nil(), partitions }
+}
+
+/// Asks again as long as the transaction before is still being completed, as a client does.
+pub(super) async fn until_taken<T, F: Future<Output = Result<T, TxnError>>>(mut ask: impl FnMut() -> F) -> T {
+    loop {
+        match ask().await {
+            Ok(taken) => return taken,
+            Err(TxnError::ConcurrentTransactions) => tokio::task::yield_now().await,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
 }
 
 /// Waits until the transaction of an id that was decided has all its markers.
