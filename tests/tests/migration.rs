@@ -60,9 +60,10 @@ fn levadas_directory_under_kafka_and_back() {
 
 /// The files of the metadata log that end so, in order.
 fn metadata_files(node: &Node, end: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(node.data().join("__cluster_metadata-0")).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let mut paths: Vec<PathBuf> = paths.filter(|path| path.to_str().unwrap().ends_with(end)).collect();
+    let entries =
+        std::fs::read_dir(node.data().join("__cluster_metadata-0")).expect("the directory is there");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut paths: Vec<PathBuf> = paths.filter(|path| path.to_string_lossy().ends_with(end)).collect();
     paths.sort();
     paths
 }

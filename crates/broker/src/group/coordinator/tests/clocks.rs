@@ -71,7 +71,7 @@ fn many_groups_that_expire_at_once_go_in_portions_between_requests() {
     }
     let committed = rig.log.len();
     let mut portions = Vec::new();
-    while rig.coordinator.list(&ListFilter::default()).unwrap().len() > 0 {
+    while !rig.coordinator.list(&ListFilter::default()).unwrap().is_empty() {
         let before = rig.coordinator.list(&ListFilter::default()).unwrap().len();
         rig.now_ms = rig.coordinator.deadline().unwrap();
         rig.step(Event::Tick);
