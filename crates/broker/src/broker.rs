@@ -10,7 +10,7 @@ use levada_io::residency::Warmer;
 use levada_io::{Caps, Counters, Thresholds};
 use levada_wire::Uuid;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use crate::cleaner::Cleaner;
 use crate::config::BrokerConfig;
@@ -21,7 +21,6 @@ use crate::lane::Work;
 use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
 use crate::metadata::records::control::VoterEndpoint;
 use crate::partition::{Partition, Partitions};
-use crate::replay::{ReplayStats, Replays};
 use crate::server::memory::RequestMemory;
 use crate::server::tls::Tls;
 use crate::txns::Txns;
@@ -33,6 +32,7 @@ mod configs;
 mod coordinators;
 pub(crate) mod data_dir;
 mod discarded;
+mod features;
 mod housekeeping;
 mod metadata;
 mod opening;
@@ -67,7 +67,6 @@ pub(crate) struct Broker {
     thresholds: Thresholds,
     counters: Arc<Counters>,
     warmer: Warmer,
-    replays: Replays,
     stats: Stats,
     data_dir: DataDir,
     metadata: Metadata,
@@ -82,8 +81,6 @@ pub(crate) struct Broker {
     /// Turns for expanding large batches off the shards.
     expansions: Semaphore,
     cleaner: Cleaner,
-    /// Tells those who wait by a setting that the configuration has changed.
-    config_changed: watch::Sender<()>,
     /// Held while the cleaner's checkpoint is written, so that no older one comes later.
     storing_checkpoint: Mutex<()>,
     waiting: Waiting,
@@ -96,11 +93,6 @@ impl Broker {
     /// The configuration in force; a dynamic change makes another one.
     pub(crate) fn config(&self) -> Guard<Arc<BrokerConfig>> {
         self.config.load()
-    }
-
-    /// Changes of the configuration from now on.
-    pub(crate) fn config_changes(&self) -> watch::Receiver<()> {
-        self.config_changed.subscribe()
     }
 
     /// A turn to expand a batch that takes a thread's time and memory.
@@ -124,11 +116,6 @@ impl Broker {
     /// Those who wait for the disk in the place of shards.
     pub(crate) fn warmer(&self) -> &Warmer {
         &self.warmer
-    }
-
-    /// Whether old records stay in the page cache when they come from the disk.
-    pub(crate) fn replays(&self) -> &Replays {
-        &self.replays
     }
 
     /// What the TLS listeners go by.
@@ -253,10 +240,6 @@ impl Source for Broker {
 
     fn cleaner(&self) -> CleanerStats {
         self.cleaner.stats()
-    }
-
-    fn replays(&self) -> ReplayStats {
-        self.replays.stats()
     }
 
     fn recovery(&self) -> RecoveryProgress {

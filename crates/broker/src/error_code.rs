@@ -477,6 +477,7 @@ impl From<Refusal> for Failure {
             Reason::NotFound => ErrorCode::ResourceNotFound,
             Reason::UnacceptableCredential => ErrorCode::UnacceptableCredential,
             Reason::UnknownMechanism => ErrorCode::UnsupportedSaslMechanism,
+            Reason::InvalidUpdateVersion => ErrorCode::InvalidUpdateVersion,
             Reason::ServerError => ErrorCode::UnknownServerError,
         };
         Self { code, message: refusal.message.map(sentence) }

@@ -114,6 +114,7 @@ questions! {
     DescribeUserScramCredentials Describe Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
     AlterUserScramCredentials Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for each user";
     DescribeQuorum Describe Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
+    UpdateFeatures Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
     DescribeCluster Describe Cluster, "the cluster's operations asked for" => "no operations";
     DescribeProducers Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
     DescribeTransactions Describe TransactionalId, "" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";

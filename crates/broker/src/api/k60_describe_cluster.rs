@@ -1,8 +1,8 @@
 //! DescribeCluster (key 60), versions 0–2.
 //!
 //! The cluster id, this broker and (since it is its own controller) the controller. Endpoint type 2
-//! asks for controllers, which a client of a broker listener cannot have: Kafka's error, like any
-//! other type.
+//! asks for controllers (`--bootstrap-controller`): each listener is the controller's as well, so that this node is told again. Any other
+//! type is Kafka's error.
 //!
 //! Not done: authorized operations are those of a cluster without an authorizer (all of them).
 
@@ -17,20 +17,16 @@ const CONTROLLERS: i8 = 2;
 
 pub(crate) async fn answer(context: &Context, request: DescribeClusterRequest) -> DescribeClusterResponse {
     let broker = context.broker();
-    let mut response = message!(DescribeClusterResponse { endpoint_type: BROKERS });
-    if request.endpoint_type != BROKERS {
-        let (error, text) = match request.endpoint_type {
-            CONTROLLERS => (
-                ErrorCode::MismatchedEndpointType,
-                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
-                    .to_owned(),
-            ),
-            other => (ErrorCode::UnsupportedEndpointType, format!("Unsupported endpoint type {other}")),
-        };
-        response.error_code = error.code();
-        response.error_message = Some(text.into());
-        return response;
+    let asked = request.endpoint_type;
+    if asked != BROKERS && asked != CONTROLLERS {
+        let text = format!("Unsupported endpoint type {asked}");
+        return message!(DescribeClusterResponse {
+            endpoint_type: BROKERS,
+            error_code: ErrorCode::UnsupportedEndpointType.code(),
+            error_message: Some(text.into()),
+        });
     }
+    let mut response = message!(DescribeClusterResponse { endpoint_type: asked });
     let (host, port) = context.advertised();
     response.cluster_id = broker.cluster_id().into();
     response.controller_id = broker.node_id();

@@ -115,6 +115,7 @@ serve! {
         DescribeUserScramCredentials => k50_describe_user_scram_credentials,
         AlterUserScramCredentials => k51_alter_user_scram_credentials,
         DescribeQuorum => k55_describe_quorum,
+        UpdateFeatures => k57_update_features,
         DescribeCluster => k60_describe_cluster,
         DescribeProducers => k61_describe_producers,
         DescribeTransactions => k65_describe_transactions,

@@ -21,6 +21,7 @@ pub(crate) struct Metadata {
     store: Mutex<Store>,
     published: ArcSwap<Image>,
     identity: MetaProperties,
+    kraft_version: i16,
     /// Held by whoever writes a snapshot.
     shortening: Mutex<()>,
 }
@@ -28,12 +29,23 @@ pub(crate) struct Metadata {
 impl Metadata {
     pub(super) fn new(store: Store) -> Self {
         let (published, identity) = (ArcSwap::from_pointee(store.image().clone()), store.identity().clone());
-        Self { store: Mutex::new(store), published, identity, shortening: Mutex::default() }
+        Self {
+            kraft_version: store.kraft_version(),
+            store: Mutex::new(store),
+            published,
+            identity,
+            shortening: Mutex::default(),
+        }
     }
 
     /// The image as of now; it stays as it is, later changes are in later images.
     pub(crate) fn image(&self) -> Arc<Image> {
         self.published.load_full()
+    }
+
+    /// The quorum's own level.
+    pub(super) fn kraft_version(&self) -> i16 {
+        self.kraft_version
     }
 
     pub(super) fn cluster_id(&self) -> &str {

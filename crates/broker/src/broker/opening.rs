@@ -14,7 +14,7 @@ use levada_log::{AppendBy, Background, LogConfig, LogError, OpenOptions, Writer}
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use crate::broker::data_dir::{DataDir, Left, LeftBehind};
 use crate::broker::discarded::Waiting;
@@ -35,7 +35,6 @@ use crate::metadata::records::control::VoterEndpoint;
 use crate::metadata::store::{Store, StoreError, StoreOptions};
 use crate::metadata::uuid;
 use crate::partition::{Identity, Key, OFFSETS_TOPIC, Partition, Partitions, TRANSACTIONS_TOPIC};
-use crate::replay::Replays;
 use crate::server::tls::Tls;
 use crate::stores::TlsError;
 use crate::txn::TxnConfig;
@@ -148,7 +147,6 @@ impl Broker {
             thresholds: thresholds_in_force(&config)?,
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
-            replays: Replays::default(),
             stats: Stats::new(SystemTime::now()),
             data_dir,
             metadata: Metadata::new(store),
@@ -163,7 +161,6 @@ impl Broker {
             unopened: Mutex::default(),
             recovery: Arc::default(),
             cleaner: Cleaner::new(left.cleaned.clone()),
-            config_changed: watch::Sender::new(()),
             storing_checkpoint: Mutex::default(),
             waiting: Waiting::default(),
             expansions: Semaphore::new(EXPANSIONS_AT_ONCE),

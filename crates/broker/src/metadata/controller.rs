@@ -7,6 +7,7 @@
 
 mod access;
 mod configs;
+mod features;
 mod names;
 mod nodes;
 mod partitions;
@@ -23,6 +24,7 @@ use super::records::Record;
 
 pub use self::access::{AlterCredential, alter_credentials, create_acls, delete_acls};
 pub use self::configs::{AlterConfig, ConfigChange, NewValue, alter_configs, replace_configs};
+pub use self::features::{FeatureUpdate, update_features};
 pub(crate) use self::names::TOPIC_NAME_BYTES_MAX;
 pub use self::names::{METADATA_TOPIC, check_topic_name, is_internal};
 pub use self::nodes::{Node, start_node, stop_node};
@@ -97,6 +99,8 @@ pub enum Reason {
     UnacceptableCredential,
     /// No SCRAM mechanism.
     UnknownMechanism,
+    /// A feature cannot have that level.
+    InvalidUpdateVersion,
     /// Nothing the client could have done better.
     ServerError,
 }

@@ -13,28 +13,47 @@ pub struct Feature {
     pub max_version: i16,
     /// Level of a new cluster; 0 where it is not recorded at all.
     pub initial_level: i16,
+    /// The `metadata.version` without which it has no level but 0.
+    pub needs_metadata: i16,
 }
 
 /// Name of the feature that says which metadata records may be written.
 pub const METADATA_VERSION: &str = "metadata.version";
 
-/// Name of the feature that says which kinds of groups are served.
+/// The highest `metadata.version`, which a new cluster has.
+pub const LATEST: i16 = 30;
+
+/// Name of the feature that says whether eligible leaders are recorded.
+pub const ELIGIBLE_LEADERS_VERSION: &str = "eligible.leader.replicas.version";
+
+/// Name of the feature that says whether there are consumer groups (KIP-848).
 pub const GROUP_VERSION: &str = "group.version";
+
+/// Name of the quorum's own feature.
+pub const KRAFT_VERSION: &str = "kraft.version";
 
 /// Every feature, in the order in which a new cluster records them.
 pub const FEATURES: [Feature; 7] = [
-    feature(METADATA_VERSION, 7, 30, 30),
-    feature("eligible.leader.replicas.version", 0, 1, 1),
+    feature(METADATA_VERSION, 7, 30, LATEST),
+    Feature { needs_metadata: 23, ..feature(ELIGIBLE_LEADERS_VERSION, 0, 1, 1) },
     feature(GROUP_VERSION, 0, 1, 1),
     feature("share.version", 0, 1, 1),
     feature("streams.version", 0, 1, 1),
     feature("transaction.version", 0, 2, 2),
     // Kept in control records of its own, never as a feature level.
-    feature("kraft.version", 0, 1, 0),
+    feature(KRAFT_VERSION, 0, 1, 0),
 ];
 
 const fn feature(name: &'static str, min_version: i16, max_version: i16, initial_level: i16) -> Feature {
-    Feature { name, min_version, max_version, initial_level }
+    Feature { name, min_version, max_version, initial_level, needs_metadata: 0 }
+}
+
+/// The `metadata.version`s that brought records or fields which those before cannot keep.
+const CHANGED: [i16; 9] = [7, 8, 11, 13, 14, 15, 17, 23, 30];
+
+/// Whether going from one `metadata.version` to another could cost records that only later ones know.
+pub(super) fn loses_metadata(from: i16, to: i16) -> bool {
+    CHANGED.iter().any(|level| (to + 1..=from).contains(level))
 }
 
 /// The features as a node registers them.

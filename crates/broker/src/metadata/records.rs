@@ -9,6 +9,7 @@ mod access;
 mod body;
 mod cluster;
 pub mod control;
+mod levels;
 mod node;
 mod quota;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use self::cluster::{
     AbortTransactionRecord, BeginTransactionRecord, ConfigRecord, EndTransactionRecord, FeatureLevelRecord,
     NoOpRecord, ProducerIdsRecord,
 };
+pub use self::levels::TRANSACTIONS;
 pub use self::node::{
     BrokerRegistrationChangeRecord, Endpoint, FenceBrokerRecord, RegisterBrokerRecord,
     RegisterControllerRecord, SupportedFeature, UnfenceBrokerRecord, UnregisterBrokerRecord,
@@ -155,6 +157,11 @@ pub fn decode(value: Bytes) -> Result<(Record, u16), RecordError> {
 /// The bytes of one record in the version that Kafka 4.3 writes.
 pub fn encode(record: &Record) -> Result<Bytes, RecordError> {
     encode_as(record, record.version())
+}
+
+/// The bytes of one record as that `metadata.version` knows it; none if it does not.
+pub fn encode_at(record: &Record, level: i16) -> Result<Option<Bytes>, RecordError> {
+    record.version_at(level).map(|version| encode_as(record, version)).transpose()
 }
 
 fn encode_as(record: &Record, version: u16) -> Result<Bytes, RecordError> {

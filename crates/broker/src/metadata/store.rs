@@ -30,7 +30,6 @@ use self::journal::Journal;
 use self::shorten::Since;
 use self::snapshot::{control_batch, metadata_batch};
 use super::controller::Decision;
-use super::features::METADATA_VERSION;
 use super::image::{ApplyError, Image, Position, Replay};
 use super::records::control::{ControlRecord, LeaderChange, VoterEndpoint};
 use super::records::{self, AbortTransactionRecord, Record, RecordError, UserScramCredentialRecord};
@@ -230,7 +229,8 @@ impl Store {
         // First on a copy: a batch that contradicts the image must not reach the log.
         let mut replay = self.replay.clone();
         let mut batches = Vec::new();
-        for values in change::split(records, knows_transactions(self.replay.image()))? {
+        let level = change::level(Some(self.replay.image()), records);
+        for values in change::split(records, level)? {
             batches.push(metadata_batch(&self.path, &values, offset, self.epoch, now_ms)?);
             for value in values {
                 let position = Position { offset, epoch: self.epoch, timestamp_ms: now_ms };
@@ -279,13 +279,6 @@ impl Store {
         files::write_leadership(&*self.disk, &self.path, leader, quorum.kraft_version, &epochs)?;
         self.append_control(&records, now_ms)
     }
-}
-
-/// The first `metadata.version` with metadata transactions, 3.6-IV1.
-const TRANSACTIONS_LEVEL_MIN: i16 = 13;
-
-fn knows_transactions(image: &Image) -> bool {
-    image.features().get(METADATA_VERSION).is_some_and(|level| *level >= TRANSACTIONS_LEVEL_MIN)
 }
 
 fn check_identity(options: &StoreOptions, identity: &MetaProperties) -> Result<(), StoreError> {

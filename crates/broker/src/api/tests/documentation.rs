@@ -22,7 +22,6 @@ const REASONS: &[(ApiKey, &str)] = &[
     (ApiKey::RenewDelegationToken, TOKENS),
     (ApiKey::ExpireDelegationToken, TOKENS),
     (ApiKey::DescribeDelegationToken, TOKENS),
-    (ApiKey::UpdateFeatures, "features stay at the level that the cluster began with"),
     (ApiKey::UnregisterBroker, QUORUM),
     (ApiKey::ShareGroupHeartbeat, SHARE),
     (ApiKey::ShareGroupDescribe, SHARE),

@@ -81,7 +81,8 @@ pub fn stop_node(image: &Image, node_id: i32) -> Vec<Record> {
     };
     let mut records =
         vec![Record::from(BrokerRegistrationChangeRecord { in_controlled_shutdown: 1, ..change.clone() })];
-    records.extend(changes(image, |partition| retreat(partition, node_id)));
+    let recorded = image.features().get(features::ELIGIBLE_LEADERS_VERSION).is_some_and(|level| *level > 0);
+    records.extend(changes(image, |partition| retreat(partition, node_id, recorded)));
     records.push(Record::from(BrokerRegistrationChangeRecord { fenced: FENCE, ..change }));
     records
 }
@@ -133,11 +134,19 @@ fn lead(partition: &Partition, node_id: i32) -> Option<PartitionChangeRecord> {
     })
 }
 
-fn retreat(partition: &Partition, node_id: i32) -> Option<PartitionChangeRecord> {
+/// Gives up the lead. Where eligible leaders are not `recorded`, the last replica in sync stays that.
+fn retreat(partition: &Partition, node_id: i32, recorded: bool) -> Option<PartitionChangeRecord> {
     if partition.leader != node_id {
         return None;
     }
     let isr: Vec<i32> = partition.isr.iter().copied().filter(|id| *id != node_id).collect();
+    if !recorded {
+        return Some(PartitionChangeRecord {
+            leader: isr.first().copied().unwrap_or(NO_LEADER),
+            isr: (!isr.is_empty()).then_some(isr),
+            ..PartitionChangeRecord::default()
+        });
+    }
     let mut eligible = partition.eligible_leader_replicas.clone();
     eligible.push(node_id);
     Some(PartitionChangeRecord {

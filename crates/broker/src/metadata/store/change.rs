@@ -4,7 +4,9 @@
 use levada_wire::primitives::Bytes;
 
 use super::StoreError;
-use crate::metadata::records::{self, BeginTransactionRecord, EndTransactionRecord, Record};
+use crate::metadata::features::{LATEST, METADATA_VERSION};
+use crate::metadata::image::Image;
+use crate::metadata::records::{self, BeginTransactionRecord, EndTransactionRecord, Record, TRANSACTIONS};
 
 /// The most bytes of records in one batch, as in Kafka's quorum.
 pub(super) const BATCH_MAX_BYTES: usize = 8 << 20;
@@ -18,12 +20,12 @@ const OVERHEAD_BYTES: usize = 24;
 /// A record's value, ready to be put into a batch.
 pub(super) type Value = Bytes;
 
-/// The values of a change in runs that fit into a batch each.
-pub(super) fn split(list: &[Record], transactions: bool) -> Result<Vec<Vec<Value>>, StoreError> {
+/// The values of a change in runs that fit into a batch each, as a `metadata.version` knows them.
+pub(super) fn split(list: &[Record], level: i16) -> Result<Vec<Vec<Value>>, StoreError> {
     let mut values = Vec::with_capacity(list.len());
     let mut total = 0;
     for record in list {
-        let value = encode(record)?;
+        let Some(value) = encode(record, level)? else { continue };
         total += value.len() + OVERHEAD_BYTES;
         if value.len() > BATCH_MAX_BYTES - OVERHEAD_BYTES {
             return Err(StoreError::TooLarge { bytes: value.len(), limit: BATCH_MAX_BYTES });
@@ -36,13 +38,13 @@ pub(super) fn split(list: &[Record], transactions: bool) -> Result<Vec<Vec<Value
     if total <= BATCH_MAX_BYTES {
         return Ok(vec![values]);
     }
-    if !transactions {
+    if level < TRANSACTIONS {
         return Err(StoreError::TooLarge { bytes: total, limit: BATCH_MAX_BYTES });
     }
     let mut runs = runs(values, usize::MAX);
     let begin = BeginTransactionRecord { name: Some("Large change".to_owned()) };
-    runs.insert(0, vec![encode(&begin.into())?]);
-    runs.push(vec![encode(&EndTransactionRecord.into())?]);
+    runs.insert(0, Vec::from_iter(encode(&begin.into(), level)?));
+    runs.push(Vec::from_iter(encode(&EndTransactionRecord.into(), level)?));
     Ok(runs)
 }
 
@@ -63,7 +65,19 @@ pub(super) fn runs(values: Vec<Value>, records_max: usize) -> Vec<Vec<Value>> {
     runs
 }
 
-/// A record's value.
-pub(super) fn encode(record: &Record) -> Result<Value, StoreError> {
-    records::encode(record).map_err(StoreError::Unencodable)
+/// A record's value; none if the `metadata.version` does not know the record.
+pub(super) fn encode(record: &Record, level: i16) -> Result<Option<Value>, StoreError> {
+    records::encode_at(record, level).map_err(StoreError::Unencodable)
+}
+
+/// The `metadata.version` by which records are written: that of the image, or the one that they set.
+pub(super) fn level(image: Option<&Image>, list: &[Record]) -> i16 {
+    let kept = image.and_then(|image| image.features().get(METADATA_VERSION).copied());
+    let set = || {
+        list.iter().find_map(|record| match record {
+            Record::FeatureLevel(feature) if feature.name == METADATA_VERSION => Some(feature.feature_level),
+            _ => None,
+        })
+    };
+    kept.or_else(set).unwrap_or(LATEST)
 }

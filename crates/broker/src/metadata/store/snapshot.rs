@@ -112,7 +112,9 @@ impl Snapshot {
             offset
         };
         let mut next = push(control_batch(path, &first, 0, epoch, now_ms)?);
-        let values = self.records.iter().map(change::encode).collect::<Result<Vec<_>, _>>()?;
+        let level = change::level(None, &self.records);
+        let values = self.records.iter().filter_map(|record| change::encode(record, level).transpose());
+        let values = values.collect::<Result<Vec<_>, _>>()?;
         // Kafka reads a snapshot batch by batch into a buffer; it writes at most this many records in one.
         for run in change::runs(values, RECORDS_PER_BATCH) {
             next = push(metadata_batch(path, &run, next, epoch, now_ms)?);

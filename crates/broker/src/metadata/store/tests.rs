@@ -12,6 +12,8 @@ use tempfile::TempDir;
 
 use super::snapshot::{LogRecord, each_record};
 use super::*;
+use crate::metadata::controller::{Node, start_node, stop_node};
+use crate::metadata::features::{ELIGIBLE_LEADERS_VERSION, LATEST, METADATA_VERSION};
 use crate::metadata::image::ConfigResource;
 use crate::metadata::records::control;
 use crate::metadata::records::{
@@ -110,7 +112,7 @@ fn a_real_kafkas_files_are_written_again_byte_for_byte() {
 }
 
 fn values(list: &[Record]) -> Vec<change::Value> {
-    list.iter().map(|record| change::encode(record).unwrap()).collect()
+    list.iter().map(|record| change::encode(record, LATEST).unwrap().unwrap()).collect()
 }
 
 fn control_record(record: &LogRecord) -> Option<ControlRecord> {
@@ -419,4 +421,65 @@ fn one_change_is_one_batch() {
     add(&mut store, "a", 1);
     store.update(2_000, |_, _| Decision::nothing(())).unwrap();
     assert_eq!(contents(&dir.path().join(SEGMENT)).len(), before + 1);
+}
+
+#[test]
+fn records_are_written_as_the_metadata_version_knows_them() {
+    let node = Node { node_id: 1, log_dirs: vec![Uuid::from_bytes([7; 16])], ..Node::default() };
+    for (level, versions) in [
+        (7, [1, 0, 0]),
+        (12, [2, 0, 0]),
+        (14, [2, 0, 0]),
+        (17, [3, 1, 1]),
+        (22, [3, 1, 1]),
+        (29, [3, 2, 2]),
+        (30, [4, 2, 2]),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut store, _) = open(dir.path());
+        let eligible = FeatureLevelRecord {
+            name: ELIGIBLE_LEADERS_VERSION.to_owned(),
+            feature_level: i16::from(level >= 23),
+        };
+        let metadata = FeatureLevelRecord { name: METADATA_VERSION.to_owned(), feature_level: level };
+        store
+            .update(2_000, |_, _| Decision { records: vec![eligible.into(), metadata.into()], outcome: () })
+            .unwrap();
+        let begin = store.image().offset() + 1;
+        store
+            .update(2_000, |image, base| Decision { records: start_node(image, &node, base), outcome: () })
+            .unwrap();
+        add(&mut store, "a", 1);
+        store.update(2_000, |image, _| Decision { records: stop_node(image, 1), outcome: () }).unwrap();
+        drop(store);
+        // What a start reads is what was there, and the partition has its leader again.
+        let (mut store, _) = open(dir.path());
+        assert!(!store.image().topic("a").unwrap().partition(0).unwrap().has_leader());
+        store
+            .update(2_000, |image, base| Decision { records: start_node(image, &node, base), outcome: () })
+            .unwrap();
+        assert_eq!(store.image().topic("a").unwrap().partition(0).unwrap().leader, 1, "{level}");
+        let written = written_versions(&dir.path().join(SEGMENT), begin);
+        let of = |kind: u16| {
+            written.iter().filter(|(one, _)| *one == kind).map(|(_, version)| *version).max().unwrap()
+        };
+        assert_eq!([of(0), of(3), of(5)], versions, "{level}");
+        assert_eq!(written.iter().any(|(kind, _)| *kind == 27), level >= 15, "{level}");
+    }
+}
+
+/// Kinds and versions of the records from an offset on.
+fn written_versions(path: &Path, begin: i64) -> Vec<(u16, u16)> {
+    let mut found = Vec::new();
+    journal::read_batches(&RealDisk, path, |batch| {
+        if batch.base_offset() >= begin && !batch.is_control() {
+            for record in levada_log::batch::records(batch.bytes()).unwrap() {
+                let (record, version) = records::decode(record.unwrap().value.unwrap()).unwrap();
+                found.push((record.api_key(), version));
+            }
+        }
+        Ok(())
+    })
+    .unwrap();
+    found
 }

@@ -1,0 +1,58 @@
+//! UpdateFeatures (key 57), versions 0–2.
+//!
+//! Sets the levels of features, all or none of a request; they hold from the answer on: ApiVersions shows them, `metadata.version` decides
+//! which records are written, and without `group.version` consumer groups (KIP-848) are refused. Asks for Alter on the cluster.
+//!
+//! Not done: `kraft.version` is what the directory was formatted with.
+
+use levada_wire::messages::update_features_response::UpdatableFeatureResult;
+use levada_wire::messages::{UpdateFeaturesRequest, UpdateFeaturesResponse};
+
+use crate::api::access::forbidden;
+use crate::api::{Context, text};
+use crate::error_code::ErrorCode;
+use crate::metadata::controller::FeatureUpdate;
+use crate::security::acl::Operation;
+
+/// The last version with a result for each feature.
+const RESULTS_VERSION_MAX: i16 = 1;
+
+pub(crate) async fn answer(context: &Context, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse {
+    if !context.may_cluster(Operation::Alter) {
+        let failure = forbidden(ErrorCode::ClusterAuthorizationFailed);
+        return message!(UpdateFeaturesResponse {
+            error_code: failure.code.code(),
+            error_message: failure.message.map(text),
+        });
+    }
+    let updates: Vec<FeatureUpdate> = request
+        .feature_updates
+        .into_iter()
+        .map(|one| FeatureUpdate {
+            name: one.feature.into_string(),
+            level: one.max_version_level,
+            upgrade_type: one.upgrade_type,
+        })
+        .collect();
+    let names: Vec<String> = updates.iter().map(|update| update.name.clone()).collect();
+    match context.broker().update_features(updates, request.validate_only).await {
+        Ok(()) => {
+            let result = |name| message!(UpdatableFeatureResult { feature: text(name), error_message: None });
+            let results = match context.version() <= RESULTS_VERSION_MAX {
+                true => names.into_iter().map(result).collect(),
+                false => Vec::new(),
+            };
+            message!(UpdateFeaturesResponse { error_message: None, results: results })
+        }
+        Err(failure) => {
+            let why = failure.message.unwrap_or_default();
+            let sentence = format!(
+                "The update failed for all features since the following feature had an error: {why}"
+            );
+            message!(UpdateFeaturesResponse {
+                error_code: failure.code.code(),
+                error_message: Some(text(sentence)),
+            })
+        }
+    }
+}
