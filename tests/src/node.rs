@@ -105,6 +105,7 @@ impl Node {
 
     /// Sets a configuration key, by Kafka's name, for the starts to come.
     pub fn option(mut self, key: &str, value: &str) -> Node {
+        self.plan.options.retain(|(other, _)| other != key);
         self.plan.options.push((key.to_string(), value.to_string()));
         self
     }

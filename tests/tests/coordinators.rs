@@ -1,0 +1,124 @@
+//! Where a group or a transactional id is kept follows from the number of partitions that its topic has, not from the number that the
+//! configuration names for a new topic: a directory whose broker gets another configuration loses nothing.
+
+use std::time::Duration;
+
+use levada_tests::raw::{Connection, Decoder, Encoder, create_topic, topic_error};
+use levada_tests::{Node, await_some};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const GROUPS: i64 = 40;
+const IDS: i64 = 10;
+
+fn head(api: i16, version: i16) -> Encoder {
+    Encoder::default().i16(api).i16(version).i32(7).string("coordinators")
+}
+
+/// Calls until the error is not one that asks for patience: the coordinator loads, or its topic is being made.
+fn patiently<T>(
+    connection: &mut Connection,
+    request: &[u8],
+    read: impl Fn(&mut Decoder<'_>) -> (i16, T),
+) -> (i16, T) {
+    await_some("an answer", LIMIT, || {
+        let response = connection.call(request);
+        let mut response = Decoder::new(&response);
+        assert_eq!(response.i32(), 7, "correlation id");
+        let (error, answer) = read(&mut response);
+        (![14, 15, 16].contains(&error)).then_some((error, answer))
+    })
+}
+
+fn find(connection: &mut Connection, kind: i8, key: &str) {
+    let request = head(10, 1).string(key).i8(kind).done();
+    let (error, ()) = patiently(connection, &request, |response| {
+        response.i32();
+        (response.i16(), ())
+    });
+    assert_eq!(error, 0, "the coordinator of {key}");
+}
+
+fn commit(connection: &mut Connection, group: &str, offset: i64) {
+    let request = head(8, 2).string(group).i32(-1).string("").i64(-1);
+    let request = request.i32(1).string("t").i32(1).i32(0).i64(offset).string("").done();
+    let (error, ()) = patiently(connection, &request, |response| {
+        assert_eq!(response.i32(), 1, "topics");
+        response.string();
+        assert_eq!((response.i32(), response.i32()), (1, 0), "partitions and the partition");
+        (response.i16(), ())
+    });
+    assert_eq!(error, 0, "the commit of {group}");
+}
+
+fn committed(connection: &mut Connection, group: &str) -> (i16, i64) {
+    let request = head(9, 1).string(group).i32(1).string("t").i32(1).i32(0).done();
+    patiently(connection, &request, |response| {
+        assert_eq!(response.i32(), 1, "topics");
+        response.string();
+        assert_eq!((response.i32(), response.i32()), (1, 0), "partitions and the partition");
+        let offset = response.i64();
+        response.string();
+        (response.i16(), offset)
+    })
+}
+
+/// Producer id and epoch that the transactional id gets.
+fn take(connection: &mut Connection, id: &str) -> (i64, i16) {
+    let request = head(22, 0).string(id).i32(60_000).done();
+    let (error, owner) = patiently(connection, &request, |response| {
+        response.i32();
+        (response.i16(), (response.i64(), response.i16()))
+    });
+    assert_eq!(error, 0, "the producer id of {id}");
+    owner
+}
+
+fn with_counts(node: Node, count: &str) -> Node {
+    node.option("offsets.topic.num.partitions", count).option("transaction.state.log.num.partitions", count)
+}
+
+/// Groups and transactional ids are there, whatever number of partitions the configurations say one after the other.
+fn carry_through(counts: [&str; 3]) {
+    let mut node = with_counts(Node::new(), counts[0]);
+    node.start();
+    let mut connection = Connection::open(node.address());
+    assert_eq!(topic_error(&connection.call(&create_topic("t", 1))), 0);
+    find(&mut connection, 0, "g0");
+    find(&mut connection, 1, "id0");
+    for group in 0..GROUPS {
+        commit(&mut connection, &format!("g{group}"), group);
+    }
+    let owners: Vec<_> = (0..IDS).map(|id| take(&mut connection, &format!("id{id}"))).collect();
+    for (restarts, count) in (1..).zip(&counts[1..]) {
+        node.stop();
+        node = with_counts(node, count);
+        node.start();
+        let mut connection = Connection::open(node.address());
+        for group in 0..GROUPS {
+            let name = format!("g{group}");
+            find(&mut connection, 0, &name);
+            assert_eq!(committed(&mut connection, &name), (0, group), "{name} under {count}");
+            commit(&mut connection, &name, group);
+        }
+        for (id, (producer_id, epoch)) in (0..IDS).zip(&owners) {
+            let name = format!("id{id}");
+            find(&mut connection, 1, &name);
+            assert_eq!(
+                take(&mut connection, &name),
+                (*producer_id, epoch + restarts),
+                "{name} under {count}"
+            );
+        }
+    }
+    node.stop();
+}
+
+#[test]
+fn another_number_in_the_configuration_changes_nothing() {
+    carry_through(["50", "10", "100"]);
+}
+
+#[test]
+fn a_directory_with_one_partition_of_each_is_taken_over() {
+    carry_through(["1", "50", "1"]);
+}
