@@ -150,8 +150,8 @@ fn coordinators_go_with_their_topic() {
     init(&now).unwrap();
     delete(&now, OFFSETS_TOPIC);
     delete(&now, TRANSACTIONS_TOPIC);
-    assert_eq!(committed(&now, "g"), Err(GroupError::CoordinatorNotAvailable));
-    assert_eq!(commit(&now, "g", 6), Err(GroupError::CoordinatorNotAvailable));
+    assert_eq!(committed(&now, "g"), Err(GroupError::NotCoordinator));
+    assert_eq!(commit(&now, "g", 6), Err(GroupError::NotCoordinator));
     assert_eq!(init(&now), Err(TxnError::NotCoordinator));
     assert_eq!(now.broker.groups().view_all(|_| ()).len(), 0);
     for topic in [OFFSETS_TOPIC, TRANSACTIONS_TOPIC] {
@@ -185,7 +185,7 @@ fn a_recovery_that_panics_costs_one_partition_and_only_until_the_next_try() {
     assert!(now.run(now.broker.ensure_internal_topic(OFFSETS_TOPIC)).is_ok());
     assert!(!now.broker.has_coordinator(OFFSETS_TOPIC, 0) && now.broker.has_coordinator(OFFSETS_TOPIC, 1));
     assert_eq!(committed(&now, &kept), Ok(vec![2]));
-    assert_eq!(committed(&now, &lost), Err(GroupError::CoordinatorNotAvailable));
+    assert_eq!(committed(&now, &lost), Err(GroupError::NotCoordinator));
     disk.break_down(None);
     now.run(now.broker.keep_house());
     assert!(now.broker.has_coordinator(OFFSETS_TOPIC, 0));
