@@ -395,7 +395,7 @@ fn the_soft_limit_of_descriptors_is_raised() {
         return println!("not run: it is the JVM that does it");
     }
     let mut node = Node::new();
-    node.wrap(&["sh", "-c", r#"ulimit -Sn 64; exec "$0" "$@""#]);
+    node.wrap(&["sh", "-c", r#"ulimit -Sn 64; "$0" "$@" & trap "kill -TERM $!" TERM; wait $!"#]);
     node.start();
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", node.pid())).expect("the limits");
     let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("descriptors");
