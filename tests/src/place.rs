@@ -14,6 +14,11 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
+/// The repository.
+pub fn repository() -> &'static Path {
+    root()
+}
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lies one level below the root")
 }

@@ -31,6 +31,11 @@ pub fn peak_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmHWM:")
 }
 
+/// Forgets the most that was in use so far: what is in use now is the most from now on.
+pub fn forget_peak(pid: u32) {
+    fs::write(format!("/proc/{pid}/clear_refs"), "5").expect("a process of ours");
+}
+
 fn status_bytes(pid: u32, key: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
     let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("the kernel reports memory");

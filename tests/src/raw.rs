@@ -116,6 +116,11 @@ impl Encoder {
         self.bytes
     }
 
+    /// How many bytes have been written.
+    pub fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// `INT8`.
     pub fn i8(mut self, value: i8) -> Encoder {
         self.bytes.extend(value.to_be_bytes());

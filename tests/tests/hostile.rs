@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use levada_tests::node::Kind;
-use levada_tests::raw::{self, Batch, Connection, Decoder, Outcome};
+use levada_tests::raw::{self, Batch, Connection, Decoder, Encoder, Outcome};
 use levada_tests::{Node, await_some, process, seed};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -318,5 +318,63 @@ fn an_assignment_that_no_log_takes_is_refused_and_the_group_goes_on() {
     assert_eq!(sync(&mut connection, 3 << 20), UNKNOWN_SERVER_ERROR);
     let again = raw::joined(&connection.call(&raw::join_group("weighty")));
     assert_eq!(again.error, 0, "the group takes members");
+    node.stop();
+}
+
+/// What a client writes with a request's first fields.
+fn head(key: i16, version: i16) -> Encoder {
+    Encoder::default().i16(key).i16(version).i32(7).string("raw")
+}
+
+#[test]
+fn what_is_named_twice_is_answered_once() {
+    let mut node = node();
+    let mut connection = Connection::open(node.address());
+    if node.kind() == Kind::Levada {
+        let said = connection.call(&head(15, 0).i32(3).string("a").string("b").string("a").done());
+        let mut said = Decoder::new(&said);
+        assert_eq!((said.i32(), said.i32()), (7, 2), "correlation id and groups");
+        await_some("a coordinator", SOON, || {
+            connection.call(&raw::find_coordinator("twice"));
+            let twice = head(9, 1).string("twice").i32(2).string(TOPIC).i32(3).i32(0).i32(0).i32(1);
+            let said = connection.call(&twice.string(TOPIC).i32(2).i32(1).i32(0).done());
+            let mut said = Decoder::new(&said);
+            assert_eq!((said.i32(), said.i32(), said.string()), (7, 1, TOPIC.to_string()), "topics");
+            let partitions = said.i32();
+            let (_, _, _, error) = (said.i32(), said.i64(), said.string(), said.i16());
+            // Not yet a coordinator: everything is refused as it was asked.
+            (error == 0).then(|| assert_eq!(partitions, 2))
+        });
+    }
+    let said = connection.call(&head(3, 4).i32(3).string(TOPIC).string("none").string(TOPIC).i8(0).done());
+    let mut said = Decoder::new(&said);
+    assert_eq!((said.i32(), said.i32(), said.i32()), (7, 0, 1), "throttling and brokers");
+    let (_, _, _, rack, _, _) =
+        (said.i32(), said.string(), said.i32(), said.i16(), said.string(), said.i32());
+    assert_eq!((rack, said.i32()), (-1, 2), "topics");
+    node.stop();
+}
+
+#[test]
+fn transactions_do_not_get_into_the_brokers_own_topics() {
+    const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
+    let mut node = node();
+    let mut connection = Connection::open(node.address());
+    let (id, epoch) = await_some("a coordinator", SOON, || {
+        connection.call(&raw::find_coordinator("group"));
+        connection.call(&head(10, 1).string("inner").i8(1).done());
+        let said = connection.call(&head(22, 1).string("inner").i32(60_000).done());
+        let mut said = Decoder::new(&said);
+        let (_, _, error, id, epoch) = (said.i32(), said.i32(), said.i16(), said.i64(), said.i16());
+        (error == 0).then_some((id, epoch))
+    });
+    for topic in ["__consumer_offsets", "__transaction_state"] {
+        let add = head(24, 1).string("inner").i64(id).i16(epoch).i32(1).string(topic).i32(1).i32(0);
+        let said = connection.call(&add.done());
+        let mut said = Decoder::new(&said);
+        let (_, _, topics, name) = (said.i32(), said.i32(), said.i32(), said.string());
+        let (partitions, index, error) = (said.i32(), said.i32(), said.i16());
+        assert_eq!((topics, &*name, partitions, index, error), (1, topic, 1, 0, TOPIC_AUTHORIZATION_FAILED));
+    }
     node.stop();
 }

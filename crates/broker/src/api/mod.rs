@@ -57,8 +57,9 @@ macro_rules! serve {
                 $(ApiKey::$hot_key => $hot_file::answer(context, body).await,)*
                 // In a box: each connection has room for the largest of the others all the time.
                 $(ApiKey::$key => Box::pin(async move {
-                    let request = decode(context, body)?;
-                    encode(context, &$file::answer(context, request).await)
+                    let large = body.len() >= LARGE_BYTES;
+                    let request = decode(context, body).await?;
+                    encode(context, $file::answer(context, request).await, large).await
                 }).await,)*
                 api => Err(Refusal::NotServed { api }),
             }
@@ -298,17 +299,36 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     dispatch(context, body).await
 }
 
-fn decode<R: KafkaRequest>(context: &Context, body: BytesMut) -> Result<R, Refusal> {
-    Ok(levada_wire::decode(context.counted(body), context.version())?)
+/// A request of so many bytes, and its answer, are decoded and encoded where nobody waits for it: that takes tens of
+/// milliseconds for a megabyte of small entries.
+const LARGE_BYTES: usize = 128 << 10;
+
+async fn decode<R: KafkaRequest + Send + 'static>(context: &Context, body: BytesMut) -> Result<R, Refusal> {
+    let (body, version) = (context.counted(body), context.version());
+    if body.len() < LARGE_BYTES {
+        return Ok(levada_wire::decode(body, version)?);
+    }
+    Ok(context.broker().off_shard(move |_| levada_wire::decode(body, version)).await?)
 }
 
 /// Most bytes of an answer that is built in memory: as many as a request may have unless set. Requests of up to a
 /// hundred thousand partitions stay far below it; what is beyond is a request that multiplies something.
 const ANSWER_BYTES_MAX: usize = 100 << 20;
 
+async fn encode<R: KafkaResponse + Send + 'static>(
+    context: &Context,
+    response: R,
+    large: bool,
+) -> Result<Reply, Refusal> {
+    if !large {
+        return encode_now(&context.header, &response);
+    }
+    let header = context.header.clone();
+    context.broker().off_shard(move |_| encode_now(&header, &response)).await
+}
+
 /// Encodes an answer. One that is too large is not: the client sees its connection closed.
-fn encode<R: KafkaResponse>(context: &Context, response: &R) -> Result<Reply, Refusal> {
-    let header = &context.header;
+fn encode_now<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<Reply, Refusal> {
     let bytes = levada_wire::response_bytes(header.version, response)?;
     if bytes > ANSWER_BYTES_MAX {
         return Err(Refusal::TooLarge { api: header.api, bytes, limit: ANSWER_BYTES_MAX });

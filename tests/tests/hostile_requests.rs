@@ -1,0 +1,392 @@
+//! What the costliest requests of a megabyte cost, for every API and version: memory, processor time, bytes of answer, and how long
+//! somebody else waits who produces meanwhile. The figures are bounded, and stand in docs/operating/hostile-requests.md, which
+//! `LEVADA_BLESS=1` writes anew. `LEVADA_TEST_APIS=3,24` measures these alone.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use levada_tests::hostile::{KNOWN, Layout, REQUEST_BYTES, Shape, layouts, shapes};
+use levada_tests::node::Kind;
+use levada_tests::raw::{self, Batch, Connection, Decoder, Encoder, Outcome};
+use levada_tests::{Node, await_some, place, process};
+
+const MIB: u64 = 1 << 20;
+const MEMORY_MAX: u64 = 32 * REQUEST_BYTES as u64 + 16 * MIB;
+const ANSWER_MAX: u64 = 100 * REQUEST_BYTES as u64;
+const STALL_MAX: Duration = Duration::from_millis(50);
+const CPU_MAX: Duration = Duration::from_millis(500);
+/// Above the bound of memory, and where they may be: each entry becomes a change of metadata, or the answer has more fields for a
+/// partition than a request has bytes.
+const MEMORY_ABOVE: [(i16, u64); 3] = [(30, 64 * MIB), (49, 80 * MIB), (55, 64 * MIB)];
+/// Above the bound of the processor: each resource is validated with all keys that it would have, off the shards.
+const CPU_ABOVE: [(i16, Duration); 2] = [(33, Duration::from_secs(20)), (44, Duration::from_secs(20))];
+/// Others on the machine can only make a stall longer: the shortest of some counts.
+const STALL_TRIES: usize = 5;
+/// Memory that a broker has kept beyond its start before another one is measured.
+const KEPT_MAX: u64 = 8 * MIB;
+
+const SASL_HANDSHAKE: i16 = 17;
+const SASL_AUTHENTICATE: i16 = 36;
+/// Their answers wait for other members.
+const WAITING: [i16; 2] = [11, 14];
+
+/// They end the member of the group, or remove what others name.
+const ENDING: [i16; 6] = [11, 13, 14, 20, 42, 47];
+
+const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    /// Somebody whom no access control entry lets do anything.
+    Stranger,
+    /// Somebody who may do everything.
+    Anybody,
+}
+
+/// A broker on one processor, so that everybody is on the same shard, with a topic, a group and a transactional id.
+struct Target {
+    node: Node,
+    guarded: std::net::SocketAddr,
+    resident: u64,
+    /// A member of the group: it goes with its connection.
+    _member: Connection,
+}
+
+impl Target {
+    fn start() -> Target {
+        let mut node = Node::new()
+            .option("node.id", "1")
+            .option("auto.create.topics.enable", "true")
+            .option("offsets.topic.num.partitions", "1")
+            .option("transaction.state.log.num.partitions", "1")
+            .option("group.initial.rebalance.delay.ms", "0")
+            .option("authorizer.class.name", AUTHORIZER)
+            .option("super.users", "User:ANONYMOUS")
+            .option("inter.broker.listener.name", "PLAINTEXT")
+            .option("sasl.enabled.mechanisms", "PLAIN")
+            .option(
+                "listener.name.client.plain.sasl.jaas.config",
+                &format!("{PLAIN} required user_eve=\"eve\";"),
+            );
+        // The shell stays, so that the broker is its child as below any wrapper.
+        node.wrap(&["sh", "-c", "taskset -c 0 \"$@\"; exit $?", "sh"]);
+        let guarded = node.listen("CLIENT", "SASL_PLAINTEXT");
+        node.start();
+        let member = furnish(&node);
+        let resident = process::resident_bytes(node.pid());
+        Target { node, guarded, resident, _member: member }
+    }
+
+    fn connect(&self, who: Who, key: i16) -> Connection {
+        if who == Who::Anybody {
+            return Connection::open(self.node.address());
+        }
+        let mut connection = Connection::open(self.guarded);
+        if key != SASL_HANDSHAKE && key != SASL_AUTHENTICATE {
+            let head = |key: i16| Encoder::default().i16(key).i16(1).i32(7).string("eve");
+            connection.call(&head(SASL_HANDSHAKE).string("PLAIN").done());
+            let said = connection.call(&head(SASL_AUTHENTICATE).bytes(b"\0eve\0eve").done());
+            let mut said = Decoder::new(&said);
+            assert_eq!((said.i32(), said.i16()), (7, 0), "eve comes in");
+        }
+        connection
+    }
+}
+
+/// Makes what hostile requests name: a topic with records of many producers, a group with positions and a member, a
+/// transactional id. The connection is the member's.
+fn furnish(node: &Node) -> Connection {
+    const SOON: Duration = Duration::from_secs(20);
+    let mut connection = Connection::open(node.address());
+    for topic in [KNOWN, "stall"] {
+        let created = connection.call(&raw::create_topic(topic, 10));
+        assert_eq!(raw::topic_error(&created), 0, "{topic}");
+    }
+    for producer in 0..50 {
+        let batch = Batch { producer: (1_000 + producer, 0, 0), ..Batch::of(&[b"record"]) }.encode();
+        assert_eq!(raw::produce_error(&connection.call(&raw::produce(KNOWN, -1, &batch))), 0);
+    }
+    let joined = await_some("a coordinator", SOON, || {
+        connection.call(&raw::find_coordinator(KNOWN));
+        let commit =
+            Encoder::default().i16(8).i16(2).i32(7).string("raw").string(KNOWN).i32(-1).string("").i64(-1);
+        let commit = commit.i32(1).string(KNOWN).i32(1).i32(0).i64(0).string(&"m".repeat(4_000));
+        connection.call(&commit.done());
+        let joined = raw::joined(&connection.call(&raw::join_group(KNOWN)));
+        (joined.error == 0).then_some(joined)
+    });
+    let sync = raw::sync_group(KNOWN, (joined.generation, &joined.member), &vec![7; 100_000]);
+    assert_eq!(raw::sync_error(&connection.call(&sync)), 0);
+    await_some("a transaction coordinator", SOON, || {
+        let find = Encoder::default().i16(10).i16(1).i32(7).string("raw").string(KNOWN).i8(1);
+        connection.call(&find.done());
+        let begin = Encoder::default().i16(22).i16(1).i32(7).string("raw").string(KNOWN).i32(60_000);
+        let said = connection.call(&begin.done());
+        let mut said = Decoder::new(&said);
+        let (_, _, error) = (said.i32(), said.i32(), said.i16());
+        (error == 0).then_some(())
+    });
+    connection
+}
+
+/// The largest figures of an API's requests by one asker, and which request each was.
+#[derive(Default)]
+struct Worst {
+    memory: (u64, String),
+    cpu: (Duration, String),
+    answer: (u64, String),
+    stall: Duration,
+    /// The costliest request in processor time.
+    request: Vec<u8>,
+}
+
+/// Bytes of the answer to a request, 0 if there is none.
+fn ask(connection: &mut Connection, key: i16, request: &[u8]) -> u64 {
+    let limit = if WAITING.contains(&key) { Duration::from_millis(300) } else { Duration::from_secs(300) };
+    // The broker may close the connection before it has read everything.
+    if connection.send_frame(request).is_err() {
+        return 0;
+    }
+    match connection.outcome(limit) {
+        Outcome::Response(answer) => answer.len() as u64,
+        Outcome::Closed => 0,
+        Outcome::Silence => {
+            assert!(WAITING.contains(&key), "no answer from API {key}");
+            0
+        }
+    }
+}
+
+impl Worst {
+    /// Sends a request and keeps what is larger than before.
+    fn measure(&mut self, target: &mut Target, who: Who, layout: &Layout, (version, shape): (i16, &Shape)) {
+        if process::resident_bytes(target.node.pid()) > target.resident + KEPT_MAX {
+            *target = Target::start();
+        }
+        let pid = target.node.pid();
+        let request = shape.request(layout, version);
+        let mut connection = target.connect(who, layout.key);
+        process::forget_peak(pid);
+        let (resident, cpu) = (process::resident_bytes(pid), process::cpu_ns(pid));
+        let answer = ask(&mut connection, layout.key, &request);
+        let cpu = Duration::from_nanos(process::cpu_ns(pid).saturating_sub(cpu));
+        let memory = process::peak_bytes(pid).saturating_sub(resident);
+        target.node.assert_running(&format!("{} {version}, {shape}", layout.name));
+        let what = || format!("{version}: {shape}");
+        if memory > self.memory.0 {
+            self.memory = (memory, what());
+        }
+        if answer > self.answer.0 {
+            self.answer = (answer, what());
+        }
+        if cpu > self.cpu.0 {
+            (self.cpu, self.request) = ((cpu, what()), request);
+        }
+    }
+
+    /// How long another client waits at the longest who produces while the costliest request is answered.
+    fn measure_stall(&mut self, target: &Target, who: Who, key: i16) {
+        let batch = Batch::of(&[&vec![7; 300_000]]).encode();
+        let produce = raw::produce("stall", -1, &batch);
+        let tries = (0..STALL_TRIES).map(|_| {
+            let (mut other, answered) = (Connection::open(target.node.address()), AtomicBool::new(false));
+            let mut connection = target.connect(who, key);
+            assert_eq!(raw::produce_error(&other.call(&produce)), 0);
+            thread::scope(|scope| {
+                let produced = scope.spawn(|| {
+                    let mut longest = Duration::ZERO;
+                    while !answered.load(Ordering::Relaxed) {
+                        let asked = Instant::now();
+                        other.call(&produce);
+                        longest = longest.max(asked.elapsed());
+                    }
+                    longest
+                });
+                ask(&mut connection, key, &self.request);
+                answered.store(true, Ordering::Relaxed);
+                produced.join().expect("the producer")
+            })
+        });
+        let mut shortest = Duration::MAX;
+        for stall in tries {
+            shortest = shortest.min(stall);
+            if shortest <= STALL_MAX || is_debug() {
+                break;
+            }
+        }
+        self.stall = shortest;
+    }
+
+    /// The bounds that the figures break. Time counts for release builds alone.
+    fn broken(&self, key: i16, api: &str) -> Vec<String> {
+        let mut broken = Vec::new();
+        let memory =
+            MEMORY_ABOVE.iter().find(|(above, _)| *above == key).map_or(MEMORY_MAX, |(_, most)| *most);
+        let cpu = CPU_ABOVE.iter().find(|(above, _)| *above == key).map_or(CPU_MAX, |(_, most)| *most);
+        if self.memory.0 > memory {
+            broken.push(format!("{api}: {} MiB of memory, {}", self.memory.0 / MIB, self.memory.1));
+        }
+        if self.answer.0 > ANSWER_MAX {
+            broken.push(format!("{api}: {} MiB of answer, {}", self.answer.0 / MIB, self.answer.1));
+        }
+        if !is_debug() && (self.cpu.0 > cpu || self.stall > STALL_MAX) {
+            broken.push(format!(
+                "{api}: {:?} of a processor, {:?} of waiting, {}",
+                self.cpu.0, self.stall, self.cpu.1
+            ));
+        }
+        broken
+    }
+
+    fn row(&self) -> String {
+        let memory = self.memory.0 as f64 / MIB as f64;
+        let answer = self.answer.0 as f64 / MIB as f64;
+        let [cpu, stall] = [self.cpu.0, self.stall].map(|time| time.as_millis());
+        format!("{memory:.1} | {cpu} | {stall} | {answer:.1} | {}", self.cpu.1)
+    }
+}
+
+fn is_debug() -> bool {
+    place::binary().components().any(|part| part.as_os_str() == "debug")
+}
+
+/// What has to be measured of an API: all shapes of its newest version; who has no rights is asked after before most of them
+/// matter. Of the other versions, the shape that took most of the processor. A build without optimisation is tried with a few
+/// shapes alone.
+fn measure_api(target: &mut Target, who: Who, of_api: &[Layout]) -> Worst {
+    let newest = of_api.last().expect("a layout");
+    let few = is_debug() || who == Who::Stranger;
+    let mut sent = HashSet::new();
+    let (mut worst, mut costliest) = (Worst::default(), None);
+    for shape in shapes(newest).into_iter().filter(|shape| !few || shape.is_telling()) {
+        // Without arrays or strings, several shapes are the same request.
+        if sent.insert(shape.request(newest, *newest.versions.end())) {
+            let mut one = Worst::default();
+            one.measure(target, who, newest, (*newest.versions.end(), &shape));
+            if one.cpu.0 >= worst.cpu.0 {
+                costliest = Some(shape);
+            }
+            worst.take(one);
+        }
+    }
+    let costliest = costliest.expect("a shape");
+    for layout in of_api.iter().filter(|_| !few) {
+        for version in layout.versions.clone().filter(|version| version != newest.versions.end()) {
+            worst.measure(target, who, layout, (version, &costliest));
+        }
+    }
+    worst.measure_stall(target, who, newest.key);
+    worst
+}
+
+impl Worst {
+    fn take(&mut self, other: Worst) {
+        if other.memory.0 > self.memory.0 {
+            self.memory = other.memory;
+        }
+        if other.answer.0 > self.answer.0 {
+            self.answer = other.answer;
+        }
+        if other.cpu.0 >= self.cpu.0 {
+            (self.cpu, self.request) = (other.cpu, other.request);
+        }
+    }
+}
+
+/// The layouts of each API.
+fn apis() -> BTreeMap<i16, Vec<Layout>> {
+    let mut apis: BTreeMap<i16, Vec<Layout>> = BTreeMap::new();
+    for layout in layouts() {
+        apis.entry(layout.key).or_default().push(layout);
+    }
+    apis
+}
+
+fn versions(of_api: &[Layout]) -> (i16, i16) {
+    let first = of_api.iter().map(|layout| *layout.versions.start()).min();
+    let last = of_api.iter().map(|layout| *layout.versions.end()).max();
+    (first.expect("a layout"), last.expect("a layout"))
+}
+
+fn page() -> PathBuf {
+    place::repository().join("docs/operating/hostile-requests.md")
+}
+
+const HEAD: &str = "| API | Versions | Asked by | Memory, MiB | Processor, ms | Another's wait, ms | Answer, MiB | Costliest request |\n\
+                    |---|---|---|---|---|---|---|---|\n";
+
+#[test]
+fn the_costliest_requests_cost_little() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("not run: a promise of Levada's alone");
+    }
+    let chosen = std::env::var("LEVADA_TEST_APIS").ok();
+    let chosen =
+        chosen.map(|keys| keys.split(',').map(|key| key.parse().expect("a key")).collect::<Vec<i16>>());
+    let mut target = Target::start();
+    let (mut rows, mut broken) = (String::new(), Vec::new());
+    for (key, of_api) in
+        apis().iter().filter(|(key, _)| chosen.as_ref().is_none_or(|keys| keys.contains(key)))
+    {
+        let ((first, last), name) = (versions(of_api), &of_api[0].name);
+        for who in [Who::Stranger, Who::Anybody] {
+            let worst = measure_api(&mut target, who, of_api);
+            if ENDING.contains(key) && who == Who::Anybody {
+                target = Target::start();
+            }
+            let asker = if who == Who::Stranger { "without rights" } else { "with all rights" };
+            let row = format!("| {name} ({key}) | {first}–{last} | {asker} | {} |\n", worst.row());
+            print!("{row}");
+            rows.push_str(&row);
+            broken.extend(worst.broken(*key, &format!("{name}, {asker}")));
+        }
+    }
+    if std::env::var_os("LEVADA_BLESS").is_some() && chosen.is_none() {
+        let text = fs::read_to_string(page()).expect("the page");
+        let before = text.split("| API |").next().unwrap_or_default();
+        let before = before.split("Measured ").next().unwrap_or_default();
+        let build = if is_debug() {
+            "a build without optimisation, a few requests for each API"
+        } else {
+            "a release build"
+        };
+        fs::write(page(), format!("{before}Measured with {build}.\n\n{HEAD}{rows}"))
+            .expect("room for the page");
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn the_table_has_every_api_and_version_that_is_served() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("not run: the table is of Levada");
+    }
+    let mut node = Node::started();
+    let said = Connection::open(node.address()).call(&raw::api_versions(0));
+    let mut said = Decoder::new(&said);
+    assert_eq!((said.i32(), said.i16()), (7, 0));
+    let served: BTreeMap<i16, (i16, i16)> =
+        (0..said.i32()).map(|_| (said.i16(), (said.i16(), said.i16()))).collect();
+    node.stop();
+    let text = fs::read_to_string(page()).expect("the page");
+    for (key, (first, last)) in &served {
+        let of_api = apis().remove(key).unwrap_or_else(|| panic!("hostile/requests.txt lacks API {key}"));
+        // Produce 0 to 2 are advertised and refused.
+        let first = if *key == 0 { 3 } else { *first };
+        assert_eq!(versions(&of_api), (first, *last), "hostile/requests.txt, API {key}");
+        let row = format!("| {} ({key}) | {first}–{last} |", of_api[0].name);
+        assert_eq!(
+            text.matches(&row).count(),
+            2,
+            "{}: LEVADA_BLESS=1 writes it anew: {row}",
+            page().display()
+        );
+    }
+    assert_eq!(apis().len(), served.len(), "hostile/requests.txt has APIs that are not served");
+}
