@@ -26,16 +26,18 @@ pub(crate) async fn answer(
     let image = context.broker().metadata().image();
     let mut results: BTreeMap<String, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
     for dir in request.dirs {
+        let is_own = dir.path.as_str() == own;
         for topic in &dir.topics {
             let name = topic.name.as_str();
             let exists = |index| image.topic(name).is_some_and(|topic| topic.partition(index).is_some());
-            let verdict = |index: i32| match context.broker().partitions().by_name(name, index) {
-                _ if !may => Some(ErrorCode::ClusterAuthorizationFailed),
-                _ if is_too_long(name, index) => Some(ErrorCode::InvalidTopic),
-                _ if dir.path.as_str() != own => Some(ErrorCode::LogDirNotFound),
-                Some(_) => None,
-                None if exists(index) => Some(ErrorCode::KafkaStorageError),
-                None => Some(ErrorCode::UnknownTopicOrPartition),
+            // A name may be long and its partitions many: it is looked at for those alone that may be there.
+            let verdict = |index: i32| match may {
+                false => Some(ErrorCode::ClusterAuthorizationFailed),
+                true if is_too_long(name.len(), index) => Some(ErrorCode::InvalidTopic),
+                true if !is_own => Some(ErrorCode::LogDirNotFound),
+                true if context.broker().partitions().by_name(name, index).is_some() => None,
+                true if exists(index) => Some(ErrorCode::KafkaStorageError),
+                true => Some(ErrorCode::UnknownTopicOrPartition),
             };
             let partitions = topic.partitions.iter().map(|index| {
                 message!(AlterReplicaLogDirPartitionResult {
@@ -53,6 +55,6 @@ pub(crate) async fn answer(
 }
 
 /// Whether the directory's name on the way, which Kafka ends with an id of 32 digits and `-future`, would be too long for a file system.
-fn is_too_long(topic: &str, index: i32) -> bool {
-    format!("{topic}-{index}.").len() + 32 + "-future".len() > FILE_NAME_BYTES_MAX
+fn is_too_long(topic_bytes: usize, index: i32) -> bool {
+    topic_bytes + format!("-{index}.").len() + 32 + "-future".len() > FILE_NAME_BYTES_MAX
 }
