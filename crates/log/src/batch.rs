@@ -18,7 +18,7 @@ mod varint;
 
 pub use builder::{Builder, EndMarker, Marker};
 pub use recompress::{RecompressError, recompress};
-pub use records::{Header, MAX_EXPANDED, Record, Records, records, records_within};
+pub use records::{Header, MAX_EXPANDED, Record, Records, Times, records, records_within};
 pub(crate) use rewrite::{emptied, rewrite};
 
 /// Bytes in front of the first record.
@@ -172,6 +172,13 @@ impl<'a> BatchView<'a> {
         self.i64_at(MAX_TIMESTAMP_AT)
     }
 
+    /// Whether the header contradicts itself on timestamps: the first record is later than the largest is said to be. Such batches were stored as
+    /// they came before the broker computed the field itself.
+    pub(crate) fn misstates_times(&self) -> bool {
+        let is_plain = self.attributes() & (LOG_APPEND_TIME | DELETE_HORIZON) == 0;
+        is_plain && self.record_count() > 0 && self.max_timestamp() < self.base_timestamp()
+    }
+
     /// The timestamp of one of its records.
     pub fn timestamp_of(&self, record: &Record) -> i64 {
         match self.is_log_append_time() {
@@ -286,6 +293,15 @@ pub enum BatchError {
     },
 }
 
+/// A batch that [`check_within`] accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct Checked<'a> {
+    /// The batch.
+    pub batch: BatchView<'a>,
+    /// The timestamps that its records carry, whatever its header says of them.
+    pub times: Times,
+}
+
 /// Checks one batch as a producer sends it: exactly one, format 2, checksum, counts that agree with the records
 /// really there, a sensible producer and sequence. Expands compressed records into a buffer of this thread (bounded by
 /// [`MAX_EXPANDED`]) and walks every record. Allocates nothing from a claimed length.
@@ -293,15 +309,15 @@ pub enum BatchError {
 /// # Errors
 /// The first thing found wrong.
 pub fn check(bytes: &[u8]) -> Result<BatchView<'_>, BatchError> {
-    check_within(bytes, MAX_EXPANDED)
+    check_within(bytes, MAX_EXPANDED).map(|checked| checked.batch)
 }
 
 /// As [`check`], for a thread with little time: records that expand to more than `expanded_max` bytes are
-/// [`CompressError::TooLarge`].
+/// [`CompressError::TooLarge`]. The walk also tells the records' timestamps.
 ///
 /// # Errors
 /// The first thing found wrong.
-pub fn check_within(bytes: &[u8], expanded_max: usize) -> Result<BatchView<'_>, BatchError> {
+pub fn check_within(bytes: &[u8], expanded_max: usize) -> Result<Checked<'_>, BatchError> {
     let view = check_stored(bytes)?;
     if view.bytes.len() < bytes.len() {
         return Err(BatchError::Trailing(bytes.len() - view.bytes.len()));
@@ -316,8 +332,8 @@ pub fn check_within(bytes: &[u8], expanded_max: usize) -> Result<BatchView<'_>, 
     if !plain && !sequenced {
         return Err(BatchError::Producer { producer_id, epoch, sequence });
     }
-    records::walk(&view, expanded_max)?;
-    Ok(view)
+    let times = records::walk(&view, expanded_max)?;
+    Ok(Checked { batch: view, times })
 }
 
 /// Checks the batch at the start of `bytes` as a log stores it: lengths, format, checksum, a last offset not before the
@@ -350,6 +366,18 @@ pub(crate) fn stamp(batch: &mut [u8], timestamp_ms: i64) {
     batch[ATTRIBUTES_AT + 1] |= LOG_APPEND_TIME as u8;
     batch[MAX_TIMESTAMP_AT..MAX_TIMESTAMP_AT + 8].copy_from_slice(&timestamp_ms.to_be_bytes());
     seal(batch);
+}
+
+/// Writes the largest timestamp of its records into the header of a batch that has been checked. The field lies inside the checksum, which is
+/// computed again; a batch that says so already is left alone. Returns whether it said something else.
+pub fn correct_max_timestamp(batch: &mut [u8], latest: i64) -> bool {
+    let field = &mut batch[MAX_TIMESTAMP_AT..MAX_TIMESTAMP_AT + 8];
+    let differs = *field != latest.to_be_bytes();
+    if differs {
+        field.copy_from_slice(&latest.to_be_bytes());
+        seal(batch);
+    }
+    differs
 }
 
 fn seal(batch: &mut [u8]) {

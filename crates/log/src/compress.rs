@@ -8,7 +8,8 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
 use thiserror::Error;
-use zstd::stream::raw::{Decoder as ZstdDecoder, InBuffer, Operation, OutBuffer};
+use zstd::bulk::Compressor;
+use zstd::stream::raw::{CParameter, Decoder as ZstdDecoder, InBuffer, Operation, OutBuffer};
 
 mod snappy;
 #[cfg(test)]
@@ -137,10 +138,33 @@ pub fn compress_at(
             encoder.write_all(input)?;
             encoder.finish().map_err(io::Error::other)?;
         }
-        Compression::Zstd => {
-            zstd::stream::copy_encode(input, output, level.unwrap_or(zstd::DEFAULT_COMPRESSION_LEVEL))?;
-        }
+        Compression::Zstd => match level {
+            None => zstd::stream::copy_encode(input, output, zstd::DEFAULT_COMPRESSION_LEVEL)?,
+            Some(level) => zstd_whole(&mut zstd_context(level, input.len())?, input, output)?,
+        },
     }
+    Ok(())
+}
+
+/// From this level on zstd would take windows and tables of up to 700 MiB for an input that is large enough.
+const ZSTD_GREEDY_LEVEL: i32 = 20;
+/// What it gets instead, as for the level below: as a power of two.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// A compressor for one input of so many bytes, whose memory is in proportion to them.
+fn zstd_context(level: i32, input_bytes: usize) -> io::Result<Compressor<'static>> {
+    let mut compressor = Compressor::new(level)?;
+    compressor.set_parameter(CParameter::ContentSizeFlag(false))?;
+    if level >= ZSTD_GREEDY_LEVEL && input_bytes > 1 << ZSTD_WINDOW_LOG_MAX {
+        compressor.set_parameter(CParameter::WindowLog(ZSTD_WINDOW_LOG_MAX))?;
+    }
+    Ok(compressor)
+}
+
+/// Appends one frame. The compressor is told the length of the input with it, and makes its tables no larger than that needs.
+fn zstd_whole(compressor: &mut Compressor<'_>, input: &[u8], output: &mut Vec<u8>) -> io::Result<()> {
+    let frame = compressor.compress(input)?;
+    output.extend_from_slice(&frame);
     Ok(())
 }
 

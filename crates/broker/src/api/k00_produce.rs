@@ -7,7 +7,9 @@
 //! closes the connection, the only way left to tell.
 //!
 //! The topic decides: keyless records in a compacted topic and timestamps too far from the clock are refused one by
-//! one (`record_errors`), `LogAppendTime` stamps, and a `compression.type` other than `producer` compresses anew.
+//! one (`record_errors`), `LogAppendTime` stamps, and a `compression.type` other than `producer` compresses anew, on a thread that may take its
+//! time. The largest timestamp in a batch's header is the one of its records, whatever the client wrote there; a client that claims the broker's
+//! time (`LogAppendTime`) for a batch is refused.
 //!
 //! The first batch of a transaction in a partition must be covered by the transaction: from version 12 on
 //! (KIP-890) it makes the partition part of it, up to version 11 the client has done so before.
@@ -19,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use levada_io::Piece;
-use levada_log::batch::{self, BatchError, BatchView};
+use levada_log::batch::{self, BatchError, BatchView, Checked, MAX_EXPANDED, Times};
 use levada_log::{Append, Appended};
 use levada_log::compress::{CompressError, Compression};
 use levada_wire::Uuid;
@@ -30,6 +32,7 @@ use levada_wire::produce::{
 
 use crate::api::{Context, Refusal, Reply};
 use crate::broker::{Membership, now_ms};
+use crate::config::{TimestampType, TopicConfig};
 use crate::error_code::{ErrorCode, Failure};
 use crate::lane::Submitted;
 use crate::partition::Partition;
@@ -231,24 +234,31 @@ async fn check(
 ) -> Result<Append, Rejected> {
     let version = context.version();
     let records = acceptable(version, envelope, partition, records)?;
-    if records.len() <= CHECKED_ON_SHARD_MAX {
+    if is_checked_on_shard(&records, &partition.config())? {
         match batch::check_within(&records, EXPANDED_ON_SHARD_MAX) {
             Err(BatchError::Compression(CompressError::TooLarge { .. })) => {}
             checked => {
-                checked.map_err(Failure::from)?;
-                return examine(version, partition, records);
+                let times = checked.map_err(Failure::from)?.times;
+                return examine(version, partition, (records, times));
             }
         }
     }
-    // Few at a time, since each may take as much memory as a batch may expand to.
+    // Few at a time, since each may take as much memory as a batch may expand to, and the compression of that.
     let _turn = context.broker().expansions().acquire().await;
     let partition = partition.clone();
     let examined = tokio::task::spawn_blocking(move || {
-        batch::check(&records).map_err(Failure::from)?;
-        examine(version, &partition, records)
+        let times = batch::check_within(&records, MAX_EXPANDED).map_err(Failure::from)?.times;
+        examine(version, &partition, (records, times))
     });
     let ended = |_| Rejected::from(ErrorCode::UnknownServerError);
     examined.await.map_err(ended)?
+}
+
+/// Whether the batch takes little enough time: a large one does not, nor one that is compressed anew, which at high levels takes
+/// most of a second.
+fn is_checked_on_shard(records: &[u8], config: &TopicConfig) -> Result<bool, Failure> {
+    let recompressed = judge::wanted_codec(&BatchView::parse(records)?, config)?.is_some();
+    Ok(records.len() <= CHECKED_ON_SHARD_MAX && !recompressed)
 }
 
 /// The records, if they may be written at all: judged by what costs nothing to know.
@@ -290,12 +300,20 @@ fn acceptable(
     Ok(records)
 }
 
-/// Judges a well-formed batch by the topic's rules, and compresses it as the topic wants it.
-fn examine(version: i16, partition: &Partition, records: BytesMut) -> Result<Append, Rejected> {
+/// Judges a well-formed batch by the topic's rules, has its header tell the times that are in it, and compresses it as the topic wants it.
+fn examine(
+    version: i16,
+    partition: &Partition,
+    (mut records, times): (BytesMut, Times),
+) -> Result<Append, Rejected> {
     let config = partition.config();
     let batch = BatchView::parse(&records).map_err(Failure::from)?;
     permitted(version, partition, &batch)?;
-    judge::judge(&batch, &config, || partition.name(), now_ms())?;
+    judge::judge(&Checked { batch, times }, &config, || partition.name(), now_ms())?;
+    // With the broker's own time the append writes both, the time and the checksum.
+    if config.timestamp_type == TimestampType::CreateTime {
+        batch::correct_max_timestamp(&mut records, times.latest);
+    }
     Ok(Append::client(judge::compress(records, &config)?))
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 
-use super::{BatchError, BatchView, varint};
+use super::{BatchError, BatchView, NO_TIMESTAMP, varint};
 use crate::compress::{self, Compression};
 
 /// The most that the records of one batch may expand to, bytes. A batch of the default largest size (1 MiB) that
@@ -112,20 +112,43 @@ impl Records {
     }
 }
 
-/// Walks every record of a batch and refuses a count, an offset or a length that lies.
-pub(super) fn walk(view: &BatchView<'_>, expanded_max: usize) -> Result<(), BatchError> {
-    expanded(view, expanded_max, |payload| {
-        walk_payload(payload, view.record_count(), view.last_offset_delta())
-    })?
+/// The timestamps of a batch's records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// The earliest; [`NO_TIMESTAMP`] if no record has one.
+    pub earliest: i64,
+    /// The latest; [`NO_TIMESTAMP`] if no record has one.
+    pub latest: i64,
 }
 
-fn walk_payload(mut rest: &[u8], count: i32, last_offset_delta: i32) -> Result<(), BatchError> {
+impl Times {
+    const NONE: Times = Times { earliest: NO_TIMESTAMP, latest: NO_TIMESTAMP };
+
+    fn add(&mut self, timestamp: i64) {
+        if timestamp == NO_TIMESTAMP {
+            return;
+        }
+        self.latest = self.latest.max(timestamp);
+        self.earliest = if self.earliest == NO_TIMESTAMP { timestamp } else { self.earliest.min(timestamp) };
+    }
+}
+
+/// Walks every record of a batch and refuses a count, an offset or a length that lies.
+pub(super) fn walk(view: &BatchView<'_>, expanded_max: usize) -> Result<Times, BatchError> {
+    expanded(view, expanded_max, |payload| walk_payload(payload, view))?
+}
+
+fn walk_payload(mut rest: &[u8], view: &BatchView<'_>) -> Result<Times, BatchError> {
+    let (count, last_offset_delta) = (view.record_count(), view.last_offset_delta());
+    let base_timestamp = view.base_timestamp();
+    let mut times = Times::NONE;
     let mut found = 0;
     while found < count && !rest.is_empty() {
         let layout = Layout::take(&mut rest).map_err(|what| BatchError::Record { index: found, what })?;
         if layout.offset_delta != found {
             return Err(BatchError::Record { index: found, what: "offset delta" });
         }
+        times.add(base_timestamp.wrapping_add(layout.timestamp_delta));
         found += 1;
     }
     if found < count {
@@ -134,7 +157,7 @@ fn walk_payload(mut rest: &[u8], count: i32, last_offset_delta: i32) -> Result<(
     if !rest.is_empty() {
         return Err(BatchError::Record { index: count, what: "bytes after the last" });
     }
-    Ok(())
+    Ok(times)
 }
 
 thread_local! {

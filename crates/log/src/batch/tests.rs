@@ -179,3 +179,35 @@ proptest! {
         }
     }
 }
+
+/// A batch with these timestamps, and a header that says something else of the largest.
+fn misstated(codec: Compression, timestamps: &[i64], said: i64) -> Vec<u8> {
+    let mut builder = Builder::new().compression(codec);
+    for timestamp in timestamps {
+        builder.push(*timestamp, Some(b"key"), Some(&[9; 40]));
+    }
+    let mut bytes = builder.build().unwrap().to_vec();
+    bytes[MAX_TIMESTAMP_AT..MAX_TIMESTAMP_AT + 8].copy_from_slice(&said.to_be_bytes());
+    reseal(bytes)
+}
+
+#[test]
+fn the_records_tell_their_times_and_the_header_is_corrected_by_them() {
+    for codec in ALL {
+        for said in [-1, 0, 6, 8, i64::MAX, i64::MIN] {
+            let mut bytes = misstated(codec, &[5, 7, -1, 3], said);
+            let before = bytes.clone();
+            let times = check_within(&bytes, MAX_EXPANDED).unwrap().times;
+            assert_eq!(times, Times { earliest: 3, latest: 7 }, "{codec:?} {said}");
+            assert!(correct_max_timestamp(&mut bytes, times.latest), "{codec:?} {said}");
+            assert_eq!(check(&bytes).unwrap().max_timestamp(), 7, "{codec:?} {said}");
+            let (unlike, same) = (CRC_AT..CRC_AT + 4, MAX_TIMESTAMP_AT..MAX_TIMESTAMP_AT + 8);
+            for at in (0..bytes.len()).filter(|at| !unlike.contains(at) && !same.contains(at)) {
+                assert_eq!(bytes[at], before[at], "byte {at}");
+            }
+            assert!(!correct_max_timestamp(&mut bytes, 7), "nothing is left to correct");
+        }
+    }
+    let none = misstated(Compression::None, &[-1, -1], 99);
+    assert_eq!(check_within(&none, MAX_EXPANDED).unwrap().times, Times { earliest: -1, latest: -1 });
+}

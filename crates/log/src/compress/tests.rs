@@ -87,3 +87,18 @@ fn numbers_and_names_agree() {
     assert_eq!(Compression::from_id(5), None);
     assert_eq!(Compression::Zstd.name(), "zstd");
 }
+
+#[test]
+fn the_highest_levels_take_memory_in_proportion_to_their_input() {
+    for (level, input_bytes, most_mib) in
+        [(22, 16 << 10, 8), (22, 1 << 20, 32), (20, 9 << 20, 200), (22, 9 << 20, 200)]
+    {
+        let input = vec![b'x'; input_bytes];
+        let mut compressor = zstd_context(level, input.len()).unwrap();
+        let mut output = Vec::new();
+        zstd_whole(&mut compressor, &input, &mut output).unwrap();
+        assert_eq!(expand(Compression::Zstd, &output, input.len()).unwrap(), input);
+        let mib = compressor.context_mut().sizeof() >> 20;
+        assert!(mib <= most_mib, "level {level}: {mib} MiB for {input_bytes} bytes");
+    }
+}

@@ -1,7 +1,7 @@
 //! From a point in time to an offset.
 
 use crate::ReadError;
-use crate::batch::{self, BatchError, BatchView, NO_TIMESTAMP};
+use crate::batch::{self, BatchError, BatchView, HEADER_LEN, NO_TIMESTAMP};
 use crate::partition::Partition;
 use crate::segment::{SWEEP, Segment};
 
@@ -27,7 +27,11 @@ impl Partition {
         let log_start = self.log_start();
         for (at, segment) in segments.iter().enumerate() {
             let below_start = segments.get(at + 1).is_some_and(|next| next.base() <= log_start);
-            if below_start || segment.max_timestamp(&*self.disk)? < timestamp {
+            if below_start {
+                continue;
+            }
+            let latest = segment.max_timestamp(&*self.disk)?;
+            if latest < timestamp && !(latest == NO_TIMESTAMP && self.hides_times(segment)?) {
                 continue;
             }
             if let Some(found) = self.search(segment, timestamp, log_start)? {
@@ -35,6 +39,13 @@ impl Partition {
             }
         }
         Ok(None)
+    }
+
+    /// Whether a segment without times begins with a batch whose header keeps back those of its records: a log of an earlier version.
+    fn hides_times(&self, segment: &Segment) -> Result<bool, ReadError> {
+        let mut scan = segment.scan(&*self.disk, 0..segment.size(), HEADER_LEN)?;
+        let Some(head) = scan.next()? else { return Ok(false) };
+        Ok(scan.header(&head)?.misstates_times())
     }
 
     /// The first record with the largest timestamp; none if the log is empty.
@@ -81,7 +92,7 @@ impl Partition {
             if header.last_offset() < log_start || header.record_count() == 0 {
                 continue;
             }
-            if header.base_offset() >= log_start {
+            if header.base_offset() >= log_start && !header.misstates_times() {
                 largest = largest.max(header.max_timestamp());
                 continue;
             }
@@ -111,11 +122,12 @@ impl Partition {
         };
         let mut scan = segment.scan(&*self.disk, start..segment.size(), SWEEP)?;
         while let Some(head) = scan.next()? {
-            let (last_offset, latest) = {
+            let (last_offset, too_early) = {
                 let header = scan.header(&head)?;
-                (header.last_offset(), header.max_timestamp())
+                let too_early = header.max_timestamp() < timestamp && !header.misstates_times();
+                (header.last_offset(), too_early)
             };
-            if last_offset < log_start || latest < timestamp {
+            if last_offset < log_start || too_early {
                 continue;
             }
             let corrupt = scan.corrupt(head.position);

@@ -1,8 +1,9 @@
 //! What a topic's configuration demands of a batch: keys where it is compacted, timestamps near the broker's
-//! clock, and its own compression. A topic with defaults costs a look at the batch's header.
+//! clock, and its own compression. A topic with defaults costs a comparison with the times that the check of the batch found in its
+//! records; nothing that the header says of timestamps is believed.
 
 use bytes::BytesMut;
-use levada_log::batch::{self, BatchView, RecompressError};
+use levada_log::batch::{self, BatchError, BatchView, Checked, RecompressError, Record};
 use levada_log::compress::Compression;
 use levada_wire::messages::StrBytes;
 use levada_wire::produce::RecordError;
@@ -22,14 +23,17 @@ const NAMED_ERRORS: usize = 3;
 
 /// Checks the records of a batch that is well formed; `partition` is its name for messages.
 pub(super) fn judge(
-    batch: &BatchView<'_>,
+    checked: &Checked<'_>,
     config: &TopicConfig,
     partition: impl Fn() -> String,
     now_ms: i64,
 ) -> Result<(), Rejected> {
+    let Checked { batch, times } = checked;
     let clock = Clock::new(config, now_ms);
     let compacted = config.cleanup_policy.compact;
-    if !compacted && !clock.doubts(batch) {
+    // The broker's to set: it would give every record the header's time.
+    let stamped = batch.is_log_append_time();
+    if !compacted && !stamped && !clock.refuses(times.earliest) && !clock.refuses(times.latest) {
         return Ok(());
     }
     let mut errors = Vec::new();
@@ -39,7 +43,7 @@ pub(super) fn judge(
         let record = record.map_err(Failure::from)?;
         let timestamp = batch.base_timestamp().wrapping_add(record.timestamp_delta);
         let keyless = compacted && record.key.is_none();
-        let untimely = !keyless && clock.refuses(timestamp);
+        let untimely = !keyless && (stamped || clock.refuses(timestamp));
         if !keyless && !untimely {
             continue;
         }
@@ -48,8 +52,10 @@ pub(super) fn judge(
         if errors.len() < RECORD_ERRORS_MAX {
             let message = if keyless {
                 format!("Compacted topic cannot accept message without key in topic partition {}", partition())
-            } else {
+            } else if clock.refuses(timestamp) {
                 clock.complain(timestamp, record.offset_delta)
+            } else {
+                complain_of_type(&record, batch.max_timestamp())
             };
             errors.push(RecordError { batch_index: index, message: Some(StrBytes::from(message)) });
         }
@@ -77,12 +83,22 @@ fn reject(errors: Vec<RecordError>, wrong: usize, late: bool) -> Rejected {
     Rejected { failure, errors }
 }
 
+/// Kafka's sentence about a record of a batch that claims to have the broker's time.
+fn complain_of_type(record: &Record, stamp: i64) -> String {
+    let size = |part: Option<usize>| part.map_or(-1, |len| i64::try_from(len).unwrap_or(i64::MAX));
+    let key = size(record.key.as_ref().map(|key| key.len()));
+    let value = size(record.value.as_ref().map(|value| value.len()));
+    format!(
+        "Invalid timestamp type in message DefaultRecord(offset={}, timestamp={stamp}, key={key} bytes, value={value} \
+         bytes). Producer should not set timestamp type to LogAppendTime.",
+        record.offset_delta
+    )
+}
+
 /// The times that a record may carry.
 struct Clock {
     /// Unless the broker writes its own time.
     limits: Option<(i64, i64)>,
-    /// Whether a record can be too old at all.
-    any_age: bool,
 }
 
 impl Clock {
@@ -91,15 +107,7 @@ impl Clock {
             now_ms.saturating_sub(config.timestamp_before_max_ms),
             now_ms.saturating_add(config.timestamp_after_max_ms),
         );
-        Self {
-            limits: (config.timestamp_type == TimestampType::CreateTime).then_some(limits),
-            any_age: config.timestamp_before_max_ms == i64::MAX,
-        }
-    }
-
-    /// Whether the records have to be looked at one by one.
-    fn doubts(&self, batch: &BatchView<'_>) -> bool {
-        self.limits.is_some_and(|(_, newest)| !self.any_age || batch.max_timestamp() > newest)
+        Self { limits: (config.timestamp_type == TimestampType::CreateTime).then_some(limits) }
     }
 
     fn refuses(&self, timestamp: i64) -> bool {
@@ -116,19 +124,28 @@ impl Clock {
     }
 }
 
-/// The batch in the topic's own compression.
-pub(super) fn compress(records: BytesMut, config: &TopicConfig) -> Result<BytesMut, Failure> {
+/// The codec and level that a batch has to be compressed anew with, if it has another than its topic wants.
+pub(super) fn wanted_codec(
+    batch: &BatchView<'_>,
+    config: &TopicConfig,
+) -> Result<Option<(Compression, Option<i32>)>, BatchError> {
     let (codec, level) = match config.compression_type {
-        CompressionType::Producer => return Ok(records),
+        CompressionType::Producer => return Ok(None),
         CompressionType::Uncompressed => (Compression::None, None),
         CompressionType::Gzip => (Compression::Gzip, Some(config.gzip_level).filter(|level| *level > 0)),
         CompressionType::Snappy => (Compression::Snappy, None),
         CompressionType::Lz4 => (Compression::Lz4, None),
         CompressionType::Zstd => (Compression::Zstd, Some(config.zstd_level)),
     };
-    if BatchView::parse(&records)?.compression()? == codec {
+    let has = batch.compression()?;
+    Ok((has != codec).then_some((codec, level)))
+}
+
+/// The batch in the topic's own compression. Takes a thread's time and memory; see [`wanted_codec`].
+pub(super) fn compress(records: BytesMut, config: &TopicConfig) -> Result<BytesMut, Failure> {
+    let Some((codec, level)) = wanted_codec(&BatchView::parse(&records)?, config)? else {
         return Ok(records);
-    }
+    };
     batch::recompress(&records, codec, level).map_err(|error| match error {
         RecompressError::Batch(error) => error.into(),
         RecompressError::Codec(error) => Failure::new(ErrorCode::UnknownServerError, error.to_string()),

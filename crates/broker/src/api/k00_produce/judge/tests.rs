@@ -24,10 +24,13 @@ fn batch_of(records: &[(i64, bool)]) -> BytesMut {
     builder.build().unwrap()
 }
 
+fn checked(batch: &[u8]) -> Checked<'_> {
+    batch::check_within(batch, batch::MAX_EXPANDED).unwrap()
+}
+
 fn check(own: &[(&str, &str)], records: &[(i64, bool)], expected: Result<(), (ErrorCode, &[i32])>) {
     let batch = batch_of(records);
-    let view = BatchView::parse(&batch).unwrap();
-    let judged = judge(&view, &config(own), || "t-0".to_owned(), NOW_MS);
+    let judged = judge(&checked(&batch), &config(own), || "t-0".to_owned(), NOW_MS);
     let judged = judged.map_err(|rejected| {
         (rejected.failure.code, rejected.errors.iter().map(|error| error.batch_index).collect::<Vec<_>>())
     });
@@ -53,8 +56,7 @@ fn records_are_refused_for_what_their_topic_demands() {
 fn refusals_speak_as_kafka_does() {
     let said = |own: &[(&str, &str)], records: &[(i64, bool)]| {
         let batch = batch_of(records);
-        let view = BatchView::parse(&batch).unwrap();
-        let rejected = judge(&view, &config(own), || "t-0".to_owned(), NOW_MS).unwrap_err();
+        let rejected = judge(&checked(&batch), &config(own), || "t-0".to_owned(), NOW_MS).unwrap_err();
         let first = rejected.errors[0].message.as_ref().unwrap().as_str().to_owned();
         (rejected.failure.message.unwrap(), first)
     };
@@ -74,9 +76,8 @@ fn refusals_speak_as_kafka_does() {
 #[test]
 fn of_millions_of_wrong_records_so_many_are_named() {
     let batch = batch_of(&[(NOW_MS, false); RECORD_ERRORS_MAX + 1]);
-    let view = BatchView::parse(&batch).unwrap();
     let compacted = config(&[("cleanup.policy", "compact")]);
-    let rejected = judge(&view, &compacted, || "t-0".to_owned(), NOW_MS).unwrap_err();
+    let rejected = judge(&checked(&batch), &compacted, || "t-0".to_owned(), NOW_MS).unwrap_err();
     assert_eq!(rejected.errors.len(), RECORD_ERRORS_MAX);
     assert!(rejected.failure.message.unwrap().contains("due to 1001 record errors in total"));
 }
@@ -97,4 +98,53 @@ fn batches_take_the_topics_compression() {
         let kept = compress(stored.clone(), &config(&[])).unwrap();
         assert_eq!(kept, stored, "producer keeps {name}");
     }
+}
+
+/// The same batch with another largest timestamp in its header, and the checksum that goes with that.
+fn saying(mut batch: BytesMut, latest: i64) -> BytesMut {
+    batch::correct_max_timestamp(&mut batch, latest);
+    batch
+}
+
+#[test]
+fn a_header_that_keeps_back_the_latest_time_gets_no_record_in() {
+    let late = NOW_MS + HOUR_MS + 1;
+    for said in [-1, 0, NOW_MS, i64::MIN] {
+        let batch = saying(batch_of(&[(NOW_MS, true), (late, true)]), said);
+        let rejected = judge(&checked(&batch), &config(&[]), || "t-0".to_owned(), NOW_MS).unwrap_err();
+        assert_eq!(rejected.failure.code, ErrorCode::InvalidTimestamp, "{said}");
+        assert_eq!(rejected.errors.iter().map(|error| error.batch_index).collect::<Vec<_>>(), [1], "{said}");
+    }
+    let batch = saying(batch_of(&[(NOW_MS, true)]), i64::MAX);
+    assert!(judge(&checked(&batch), &config(&[]), || "t-0".to_owned(), NOW_MS).is_ok(), "its records are of now");
+}
+
+#[test]
+fn a_client_does_not_stamp_for_the_broker() {
+    let mut builder = Builder::new().log_append_time();
+    builder.push(NOW_MS, Some(b"key"), None).push(NOW_MS, Some(b"key"), Some(b"value"));
+    let batch = builder.build().unwrap();
+    for kind in ["CreateTime", "LogAppendTime"] {
+        let config = config(&[("message.timestamp.type", kind)]);
+        let rejected = judge(&checked(&batch), &config, || "t-0".to_owned(), NOW_MS).unwrap_err();
+        assert_eq!(rejected.failure.code, ErrorCode::InvalidTimestamp, "{kind}");
+        let said: Vec<_> = rejected.errors.iter().map(|error| error.message.as_ref().unwrap().as_str()).collect();
+        let expected = "Invalid timestamp type in message DefaultRecord(offset=0, timestamp=1700000000000, key=3 bytes, \
+                        value=-1 bytes). Producer should not set timestamp type to LogAppendTime.";
+        assert_eq!((said[0], said.len()), (expected, 2), "{kind}");
+    }
+}
+
+#[test]
+fn what_is_compressed_anew_is_known_before_it_is() {
+    let plain = batch_of(&[(NOW_MS, true)]);
+    let wanted = |own: &[(&str, &str)], batch: &[u8]| {
+        wanted_codec(&BatchView::parse(batch).unwrap(), &config(own)).unwrap()
+    };
+    let zstd = [("compression.type", "zstd"), ("compression.zstd.level", "22")];
+    assert_eq!(wanted(&[], &plain), None);
+    assert_eq!(wanted(&zstd, &plain), Some((Compression::Zstd, Some(22))));
+    let stored = compress(plain, &config(&zstd)).unwrap();
+    assert_eq!(wanted(&zstd, &stored), None);
+    assert_eq!(wanted(&[("compression.type", "uncompressed")], &stored), Some((Compression::None, None)));
 }
