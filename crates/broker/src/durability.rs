@@ -54,7 +54,8 @@ impl Syncs {
             };
             let synced = partition.log().sync_records().map(drop);
             if let Err(error) = &synced {
-                tracing::error!(partition = partition.name(), %error, "records are not on the device; the partition is offline");
+                let offline = partition.log().is_offline();
+                tracing::error!(partition = partition.name(), offline, %error, "records are not on the device");
             }
             for waiter in group {
                 // A connection that died meanwhile does not want its answer.

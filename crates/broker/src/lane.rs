@@ -31,13 +31,25 @@ pub(crate) struct Lane {
     /// None once the log is closed or deleted.
     writer: Mutex<Option<Writer>>,
     dir: PathBuf,
-    /// When the operator was last told of a storage error here.
-    told_ms: AtomicI64,
+    told_of_storage: Told,
     longest_turns_ns: [AtomicU64; Work::ALL.len()],
 }
 
 /// A disk that stays full would otherwise fill the operator's log as well.
-const TELL_AGAIN_MS: i64 = 30_000;
+const TELL_AGAIN_MS: u64 = 30_000;
+
+/// When the operator was last told of a failure that repeats itself.
+#[derive(Debug, Default)]
+pub(crate) struct Told(AtomicI64);
+
+impl Told {
+    /// Whether to tell now; then not again for half a minute.
+    pub(crate) fn is_due(&self, now_ms: i64) -> bool {
+        let last_ms = self.0.load(Ordering::Relaxed);
+        let due = now_ms.abs_diff(last_ms) >= TELL_AGAIN_MS;
+        due && self.0.compare_exchange(last_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
 
 #[derive(Default)]
 struct Queue {
@@ -76,7 +88,12 @@ impl Submitted {
             }
             Self::Durable(submitted, partition, sync) => {
                 let appended = Box::pin(submitted.wait()).await?;
-                let sync = sync.unwrap_or_else(|| Syncs::ask(&partition));
+                let durable = partition.log().durable() > appended.last_offset;
+                let sync = match sync {
+                    Some(sync) => sync,
+                    None if durable || !partition.is_sync_due() => return Ok(appended),
+                    None => Syncs::ask(&partition),
+                };
                 let stopped = |_| Err(LogError::Offline { dir: partition.log().dir().to_owned() });
                 sync.await.unwrap_or_else(stopped)?;
                 Ok(appended)
@@ -89,13 +106,14 @@ impl Submitted {
         match self {
             Self::Queued { .. } => Self::Done(self.wait().await),
             Self::Durable(submitted, partition, None) => {
-                Box::pin(submitted.written()).await.durable(&partition)
+                let written = Box::pin(submitted.written()).await;
+                if partition.is_sync_due() { written.durable(&partition) } else { written }
             }
             done => done,
         }
     }
 
-    /// Has the answer wait for the device. The sync begins at once if the batch is in the log, else when it is.
+    /// Has the answer wait for the device. The sync begins at once if the batch is in the log, else when it is, should one be due then.
     pub(crate) fn durable(self, partition: &Arc<Partition>) -> Self {
         let sync = matches!(self, Self::Done(Ok(_))).then(|| Syncs::ask(partition));
         Self::Durable(Box::new(self), partition.clone(), sync)
@@ -107,7 +125,7 @@ impl Submitted {
 pub enum Work {
     /// Writing a group of batches, and the new segment that may take.
     Append,
-    /// Everything else: rolling by age, retention, the swaps of compaction, a changed configuration.
+    /// Everything else: retention, forgetting producers, the swaps of compaction, a changed configuration.
     Housekeeping,
 }
 
@@ -140,7 +158,7 @@ impl Lane {
             queue: Mutex::default(),
             writer: Mutex::new(Some(writer)),
             dir,
-            told_ms: AtomicI64::new(0),
+            told_of_storage: Told::default(),
             longest_turns_ns: [const { AtomicU64::new(0) }; Work::ALL.len()],
         }
     }
@@ -220,9 +238,8 @@ impl Lane {
 
     /// The client only hears that storage failed; why is for the operator.
     fn tell(&self, error: &AppendError, now_ms: i64) {
-        if now_ms.saturating_sub(self.told_ms.load(Ordering::Relaxed)) >= TELL_AGAIN_MS {
-            self.told_ms.store(now_ms, Ordering::Relaxed);
-            tracing::error!(%error, "batches are refused; with a full disk, make room and they are taken again");
+        if self.told_of_storage.is_due(now_ms) {
+            tracing::error!(%error, "batches are refused; with a full disk, make room and they are taken again, and without descriptors, once there are some");
         }
     }
 

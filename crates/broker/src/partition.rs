@@ -14,7 +14,7 @@ use crate::broker;
 use crate::config::TopicConfig;
 use crate::durability::Syncs;
 use crate::error_code::ErrorCode;
-use crate::lane::{Lane, Left, Submitted};
+use crate::lane::{Lane, Left, Submitted, Told};
 use crate::waiters::Waiters;
 
 /// Topics that belong to the broker itself.
@@ -44,6 +44,7 @@ pub(crate) struct Partition {
     /// transaction again.
     transactions: RwLock<()>,
     config: ArcSwap<TopicConfig>,
+    told_of_marker: Told,
     /// Its topic has been deleted; whoever still holds it must be told so.
     deleted: AtomicBool,
 }
@@ -69,6 +70,7 @@ impl Partition {
             syncs: Syncs::default(),
             transactions: RwLock::default(),
             config: ArcSwap::new(config),
+            told_of_marker: Told::default(),
             deleted: AtomicBool::new(false),
         }
     }
@@ -142,13 +144,28 @@ impl Partition {
                 }
             });
         }
-        if self.is_sync_due() { submitted.durable(self) } else { submitted }
+        match submitted {
+            // Not in the log yet, as little as the write it waits behind: whether a sync is due shows once it is.
+            Submitted::Queued { .. } if self.may_wait_for_device() => submitted.durable(self),
+            Submitted::Done(_) if self.is_sync_due() => submitted.durable(self),
+            _ => submitted,
+        }
+    }
+
+    fn may_wait_for_device(&self) -> bool {
+        let config = self.config();
+        config.acks_durable || config.flush_messages < i64::MAX
     }
 
     /// Whether acknowledgements wait for the device: always, or because `flush.messages` records do.
-    fn is_sync_due(&self) -> bool {
+    pub(crate) fn is_sync_due(&self) -> bool {
         let config = self.config();
         config.acks_durable || self.log.log_end() - self.log.durable() >= config.flush_messages
+    }
+
+    /// Whether the operator is to be told that a marker could not be written here.
+    pub(crate) fn untold_marker(&self, now_ms: i64) -> bool {
+        self.told_of_marker.is_due(now_ms)
     }
 
     /// Whether its topic has been deleted.

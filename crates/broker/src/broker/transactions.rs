@@ -193,11 +193,14 @@ impl Broker {
 }
 
 fn failed(partition: &Partition, error: ErrorCode) -> MarkerResult {
-    tracing::warn!(
-        partition = partition.name(),
-        error = error.name(),
-        "a transaction marker was not written"
-    );
+    // It is tried again ten times a second.
+    if partition.untold_marker(now_ms()) {
+        tracing::warn!(
+            partition = partition.name(),
+            error = error.name(),
+            "a transaction marker was not written; it is tried again"
+        );
+    }
     match error {
         ErrorCode::InvalidProducerEpoch | ErrorCode::TransactionCoordinatorFenced => MarkerResult::Fenced,
         _ => MarkerResult::Failed,
