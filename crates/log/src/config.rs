@@ -28,7 +28,8 @@ pub enum AppendBy {
 pub struct LogConfig {
     /// `segment.bytes`: a segment that would grow beyond is rolled first.
     pub segment_bytes: u32,
-    /// `segment.ms`: a segment whose first batch is older than this, measured by timestamps, is rolled.
+    /// `segment.ms`: a batch that is later than the segment's first by more than this, both by their timestamps, begins a new segment. Where
+    /// the first has none, the segment's own age counts.
     pub segment_ms: i64,
     /// `segment.jitter.ms`: how much earlier a segment may be rolled, so that not all are rolled at once.
     pub segment_jitter_ms: i64,
@@ -57,7 +58,7 @@ pub struct LogConfig {
 }
 
 impl LogConfig {
-    /// How old the first batch of the segment with this base offset may become; `salt` differs between partitions.
+    /// By how much a batch may be later than the first of the segment with this base offset; `salt` differs between partitions.
     pub(crate) fn roll_after_ms(&self, salt: &impl Hash, base: i64) -> i64 {
         let jitter_ms = self.segment_jitter_ms.clamp(0, self.segment_ms);
         if jitter_ms == 0 {

@@ -439,6 +439,16 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
+/// Whether the process or the machine is out of descriptors. No file was opened, so nothing was done to one.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// Whether a file could not be created for want of room, descriptors or memory: nothing is in doubt, and the next attempt may succeed.
+pub(crate) fn is_short(error: &io::Error) -> bool {
+    is_full(error) || is_out_of_descriptors(error) || Errno::from_io_error(error) == Some(Errno::NOMEM)
+}
+
 /// Adds to an input/output error what was tried, and on which path.
 pub(crate) trait At<T> {
     fn at(self, operation: &'static str, path: &Path) -> Result<T, LogError>;

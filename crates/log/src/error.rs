@@ -58,6 +58,14 @@ impl LogError {
         LogError::Io { operation, path: path.to_owned(), source: Arc::new(source) }
     }
 
+    /// The kernel's answer, where there was one.
+    pub(crate) fn source_io(&self) -> Option<&io::Error> {
+        match self {
+            LogError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+
     pub(crate) fn corrupt(path: &Path, detail: impl Into<String>) -> LogError {
         LogError::Corrupt { path: path.to_owned(), detail: detail.into() }
     }

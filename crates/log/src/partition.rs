@@ -246,6 +246,10 @@ impl Partition {
             let whole_below = segments.get(at + 1).map_or(active_end, |next| next.base());
             let whole = whole_below <= upto;
             let end = if whole { size } else { self.position_of(disk, segment, (upto, size))? };
+            if end <= head.position {
+                // A gap that compaction left reaches from the offset to `upto`: there will be more once that has moved.
+                return Ok(Slice::nothing(offset, log_start));
+            }
             let end = self.limit(disk, segment, (&head, end), (max_bytes, min_one))?;
             let extent = match end.checked_sub(head.position) {
                 None | Some(0) => None,

@@ -43,7 +43,7 @@ pub(crate) struct Producer {
     pub(crate) transaction_start: Option<i64>,
     window: [Written; WINDOW],
     used: usize,
-    // When this process last heard of it; timestamps of clients are no clock.
+    // When it was last heard of: by the clock if this process did, else by its last timestamp.
     seen_ms: i64,
 }
 
@@ -305,11 +305,17 @@ impl Producers {
         }
     }
 
-    /// Forgets producers that have not written for `expiration_ms` and have no transaction open.
-    pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) {
+    /// Forgets producers that have not written for `expiration_ms` and have no transaction open; returns how many.
+    pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) -> usize {
+        let before = self.known.len();
         self.known.retain(|_, producer| {
             producer.transaction_start.is_some() || now_ms.saturating_sub(producer.seen_ms) < expiration_ms
         });
+        // A crowd of short-lived producers does not keep its memory.
+        if self.known.len() < self.known.capacity() / 4 {
+            self.known.shrink_to_fit();
+        }
+        before - self.known.len()
     }
 
     fn put(&mut self, id: i64, state: Option<Producer>) {

@@ -216,6 +216,14 @@ impl Segment {
         Ok(())
     }
 
+    /// Opens the transaction index before its name goes: who has read from the segment asks it next, and takes one that is not there for one without
+    /// entries. If it cannot be opened here, it cannot be there, and the reader is told so.
+    pub(crate) fn hold_aborted(&self, disk: &dyn Disk) {
+        if let Err(error) = self.aborted.count(disk) {
+            tracing::warn!(%error, "readers of a segment that leaves the log may have to ask again");
+        }
+    }
+
     /// The largest timestamp, -1 if there is none. The first call may read the end of the time index.
     pub(crate) fn max_timestamp(&self, disk: &dyn Disk) -> Result<i64, LogError> {
         let known = self.max_timestamp.load(Ordering::Acquire);

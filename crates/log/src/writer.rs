@@ -191,9 +191,9 @@ impl Writer {
         self.producers.states()
     }
 
-    /// Forgets producers that have been silent for `producer.id.expiration.ms`.
-    pub fn expire_producers(&mut self, now_ms: i64) {
-        self.producers.expire(now_ms, self.config.producer_id_expiration_ms);
+    /// Forgets producers that have been silent for `producer.id.expiration.ms` and have no transaction open; returns how many.
+    pub fn expire_producers(&mut self, now_ms: i64) -> usize {
+        self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
     }
 
     /// Cuts the indexes to their entries, writes a producer snapshot and makes everything durable, so that the next opening has

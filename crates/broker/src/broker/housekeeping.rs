@@ -1,5 +1,5 @@
-//! What keeps a data directory in order while the broker runs, and closes it when it stops: rolling by
-//! age, flushing sealed segments, building misleading indexes again, opening what could not be opened, checkpoints, snapshots of the metadata.
+//! What keeps a data directory in order while the broker runs, and closes it when it stops: flushing sealed segments, building misleading
+//! indexes again, opening what could not be opened, checkpoints, snapshots of the metadata.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,8 @@ impl Broker {
             return;
         }
         if let Err(error) = partition.log().flush() {
-            tracing::error!(partition = partition.name(), %error, "not flushed; the partition is offline");
+            let offline = partition.log().is_offline();
+            tracing::error!(partition = partition.name(), offline, %error, "not flushed");
         }
     }
 
@@ -66,10 +67,7 @@ impl Broker {
         if partition.is_deleted() {
             return;
         }
-        let kept = partition.log().look_after().and_then(|()| {
-            let rolled = partition.lane().with_writer(|writer| writer.roll_if_due(now_ms()));
-            rolled.unwrap_or(Ok(false)).and_then(|_| partition.log().flush_sealed())
-        });
+        let kept = partition.log().look_after().and_then(|()| partition.log().flush_sealed());
         let kept = kept.and_then(|_| reindex(partition));
         match kept {
             // Its files went while this looked at them.

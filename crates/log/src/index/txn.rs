@@ -72,20 +72,33 @@ impl TxnIndex {
         Ok(self.count.load(Ordering::Acquire))
     }
 
-    /// Appends entries and publishes them; returns whether that made a new file. Called by the writer alone.
-    pub(crate) fn append(&self, disk: &dyn Disk, entries: &[Aborted]) -> Result<bool, LogError> {
-        let count = self.count(disk)?;
+    /// Makes the file if there is none yet; returns whether there was none. Called by the writer alone, before [`TxnIndex::append`].
+    pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<bool, LogError> {
+        self.count(disk)?;
         let created = self.file.get().is_none();
         if created {
             let file = disk.create(&self.path).at("create", &self.path)?;
             self.file.get_or_init(|| Arc::new(file));
         }
-        let file = self.file.get().expect("the file was opened with the count, or created just now");
-        let bytes = TxnIndex::file_of(entries);
-        disk.write_at(file, &self.path, &mut [IoSlice::new(&bytes)], (count * WIDTH) as u64)
-            .at("write", &self.path)?;
-        self.count.store(count + entries.len(), Ordering::Release);
         Ok(created)
+    }
+
+    /// Appends entries to a file that is there, and publishes them. Called by the writer alone.
+    ///
+    /// # Errors
+    /// A failing disk. If it is full, the file is as it was before.
+    pub(crate) fn append(&self, disk: &dyn Disk, entries: &[Aborted]) -> Result<(), LogError> {
+        let (count, path) = (self.count(disk)?, &self.path);
+        let file = self.file.get().expect("the file was opened with the count, or prepared");
+        let (bytes, end) = (TxnIndex::file_of(entries), (count * WIDTH) as u64);
+        if let Err(error) = disk.write_at(file, path, &mut [IoSlice::new(&bytes)], end) {
+            // The next opening would take what is left of them for entries.
+            let cut =
+                disk.truncate(file, path, end).map_err(|cut| io::Error::other(format!("{error}; {cut}")));
+            return cut.and(Err(error)).at("write", path);
+        }
+        self.count.store(count + entries.len(), Ordering::Release);
+        Ok(())
     }
 
     /// The bytes of an index file with these entries.
@@ -104,6 +117,7 @@ impl TxnIndex {
         crate::disk::remove_if_there(disk, &self.path)?;
         let index = TxnIndex::none(self.path);
         if !entries.is_empty() {
+            index.prepare(disk)?;
             index.append(disk, entries)?;
         }
         Ok(index)

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::MutexGuard;
 
 use crate::LogError;
-use crate::disk::At;
+use crate::disk::{At, is_out_of_descriptors};
 use crate::epochs::Epochs;
 use crate::partition::Partition;
 use crate::segment::Segment;
@@ -17,7 +17,7 @@ impl Partition {
     ///
     /// # Errors
     /// A failing disk: what the kernel could not write it may have dropped, and asking again would claim that it had not, so the
-    /// partition goes offline and stays so until it is opened again.
+    /// partition goes offline and stays so until it is opened again. Not so where no descriptor was left to open a file with.
     pub fn flush(&self) -> Result<i64, LogError> {
         self.flush_to(Partition::log_end)
     }
@@ -52,10 +52,7 @@ impl Partition {
             if next <= durable || segment.base() >= end {
                 continue;
             }
-            if let Err(error) = self.sync_batches(segment) {
-                self.go_offline();
-                return Err(error);
-            }
+            self.sync_batches(segment).inspect_err(|error| self.doubt(error))?;
         }
         self.marks.durable.fetch_max(end, Ordering::AcqRel);
         Ok(end.max(durable))
@@ -73,7 +70,10 @@ impl Partition {
             return Ok(done);
         }
         if let Err(error) = self.sync_range(done, end, names) {
-            self.go_offline();
+            if names {
+                self.note_new_name();
+            }
+            self.doubt(&error);
             return Err(error);
         }
         self.marks.recovery_point.fetch_max(end, Ordering::AcqRel);
@@ -120,7 +120,15 @@ impl Partition {
         if self.is_offline() {
             return Err(LogError::Offline { dir: self.dir.clone() });
         }
-        self.sync_segment(segment).inspect_err(|_| self.go_offline())
+        self.sync_segment(segment).inspect_err(|error| self.doubt(error))
+    }
+
+    /// After a sync that failed nobody knows what the device has. One that did not begin, because no descriptor was left to open the file
+    /// with, leaves no doubt: it is tried again.
+    fn doubt(&self, error: &LogError) {
+        if !error.source_io().is_some_and(is_out_of_descriptors) {
+            self.go_offline();
+        }
     }
 
     /// After a failure the page cache has, as if they had been written, pages that the device has not: the next opening is to read what

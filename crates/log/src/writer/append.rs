@@ -9,7 +9,7 @@ use super::Writer;
 use super::active::Progress;
 use super::mapped::{Target, Windows};
 use crate::batch::{self, BatchView, NO_TIMESTAMP};
-use crate::disk::is_full;
+use crate::disk::{At, is_full, is_short};
 use crate::index::{Aborted, TimeEntry};
 use crate::producers::{Source, Verdict};
 use crate::{AppendBy, AppendError, LogError, TimestampType};
@@ -246,6 +246,7 @@ impl Writer {
     }
 
     fn write(&mut self, group: &[Append], pending: &Pending) -> Result<(), LogError> {
+        self.prepare_aborted(&pending.aborted)?;
         let segment = &self.active.segment;
         let file = segment.file(&*self.disk)?;
         let mut parts: Vec<IoSlice<'_>> =
@@ -259,29 +260,39 @@ impl Writer {
                 self.active.windows.write(&target, &parts, self.active.size)
             }
         };
-        let Err(error) = written else { return self.index_aborted(&pending.aborted) };
-        self.active.windows = Windows::default();
-        let full = is_full(&error);
-        let cut = self.disk.truncate(file, segment.path(), self.active.size);
-        if cut.is_err() || !full {
-            self.partition.go_offline();
-        }
-        Err(LogError::io("append to", segment.path(), error))
+        let written = written.at("append to", segment.path());
+        // Before the markers can be read: without these entries consumers would be shown what was aborted.
+        let aborted = &pending.aborted;
+        let written = written.and_then(|()| match aborted.is_empty() {
+            true => Ok(()),
+            false => segment.aborted.append(&*self.disk, aborted),
+        });
+        written.inspect_err(|error| self.undo_write(error))
     }
 
-    /// Before the markers can be read: without these entries consumers would be shown what was aborted.
-    fn index_aborted(&self, aborted: &[Aborted]) -> Result<(), LogError> {
+    /// The first aborted transaction of a segment makes a file. It does before the batches are written: if that fails, nothing has been done.
+    fn prepare_aborted(&self, aborted: &[Aborted]) -> Result<(), LogError> {
         if aborted.is_empty() {
             return Ok(());
         }
-        let created = self.active.segment.aborted.append(&*self.disk, aborted);
-        match created {
+        let created = self.active.segment.aborted.prepare(&*self.disk);
+        match &created {
             Ok(true) => self.partition.note_new_name(),
             Ok(false) => {}
-            // The batches are in the file, and stay unpublished.
+            Err(error) if error.source_io().is_some_and(is_short) => {}
             Err(_) => self.partition.go_offline(),
         }
-        created.map(|_| ())
+        created.map(drop)
+    }
+
+    /// Takes back what was written of a group. Only where the disk was full is it certain what it holds then.
+    fn undo_write(&mut self, error: &LogError) {
+        self.active.windows = Windows::default();
+        let (disk, segment) = (&*self.disk, &self.active.segment);
+        let cut = segment.file(disk).map(|file| disk.truncate(file, segment.path(), self.active.size));
+        if !matches!(cut, Ok(Ok(()))) || !error.source_io().is_some_and(is_full) {
+            self.partition.go_offline();
+        }
     }
 }
 

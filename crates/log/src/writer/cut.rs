@@ -43,6 +43,9 @@ impl Discarded {
     /// # Errors
     /// A failing disk; what is left comes back with the next opening.
     pub fn retire(self) -> Result<Retired, LogError> {
+        for segment in &self.segments {
+            segment.hold_aborted(&*self.disk);
+        }
         let files = self.segments.iter().flat_map(|segment| segment.files().chain([segment.snapshot()]));
         Retired::rename(&self.disk, files)
     }
@@ -52,7 +55,10 @@ impl Discarded {
     /// # Errors
     /// A failing disk; what is left comes back with the next opening.
     pub fn remove(self) -> Result<(), LogError> {
-        self.segments.iter().try_for_each(|segment| segment.remove(&*self.disk))
+        self.segments.iter().try_for_each(|segment| {
+            segment.hold_aborted(&*self.disk);
+            segment.remove(&*self.disk)
+        })
     }
 }
 

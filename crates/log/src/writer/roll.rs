@@ -7,28 +7,12 @@ use levada_io::map::WriteMap;
 use super::Writer;
 use super::active::Active;
 use super::mapped::Spare;
-use crate::segment::Segment;
+use crate::disk::remove_if_there;
+use crate::segment::{Segment, file_name};
 use crate::{AppendBy, LogError};
 
 impl Writer {
-    /// Rolls the segment if it is not empty and its first batch is older than `segment.ms` by the clock; returns whether it did. For
-    /// housekeeping: appends roll by themselves.
-    ///
-    /// # Errors
-    /// A failing disk; the old segment goes on then.
-    pub fn roll_if_due(&mut self, now_ms: i64) -> Result<bool, LogError> {
-        self.refuse_offline()?;
-        self.active.learn(&*self.disk)?;
-        let first = self.active.progress.first_timestamp.filter(|first| *first >= 0);
-        let waited_ms = now_ms.saturating_sub(first.unwrap_or(self.active.created_ms));
-        let due = self.active.size > 0 && waited_ms > self.roll_after_ms();
-        if due {
-            self.roll(now_ms)?;
-        }
-        Ok(due)
-    }
-
-    /// How old the first batch of the active segment may become.
+    /// By how much a batch may be later than the first of the active segment.
     pub(super) fn roll_after_ms(&self) -> i64 {
         self.config.roll_after_ms(&self.partition.dir(), self.active.segment.base())
     }
@@ -37,7 +21,7 @@ impl Writer {
     /// blocks were reserved ahead, all of it synced if a crash would have it trusted, the new files, the new list, the old indexes cut to size, a producer snapshot. A crash in between leaves an empty last segment at most.
     ///
     /// # Errors
-    /// A failing disk; the old segment goes on then.
+    /// A failing disk, or no descriptor left for the new files; the old segment goes on then.
     pub fn roll(&mut self, now_ms: i64) -> Result<(), LogError> {
         let base = self.partition.log_end();
         if self.active.segment.base() == base {
@@ -82,8 +66,14 @@ impl Writer {
             };
             window = Some(prepared);
             Ok(file)
-        })?;
-        Ok((Arc::new(fresh), window))
+        });
+        if fresh.is_err() {
+            // The next attempt may begin at a later offset. What cannot be removed goes with the next opening.
+            for suffix in [".index", ".timeindex"] {
+                drop(remove_if_there(disk, &self.partition.dir().join(file_name(base, suffix))));
+            }
+        }
+        Ok((Arc::new(fresh?), window))
     }
 
     /// Has the file of the next segment made once this one is nearly full.

@@ -123,6 +123,9 @@ impl Writer {
     }
 
     fn take_over(&self, cleaned: &Cleaned) -> Result<Retired, LogError> {
+        for segment in &cleaned.old {
+            segment.hold_aborted(&*self.disk);
+        }
         let old = cleaned.old.iter().flat_map(|old| old.files());
         let retired = Retired::rename(&self.disk, cleaned.snapshots.iter().cloned().chain(old))?;
         for file in crate::compact::FILES {

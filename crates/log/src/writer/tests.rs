@@ -12,6 +12,10 @@ use crate::batch::{BatchView, Builder, EndMarker, Marker};
 use crate::disk::twin::Twin;
 use crate::{AppendError, LogConfig, LogError, TimestampType};
 
+mod shortage;
+mod times;
+mod transactions;
+
 const NOW_MS: i64 = 1_000;
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
@@ -55,6 +59,14 @@ fn records(builder: Builder, count: usize) -> BytesMut {
 
 fn append(writer: &mut Writer, records: BytesMut) -> Result<i64, AppendError> {
     let mut group = [Append::client(records)];
+    writer.append(&mut group, NOW_MS).pop().unwrap().map(|appended| appended.base_offset)
+}
+
+/// Ends a producer's transaction.
+fn abort(writer: &mut Writer, producer_id: i64) -> Result<i64, AppendError> {
+    let (producer_epoch, coordinator_epoch, marker) = (0, 0, Marker::Abort);
+    let end = EndMarker { marker, producer_id, producer_epoch, coordinator_epoch, timestamp_ms: 5 };
+    let mut group = [Append::coordinator(end.build().unwrap())];
     writer.append(&mut group, NOW_MS).pop().unwrap().map(|appended| appended.base_offset)
 }
 
@@ -117,22 +129,16 @@ fn a_marker_is_not_shown_without_its_index_entry() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
-    kit.disk.fail("create", ".txnindex", EIO);
-    let (producer_id, producer_epoch) = (9, 0);
-    let end = EndMarker {
-        marker: Marker::Abort,
-        producer_id,
-        producer_epoch,
-        coordinator_epoch: 0,
-        timestamp_ms: 5,
-    };
-    let mut group = [Append::coordinator(end.build().unwrap())];
-    writer.append(&mut group, NOW_MS).pop().unwrap().unwrap_err();
+    kit.disk.fail("write_at", ".txnindex", EIO);
+    abort(&mut writer, 9).unwrap_err();
     let partition = writer.partition().clone();
     assert_eq!((partition.log_end(), partition.last_stable(), partition.is_offline()), (2, 0, true));
     kit.disk.heal();
     drop(writer);
-    let partition = kit.open(0).partition().clone();
+    let mut writer = kit.open(0);
+    let partition = writer.partition().clone();
+    assert_eq!((partition.log_end(), partition.last_stable()), (2, 0), "nothing of it is left");
+    assert_eq!(abort(&mut writer, 9).unwrap(), 2);
     assert_eq!((partition.log_end(), partition.last_stable()), (3, 3));
     assert_eq!(partition.aborted(0, 3).unwrap()[0].first_offset, 0);
 }

@@ -18,8 +18,10 @@ fn the_bytes_are_kafkas() {
     let index = TxnIndex::on_disk(path.clone());
     assert_eq!(index.count(&RealDisk).unwrap(), 0);
     assert!(!path.exists());
-    assert!(index.append(&RealDisk, &[aborted([7, 1, 2, 3])]).unwrap());
-    assert!(!index.append(&RealDisk, &[aborted([-1, 4, 5, 6])]).unwrap());
+    assert!(index.prepare(&RealDisk).unwrap());
+    index.append(&RealDisk, &[aborted([7, 1, 2, 3])]).unwrap();
+    assert!(!index.prepare(&RealDisk).unwrap());
+    index.append(&RealDisk, &[aborted([-1, 4, 5, 6])]).unwrap();
     let words = |fields: [i64; 4]| {
         let fields = fields.into_iter().flat_map(i64::to_be_bytes);
         [0, 0].into_iter().chain(fields).collect::<Vec<u8>>()
@@ -49,6 +51,7 @@ fn a_range_is_told_of_every_transaction_that_overlaps_it() {
     let index = TxnIndex::none(dir.path().join("x.txnindex"));
     // Producers 1, 2 and 3 overlap: 1 at 0..=9, 2 at 3..=5, 3 at 10..=20 with one open since 15 when it ended.
     let entries = [[2, 3, 5, 0], [1, 0, 9, 10], [3, 10, 20, 15]].map(aborted);
+    index.prepare(&RealDisk).unwrap();
     index.append(&RealDisk, &entries).unwrap();
     let check = |range: (i64, i64), producers: &[i64], done: bool| {
         let mut found = Vec::new();

@@ -1,0 +1,86 @@
+//! A process without a descriptor left refuses what needs one, and goes on as soon as there is one: nothing is in doubt.
+
+use super::*;
+
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+const ENOMEM: i32 = 12;
+
+fn small() -> LogConfig {
+    LogConfig { segment_bytes: 400, index_interval_bytes: 100, ..LogConfig::default() }
+}
+
+#[test]
+fn the_first_abort_of_a_segment_is_refused_without_a_descriptor_and_taken_with_one() {
+    for errno in [EMFILE, ENFILE, ENOMEM, ENOSPC] {
+        let kit = Kit::new();
+        let mut writer = kit.open(0);
+        append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
+        kit.disk.fail("create", ".txnindex", errno);
+        assert!(matches!(abort(&mut writer, 9), Err(AppendError::Storage(LogError::Io { .. }))), "{errno}");
+        let partition = writer.partition().clone();
+        assert_eq!((partition.log_end(), partition.last_stable(), partition.is_offline()), (2, 0, false));
+        // What needs no new file is taken meanwhile.
+        assert_eq!(plain(&mut writer).unwrap(), 2, "{errno}");
+        kit.disk.heal();
+        assert_eq!(abort(&mut writer, 9).unwrap(), 3, "{errno}");
+        assert_eq!((partition.last_stable(), partition.aborted(0, 4).unwrap().len()), (4, 1), "{errno}");
+    }
+}
+
+#[test]
+fn an_abort_that_finds_the_disk_full_leaves_neither_marker_nor_entry() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
+    let log = kit.dir.path().join("00000000000000000000.log");
+    let before = fs::read(&log).unwrap();
+    kit.disk.fail("write_at", ".txnindex", ENOSPC);
+    abort(&mut writer, 9).unwrap_err();
+    assert!(!writer.partition().is_offline());
+    assert_eq!(fs::read(&log).unwrap(), before);
+    assert_eq!(fs::read(log.with_extension("txnindex")).unwrap(), [0; 0]);
+    kit.disk.heal();
+    assert_eq!(abort(&mut writer, 9).unwrap(), 2);
+    writer.close().unwrap();
+    let partition = kit.open(0).partition().clone();
+    assert_eq!((partition.last_stable(), partition.aborted(0, 3).unwrap().len()), (3, 1));
+}
+
+#[test]
+fn a_roll_without_descriptors_refuses_the_batch_and_the_next_succeeds() {
+    for (operation, suffix) in [("create", ".log"), ("write_file", ".index"), ("write_file", ".timeindex")] {
+        let kit = Kit::new();
+        let mut writer = kit.open_with(small(), 0);
+        while writer.partition().size_bytes() < 300 {
+            plain(&mut writer).unwrap();
+        }
+        let end = writer.partition().log_end();
+        kit.disk.fail(operation, suffix, EMFILE);
+        plain(&mut writer).unwrap_err();
+        let partition = writer.partition().clone();
+        assert_eq!((partition.log_end(), partition.segment_count(), partition.is_offline()), (end, 1, false));
+        let named = |suffix: &str| fs::exists(kit.dir.path().join(format!("{end:020}{suffix}"))).unwrap();
+        assert!(!named(".index") && !named(".timeindex") && !named(".log"), "{operation} {suffix}");
+        kit.disk.heal();
+        assert_eq!(plain(&mut writer).unwrap(), end);
+        assert_eq!(partition.segment_count(), 2);
+    }
+}
+
+#[test]
+fn a_flush_that_cannot_open_its_files_is_tried_again() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    plain(&mut writer).unwrap();
+    for (suffix, errno) in [(".index", EMFILE), (".timeindex", ENFILE), ("", EMFILE)] {
+        kit.disk.fail(if suffix.is_empty() { "sync_dir" } else { "sync" }, suffix, errno);
+        writer.flush().unwrap_err();
+        let partition = writer.partition();
+        assert_eq!((partition.recovery_point(), partition.is_offline()), (0, false), "{suffix}");
+    }
+    kit.disk.heal();
+    kit.disk.take_done();
+    assert_eq!(writer.flush().unwrap(), 1);
+    assert!(kit.disk.take_done().contains(&"sync_dir ".to_owned()), "new names are not forgotten");
+}

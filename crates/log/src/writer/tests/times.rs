@@ -1,0 +1,95 @@
+//! Timestamps: when they begin a segment, what is found by them where a header misstates them, and when a producer is forgotten by them.
+
+use super::*;
+use crate::batch;
+
+/// A batch of records with these timestamps.
+fn timed(timestamps: &[i64]) -> BytesMut {
+    let mut builder = Builder::new();
+    for timestamp in timestamps {
+        builder.push(*timestamp, Some(b"key"), Some(b"value"));
+    }
+    builder.build().unwrap()
+}
+
+fn append_at(writer: &mut Writer, records: BytesMut, now_ms: i64) {
+    writer.append(&mut [Append::client(records)], now_ms).pop().unwrap().unwrap();
+}
+
+#[test]
+fn a_segment_ends_by_the_time_of_its_batches_and_not_by_the_clock() {
+    let kit = Kit::new();
+    let config = LogConfig { segment_ms: 1_000, ..LogConfig::default() };
+    let mut writer = kit.open_with(config, 0);
+    let partition = writer.partition().clone();
+    for now_ms in [NOW_MS, 1_000_000, 1_000_000_000] {
+        append_at(&mut writer, timed(&[10, 5]), now_ms);
+    }
+    append_at(&mut writer, timed(&[1_010]), NOW_MS);
+    assert_eq!(partition.segment_count(), 1, "segment.ms behind the first batch is not beyond it");
+    append_at(&mut writer, timed(&[3, 1_011]), NOW_MS);
+    assert_eq!(partition.segment_count(), 2);
+    // Without a timestamp in the first batch, the segment's own age counts.
+    writer.roll(NOW_MS).unwrap();
+    append_at(&mut writer, timed(&[-1]), NOW_MS);
+    append_at(&mut writer, timed(&[50_000]), NOW_MS + 1_000);
+    assert_eq!(partition.segment_count(), 3);
+    append_at(&mut writer, timed(&[-1]), NOW_MS + 1_001);
+    assert_eq!(partition.segment_count(), 4);
+}
+
+#[test]
+fn records_whose_header_keeps_back_their_times_are_found_in_logs_of_earlier_versions() {
+    for said in [-1, 5_999] {
+        let kit = Kit::new();
+        let mut writer = kit.open(0);
+        let mut hiding = timed(&[6_000, 7_000]);
+        assert!(batch::correct_max_timestamp(&mut hiding, said));
+        append_at(&mut writer, hiding, NOW_MS);
+        for opened_anew in [false, true] {
+            let partition = match opened_anew {
+                false => writer.partition().clone(),
+                true => kit.open(0).partition().clone(),
+            };
+            let at = |time| partition.offset_for_timestamp(time).unwrap().map(|found| found.offset);
+            assert_eq!((at(0), at(said.max(0))), (Some(0), Some(0)), "{said}");
+            if said == -1 {
+                assert_eq!([at(6_000), at(6_001), at(7_001)], [Some(0), Some(1), None]);
+                assert_eq!(partition.max_timestamp_offset().unwrap().map(|found| found.offset), Some(1));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_producer_is_forgotten_by_its_last_time_after_a_restart() {
+    let kit = Kit::new();
+    let open = |now_ms| {
+        let config = LogConfig { producer_id_expiration_ms: 100, ..LogConfig::default() };
+        let disk = kit.disk.clone();
+        let options = OpenOptions { config, disk, clean: true, ..OpenOptions::new(kit.dir.path()) };
+        Writer::open(options, now_ms).unwrap().0
+    };
+    let mut writer = open(1_000);
+    let mut batch = Builder::new().producer(9, 0, 0);
+    let batch = batch.push(1_000, None, None).build().unwrap();
+    append_at(&mut writer, batch, 1_000);
+    writer.close().unwrap();
+    let mut writer = open(1_050);
+    assert_eq!((writer.producer_states().len(), writer.expire_producers(1_099)), (1, 0));
+    assert_eq!((writer.expire_producers(1_100), writer.producer_states().len()), (1, 0));
+    drop(writer);
+    assert_eq!(open(1_100).producer_states().len(), 0);
+    assert_eq!(open(1_099).producer_states().len(), 1);
+}
+
+#[test]
+fn a_producer_with_an_open_transaction_is_not_forgotten() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
+    assert_eq!(writer.expire_producers(i64::MAX), 0);
+    abort(&mut writer, 9).unwrap();
+    assert_eq!(writer.expire_producers(NOW_MS), 0);
+    assert_eq!((writer.expire_producers(i64::MAX), writer.producer_states().len()), (1, 0));
+}
