@@ -32,6 +32,7 @@ mod configs;
 mod coordinators;
 pub(crate) mod data_dir;
 mod discarded;
+mod expiry;
 mod features;
 mod housekeeping;
 mod metadata;
@@ -41,6 +42,7 @@ mod quotas;
 mod recovering;
 mod retention;
 mod rules;
+mod searches;
 mod signing_keys;
 #[cfg(test)]
 mod tests;
@@ -56,6 +58,7 @@ pub(crate) use self::opening::controller_endpoint;
 use self::producer_ids::ProducerIds;
 use self::quotas::QuotaBook;
 pub use self::recovering::{Recovery, RecoveryProgress};
+use self::searches::Searches;
 use self::signing_keys::SigningKeys;
 pub(crate) use self::transactions::Membership;
 
@@ -80,6 +83,7 @@ pub(crate) struct Broker {
     fetch_sessions: Mutex<Sessions>,
     /// Turns for expanding large batches off the shards.
     expansions: Semaphore,
+    searches: Searches,
     cleaner: Cleaner,
     /// Held while the cleaner's checkpoint is written, so that no older one comes later.
     storing_checkpoint: Mutex<()>,
@@ -95,7 +99,7 @@ impl Broker {
         self.config.load()
     }
 
-    /// A turn to expand a batch that takes a thread's time and memory.
+    /// A turn to expand, or compress anew, a batch that takes a thread's time and memory.
     pub(crate) fn expansions(&self) -> &Semaphore {
         &self.expansions
     }

@@ -4,6 +4,8 @@
 //! stable offset), its newest timestamp (-3, version 7), or of tiered storage (-4 local start, -5 last
 //! tiered, -6 earliest pending upload), which a log without tiers answers with its own start and with -1.
 //! A partition that is asked for twice is refused once.
+//!
+//! Times are looked for on a thread that may wait, a few at once: a search reads from the disk and expands a batch.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +15,6 @@ use levada_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
 
 use crate::api::Context;
 use crate::error_code::ErrorCode;
-use crate::partition::Partition;
 use crate::security::acl::{Operation, ResourceType};
 
 const LATEST: i64 = -1;
@@ -30,24 +31,23 @@ const EPOCH_VERSION_MIN: i16 = 4;
 
 pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> ListOffsetsResponse {
     let committed_only = request.isolation_level == READ_COMMITTED;
-    let topics = request.topics.into_iter().map(|topic| {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
         let (once, twice) = repeated(topic.partitions);
         let name = topic.name.as_str();
         let may = context.may(Operation::Describe, ResourceType::Topic, name);
-        let partitions = once.iter().map(|asked| {
-            if !may {
-                return show(context, asked.partition_index, Err(ErrorCode::TopicAuthorizationFailed));
-            }
-            if twice.contains(&asked.partition_index) {
-                return show(context, asked.partition_index, Err(ErrorCode::InvalidRequest));
-            }
-            let partition = context.broker().partition(name, asked.partition_index);
-            let found = partition.and_then(|partition| look_up(context, &partition, asked, committed_only));
-            show(context, asked.partition_index, found)
-        });
-        message!(ListOffsetsTopicResponse { name: topic.name.clone(), partitions: partitions.collect() })
-    });
-    message!(ListOffsetsResponse { topics: topics.collect() })
+        let mut partitions = Vec::with_capacity(once.len());
+        for asked in &once {
+            let found = match () {
+                () if !may => Err(ErrorCode::TopicAuthorizationFailed),
+                () if twice.contains(&asked.partition_index) => Err(ErrorCode::InvalidRequest),
+                () => look_up(context, name, asked, committed_only).await,
+            };
+            partitions.push(show(context, asked.partition_index, found));
+        }
+        topics.push(message!(ListOffsetsTopicResponse { name: topic.name, partitions: partitions }));
+    }
+    message!(ListOffsetsResponse { topics: topics })
 }
 
 /// Each partition once, and which of them were asked for more than once.
@@ -68,12 +68,14 @@ type Found = (i64, i64, i32);
 
 const NOTHING: Found = (-1, -1, -1);
 
-fn look_up(
+async fn look_up(
     context: &Context,
-    partition: &Partition,
+    topic: &str,
     asked: &ListOffsetsPartition,
     committed_only: bool,
 ) -> Result<Found, ErrorCode> {
+    let broker = context.broker();
+    let partition = broker.partition(topic, asked.partition_index)?;
     partition.check_leader_epoch(asked.current_leader_epoch)?;
     let too_old = |(special, first): (i64, i16)| special == asked.timestamp && context.version() < first;
     if FIRST_VERSIONS.into_iter().any(too_old) {
@@ -81,23 +83,19 @@ fn look_up(
     }
     let log = partition.log();
     let end = if committed_only { log.last_stable() } else { log.high_watermark() };
-    Ok(match asked.timestamp {
-        LATEST => (end, -1, log.latest_epoch()),
+    let found = match asked.timestamp {
+        LATEST => return Ok((end, -1, log.latest_epoch())),
         EARLIEST | EARLIEST_LOCAL => {
             let start = log.log_start();
-            (start, -1, log.epoch_at(start))
+            return Ok((start, -1, log.epoch_at(start)));
         }
-        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => NOTHING,
-        MAX_TIMESTAMP => match log.max_timestamp_offset()?.filter(|found| found.offset < end) {
-            Some(found) => (found.offset, found.timestamp, found.leader_epoch),
-            None => NOTHING,
-        },
+        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(NOTHING),
+        MAX_TIMESTAMP => broker.search(&partition, levada_log::Partition::max_timestamp_offset).await?,
         timestamp if timestamp < 0 => return Err(ErrorCode::UnsupportedVersion),
-        timestamp => match log.offset_for_timestamp(timestamp)?.filter(|found| found.offset < end) {
-            Some(found) => (found.offset, found.timestamp, found.leader_epoch),
-            None => NOTHING,
-        },
-    })
+        timestamp => broker.search(&partition, move |log| log.offset_for_timestamp(timestamp)).await?,
+    };
+    let found = found.filter(|found| found.offset < end);
+    Ok(found.map_or(NOTHING, |found| (found.offset, found.timestamp, found.leader_epoch)))
 }
 
 fn show(context: &Context, index: i32, found: Result<Found, ErrorCode>) -> ListOffsetsPartitionResponse {

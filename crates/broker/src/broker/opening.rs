@@ -21,6 +21,7 @@ use crate::broker::discarded::Waiting;
 use crate::broker::metadata::{Metadata, warn_of};
 use crate::broker::producer_ids::ProducerIds;
 use crate::broker::quotas::QuotaBook;
+use crate::broker::searches::Searches;
 use crate::broker::signing_keys::SigningKeys;
 use crate::broker::{Broker, now_ms};
 use crate::cleaner::Cleaner;
@@ -164,6 +165,7 @@ impl Broker {
             storing_checkpoint: Mutex::default(),
             waiting: Waiting::default(),
             expansions: Semaphore::new(EXPANSIONS_AT_ONCE),
+            searches: Searches::default(),
             fetch_sessions: Mutex::new(Sessions::new(config.fetch_session_slots as usize)),
             node_id: config.node_id,
             config: ArcSwap::from_pointee(config),

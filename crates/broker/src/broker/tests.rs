@@ -5,3 +5,4 @@ mod crash;
 mod idle;
 mod recovering;
 mod reindexing;
+mod upkeep;

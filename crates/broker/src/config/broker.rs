@@ -83,10 +83,6 @@ pub struct BrokerConfig {
     pub producer_id_expiration_check_interval_ms: i64,
     /// `log.retention.check.interval.ms`.
     pub retention_check_interval_ms: i64,
-    /// `log.flush.offset.checkpoint.interval.ms`.
-    pub recovery_point_interval_ms: i64,
-    /// `log.flush.start.offset.checkpoint.interval.ms`.
-    pub log_start_interval_ms: i64,
     /// What a topic gets where it sets nothing itself.
     pub topic_defaults: TopicConfig,
     settings: Settings,
@@ -248,8 +244,6 @@ impl BrokerConfig {
             producer_id_expiration_ms: read.long("producer.id.expiration.ms"),
             producer_id_expiration_check_interval_ms: read.long("producer.id.expiration.check.interval.ms"),
             retention_check_interval_ms: read.long("log.retention.check.interval.ms"),
-            recovery_point_interval_ms: read.long("log.flush.offset.checkpoint.interval.ms"),
-            log_start_interval_ms: read.long("log.flush.start.offset.checkpoint.interval.ms"),
             topic_defaults,
             settings,
         })

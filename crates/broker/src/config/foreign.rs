@@ -185,6 +185,10 @@ const PREFIXES: &[(&str, &str)] = &[
 
 const NOTED: &[(&str, &[&str])] = &[
     (
+        "checkpoints are written every few seconds, where something has changed",
+        &["log.flush.offset.checkpoint.interval.ms", "log.flush.start.offset.checkpoint.interval.ms"],
+    ),
+    (
         "the broker logs in to nobody, and GSSAPI is not served",
         &[
             "sasl.client.callback.handler.class",

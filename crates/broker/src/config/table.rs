@@ -167,8 +167,6 @@ pub const BROKER_KEYS: &[Key] = &[
     int("producer.id.expiration.check.interval.ms", "How often expired producer state is looked for.").default("600000").at_least(1),
     // Housekeeping of logs.
     long("log.retention.check.interval.ms", "How often segments past their retention are looked for.").default("300000").at_least(1),
-    int("log.flush.offset.checkpoint.interval.ms", "How often recovery points are written down.").default("60000").at_least(0),
-    int("log.flush.start.offset.checkpoint.interval.ms", "How often log start offsets are written down.").default("60000").at_least(0),
     int("num.recovery.threads.per.data.dir", "Threads that check logs after an unclean stop; unset, as many as there are cores.").at_least(1).cluster_wide(),
     string("levada.log.append", "How records get into a log: by a write, or by a copy into a mapping of blocks that are allocated ahead.").default("pwrite").valid(APPEND),
     // Compaction.
@@ -181,7 +179,7 @@ pub const BROKER_KEYS: &[Key] = &[
     // Defaults of topics; see TOPIC_KEYS for their meaning.
     list("log.cleanup.policy", "Default of cleanup.policy.").default("delete").valid(CLEANUP).cluster_wide(),
     int("compression.gzip.level", "Default of the topic key of this name.").default("-1").valid(Valid::UnsetOr(1, 9)).cluster_wide(),
-    int("compression.lz4.level", "Default of the topic key of this name.").default("9").valid(Valid::Range(1, 17)).cluster_wide(),
+    int("compression.lz4.level", "Default of the topic key of this name; neither has an effect.").default("9").valid(Valid::Range(1, 17)).cluster_wide(),
     string("compression.type", "Default of the topic key of this name.").default("producer").valid(CODECS).cluster_wide(),
     int("compression.zstd.level", "Default of the topic key of this name.").default("3").valid(Valid::Range(-131072, 22)).cluster_wide(),
     long("log.cleaner.delete.retention.ms", "Default of delete.retention.ms.").default("86400000").at_least(0).cluster_wide(),
@@ -219,7 +217,7 @@ pub const BROKER_KEYS: &[Key] = &[
 pub const TOPIC_KEYS: &[TopicKey] = &[
     topic(list("cleanup.policy", "What happens to old records: delete drops old segments, compact keeps the last record of each key.").valid(CLEANUP), &["log.cleanup.policy"]),
     topic(int("compression.gzip.level", "Level used where compression.type is gzip.").valid(Valid::UnsetOr(1, 9)), &["compression.gzip.level"]),
-    topic(int("compression.lz4.level", "Level used where compression.type is lz4.").valid(Valid::Range(1, 17)), &["compression.lz4.level"]),
+    topic(int("compression.lz4.level", "No effect: LZ4 is written by a compressor that has no levels.").valid(Valid::Range(1, 17)), &["compression.lz4.level"]),
     topic(string("compression.type", "Compression of stored batches; producer keeps what the producer chose.").valid(CODECS), &["compression.type"]),
     topic(int("compression.zstd.level", "Level used where compression.type is zstd.").valid(Valid::Range(-131072, 22)), &["compression.zstd.level"]),
     topic(long("delete.retention.ms", "How long tombstones stay in a compacted topic.").at_least(0), &["log.cleaner.delete.retention.ms"]),
@@ -249,7 +247,7 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
     topic(int("segment.bytes", "Size at which a new segment is begun.").at_least(1_048_576), &["log.segment.bytes"]),
     topic(int("segment.index.bytes", "Size to which an offset index is preallocated.").at_least(4), &["log.index.size.max.bytes"]),
     topic(long("segment.jitter.ms", "Most that is randomly taken off segment.ms.").at_least(0), &["log.roll.jitter.ms", "log.roll.jitter.hours"]),
-    topic(long("segment.ms", "Age at which a new segment is begun.").at_least(1), &["log.roll.ms", "log.roll.hours"]),
+    topic(long("segment.ms", "By how much a batch may be later than the first of its segment, both by their timestamps, before it begins a new segment.").at_least(1), &["log.roll.ms", "log.roll.hours"]),
     topic(boolean("unclean.leader.election.enable", "Whether a replica that lags may become leader."), &["unclean.leader.election.enable"]),
 ];
 

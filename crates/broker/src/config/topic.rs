@@ -18,8 +18,6 @@ pub struct TopicConfig {
     pub compression_type: CompressionType,
     /// `compression.gzip.level`; -1 is the codec's default.
     pub gzip_level: i32,
-    /// `compression.lz4.level`.
-    pub lz4_level: i32,
     /// `compression.zstd.level`.
     pub zstd_level: i32,
     /// `delete.retention.ms`.
@@ -173,7 +171,6 @@ impl TopicConfig {
             },
             compression_type: read.compression(),
             gzip_level: read.int("compression.gzip.level"),
-            lz4_level: read.int("compression.lz4.level"),
             zstd_level: read.int("compression.zstd.level"),
             delete_retention_ms: read.long("delete.retention.ms"),
             file_delete_delay_ms: read.long("file.delete.delay.ms"),

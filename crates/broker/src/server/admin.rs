@@ -61,6 +61,7 @@ async fn run(duties: Duties) {
     tokio::task::spawn_local(async move { groups.groups().run_clock().await });
     tokio::task::spawn_local(broker.clone().run_retention());
     tokio::task::spawn_local(broker.clone().run_flushes());
+    tokio::task::spawn_local(broker.clone().run_producer_expiry());
     tokio::task::spawn_local(broker.clone().run_cleaner());
     tokio::task::spawn_local(broker.clone().run_signing_keys());
     let txns = broker.clone();

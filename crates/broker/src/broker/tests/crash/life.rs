@@ -150,6 +150,8 @@ fn config(dir: &Path, ways: Ways) -> BrokerConfig {
         "num.recovery.threads.per.data.dir=2".to_owned(),
         "offsets.topic.num.partitions=2".to_owned(),
         "transaction.state.log.num.partitions=1".to_owned(),
+        // As long as it can be: a start forgets producers by the time of their last batch.
+        format!("producer.id.expiration.ms={}", i32::MAX),
         // An index has room for a few entries, one for each batch: segments are short.
         "log.index.interval.bytes=1".to_owned(),
         "log.index.size.max.bytes=96".to_owned(),
@@ -180,8 +182,8 @@ pub(super) struct Life {
 }
 
 const FIRST: &str = "first";
-/// So old are some batches: older than topics keep them.
-const OLD_MS: i64 = 40 * 86_400_000;
+/// So old are some batches: older than topics keep them, and not so old that their producers are forgotten.
+const OLD_MS: i64 = 20 * 86_400_000;
 
 impl Life {
     /// Lives to the end, which is no clean one.

@@ -1,0 +1,99 @@
+//! What the broker does to its logs beside the requests: no segments by the clock, no producers for ever, no searches on a shard.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use levada_log::batch::Builder;
+use levada_log::{Append, ProducerState};
+
+use super::crash::directory;
+use super::crash::life::{Incarnation, Ways};
+use super::crash::recorder::Recorder;
+use crate::broker::{ConfigChanges, now_ms};
+use crate::metadata::controller::{AlterConfig, ConfigChange, NewTopic};
+use crate::metadata::image::ConfigResource;
+use crate::partition::Partition;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// A broker with a topic of one partition.
+fn begin(home: &tempfile::TempDir) -> (Incarnation, Arc<Partition>) {
+    let disk = Arc::new(Recorder::new(home.path()));
+    let now = Incarnation::begin(disk, home.path(), Ways::default()).unwrap();
+    let topic =
+        NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
+    assert!(now.run(now.broker.create_topics(vec![topic], false)).pop().unwrap().is_ok());
+    let partition = now.broker.partition("t", 0).unwrap();
+    (now, partition)
+}
+
+/// Appends one record of this time.
+fn append(now: &Incarnation, partition: &Arc<Partition>, mut batch: Builder, times: (i64, i64)) {
+    batch.push(times.0, Some(b"key"), None);
+    let append = Append::client(batch.build().unwrap());
+    now.run(async { partition.append(append, times.1).wait().await }).unwrap();
+}
+
+#[test]
+fn records_older_than_a_segment_may_get_do_not_make_one_with_every_round() {
+    let home = directory();
+    let (now, partition) = begin(&home);
+    for round in 0..5 {
+        let month_ago = now_ms() - 30 * DAY_MS + round;
+        append(&now, &partition, Builder::new(), (month_ago, now_ms()));
+        now.run(now.broker.keep_house());
+    }
+    assert_eq!(partition.log().segment_count(), 1);
+    append(&now, &partition, Builder::new(), (now_ms(), now_ms()));
+    assert_eq!(partition.log().segment_count(), 2, "this one is a month later");
+}
+
+#[test]
+fn silent_producers_are_forgotten_and_those_with_a_transaction_are_not() {
+    let home = directory();
+    let (now, partition) = begin(&home);
+    let known = || -> Vec<i64> {
+        let states: Vec<ProducerState> =
+            partition.lane().with_writer(|writer| writer.producer_states()).unwrap();
+        states.into_iter().map(|state| state.producer_id).collect()
+    };
+    let present = now_ms();
+    append(&now, &partition, Builder::new().producer(1, 0, 0), (present, present - 30 * DAY_MS));
+    append(
+        &now,
+        &partition,
+        Builder::new().producer(2, 0, 0).transactional(),
+        (present, present - 30 * DAY_MS),
+    );
+    // Whatever time its records carry: it was here a moment ago.
+    append(&now, &partition, Builder::new().producer(3, 0, 0), (present - 30 * DAY_MS, present));
+    assert_eq!(known(), [1, 2, 3]);
+    now.broker.expire_producers(present);
+    assert_eq!(known(), [2, 3]);
+    let shorter = AlterConfig {
+        key: "producer.id.expiration.ms".to_owned(),
+        change: ConfigChange::Set("1000".to_owned()),
+    };
+    let changes = ConfigChanges::Single(vec![(ConfigResource::all_brokers(), vec![shorter])]);
+    assert!(now.run(now.broker.change_configs(changes, false)).pop().unwrap().is_ok());
+    now.broker.expire_producers(present + 999);
+    assert_eq!(known(), [2, 3]);
+    now.broker.expire_producers(present + 1_000);
+    assert_eq!(known(), [2]);
+}
+
+#[test]
+fn a_search_by_time_leaves_the_shard_to_others() {
+    let home = directory();
+    let (now, partition) = begin(&home);
+    append(&now, &partition, Builder::new(), (5, 5));
+    let (others, waits) = mpsc::channel();
+    let search = now.broker.search(&partition, move |log| {
+        // Comes only if the thread that asked does something else meanwhile.
+        waits.recv_timeout(Duration::from_secs(60)).expect("the shard goes on");
+        log.offset_for_timestamp(1)
+    });
+    let (found, ()) = now.run(async { tokio::join!(search, async { others.send(()).unwrap() }) });
+    assert_eq!(found.unwrap().unwrap().offset, 0);
+}
