@@ -121,3 +121,19 @@ fn a_damaged_log_is_left_alone_and_told_of() {
     }
     node.stop();
 }
+
+#[test]
+fn the_cleaner_goes_by_a_shorter_pause_at_once() {
+    let mut node = Node::new().option("log.cleaner.backoff.ms", "3600000");
+    node.start();
+    let expected = node.scratch().join("expected.json").display().to_string();
+    Tool::python("compacted.py").args(["load", &node.bootstrap(), "late", &expected, "40", "1"]).run();
+    let mut tool = Tool::java("kafka.admin.ConfigCommand");
+    tool.args(["--bootstrap-server", &node.bootstrap(), "--alter", "--entity-type", "brokers"]);
+    tool.args(["--entity-name", "1", "--add-config", "log.cleaner.backoff.ms=100"]).run();
+    let checkpoint = node.data().join("cleaner-offset-checkpoint");
+    await_some("compaction", LIMIT, || {
+        fs::read_to_string(&checkpoint).unwrap_or_default().contains("\nlate 0 ").then_some(())
+    });
+    node.stop();
+}

@@ -10,7 +10,7 @@ use levada_io::residency::Warmer;
 use levada_io::{Caps, Counters, Thresholds};
 use levada_wire::Uuid;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::cleaner::Cleaner;
 use crate::config::BrokerConfig;
@@ -85,6 +85,8 @@ pub(crate) struct Broker {
     expansions: Semaphore,
     searches: Searches,
     cleaner: Cleaner,
+    /// Tells those who wait by a setting that the configuration has changed.
+    config_changed: watch::Sender<()>,
     /// Held while the cleaner's checkpoint is written, so that no older one comes later.
     storing_checkpoint: Mutex<()>,
     waiting: Waiting,
@@ -97,6 +99,11 @@ impl Broker {
     /// The configuration in force; a dynamic change makes another one.
     pub(crate) fn config(&self) -> Guard<Arc<BrokerConfig>> {
         self.config.load()
+    }
+
+    /// Changes of the configuration from now on.
+    pub(crate) fn config_changes(&self) -> watch::Receiver<()> {
+        self.config_changed.subscribe()
     }
 
     /// A turn to expand, or compress anew, a batch that takes a thread's time and memory.

@@ -19,6 +19,12 @@ pub fn api_versions(version: i16) -> Vec<u8> {
     head(18, version).done()
 }
 
+/// AlterConfigs of one key of broker 1.
+pub fn alter_broker(key: &str, value: &str) -> Vec<u8> {
+    let resource = head(33, 1).i32(1).i8(4).string("1");
+    resource.i32(1).string(key).string(value).i8(0).done()
+}
+
 /// ApiVersions of a version from the future.
 pub fn future_api_versions() -> Vec<u8> {
     flexible_head(18, 99).compact_string("raw").compact_string("1.0").varint(0).done()

@@ -35,6 +35,7 @@ impl Broker {
     /// Compacts logs as they need it, `log.cleaner.threads` at a time; returns only if there is no compaction here.
     pub(crate) async fn run_cleaner(self: Arc<Self>) {
         let mut running = JoinSet::new();
+        let mut changes = self.config_changes();
         while self.config().cleaner.enabled {
             let backoff = Duration::from_millis(self.config().cleaner.backoff_ms.unsigned_abs());
             while running.len() < self.config().cleaner.threads as usize {
@@ -49,6 +50,7 @@ impl Broker {
                     }
                 }
                 () = tokio::time::sleep(backoff.max(Duration::from_millis(1))) => {}
+                _ = changes.changed() => {}
             }
         }
         tracing::info!("log.cleaner.enable is false: logs are not compacted");

@@ -81,6 +81,7 @@ impl Broker {
         match self.config().with_dynamic(own, stored(ConfigResource::all_brokers())) {
             Ok(config) => {
                 self.config.store(Arc::new(config));
+                self.config_changed.send_replace(());
                 self.tls.reload(&self.config());
             }
             Err(error) => tracing::error!(%error, "the broker configuration stays as it was"),

@@ -14,7 +14,7 @@ use levada_log::{AppendBy, Background, LogConfig, LogError, OpenOptions, Writer}
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::broker::data_dir::{DataDir, Left, LeftBehind};
 use crate::broker::discarded::Waiting;
@@ -162,6 +162,7 @@ impl Broker {
             unopened: Mutex::default(),
             recovery: Arc::default(),
             cleaner: Cleaner::new(left.cleaned.clone()),
+            config_changed: watch::Sender::new(()),
             storing_checkpoint: Mutex::default(),
             waiting: Waiting::default(),
             expansions: Semaphore::new(EXPANSIONS_AT_ONCE),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{
@@ -421,7 +421,8 @@ impl Reader<'_> {
             )
         });
         let elsewhere = set("metadata.log.dir").is_some_and(|(dir, _)| {
-            self.log_dirs().is_ok_and(|dirs| dirs.first().is_none_or(|first| *first != PathBuf::from(dir)))
+            self.log_dirs()
+                .is_ok_and(|dirs| dirs.first().is_none_or(|first| first.as_path() != Path::new(dir)))
         });
         let metadata = elsewhere.then(|| {
             refused("metadata.log.dir", "the metadata lies in log.dirs: move the directory __cluster_metadata-0 there and remove the key")
@@ -445,7 +446,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Bounds that contradict each other, or a value outside its bounds.
     /// `address:number` or `name:number`, joined by commas; an address of IPv6 has colons of its own.
     fn connection_overrides(&self) -> Result<BTreeMap<IpAddr, u32>, ConfigErrors> {
         let key = "max.connections.per.ip.overrides";

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::broker::Broker;
 use crate::config::{HostPort, Listener};
@@ -93,6 +93,7 @@ impl Doorman {
     /// Accepts until the stop signal.
     pub(crate) async fn accept(self, listener: Arc<Listener>, socket: tokio::net::TcpListener) {
         let mut turn = self.shards.iter().cycle();
+        let mut changes = self.broker.config_changes();
         loop {
             let accepted = tokio::select! {
                 accepted = socket.accept() => accepted,
@@ -111,7 +112,7 @@ impl Doorman {
             // One that has gone already cannot be tuned.
             let Ok(stream) = tune(stream) else { continue };
             let admitted = tokio::select! {
-                admitted = self.admit(stream, peer) => admitted,
+                admitted = self.admit(stream, peer, &mut changes) => admitted,
                 () = self.stop.signalled() => return,
             };
             let Some((stream, place)) = admitted else { continue };
@@ -132,8 +133,9 @@ impl Doorman {
         &self,
         stream: std::net::TcpStream,
         peer: SocketAddr,
+        changes: &mut watch::Receiver<()>,
     ) -> Option<(std::net::TcpStream, Place)> {
-        let place = self.place(peer.ip()).await?;
+        let place = self.place(peer.ip(), changes).await?;
         let stream = self.spared(stream).await;
         let wait = self.broker.book_connection(peer.ip());
         if wait.is_zero() {
@@ -188,7 +190,7 @@ impl Doorman {
     }
 
     /// Waits for a place among all connections; none if there are too many from this address alone.
-    async fn place(&self, address: IpAddr) -> Option<Place> {
+    async fn place(&self, address: IpAddr, changes: &mut watch::Receiver<()>) -> Option<Place> {
         loop {
             let taken = self.places.take(address, &self.broker.config());
             match taken {
@@ -199,7 +201,10 @@ impl Doorman {
                     });
                     return None;
                 }
-                Err(Full::Broker) => self.places.freed().await,
+                Err(Full::Broker) => tokio::select! {
+                    () = self.places.freed() => {}
+                    _ = changes.changed() => {}
+                },
             }
         }
     }
