@@ -20,7 +20,7 @@ flame fetch "16 KiB levada" small
 flame fetch "50 MiB levada" large
 flame produce "16 KiB levada" small
 flame many-producers levada single
-for what in produce fetch many-producers latency tls-fetch parallel connections fairness interference idle java-producer append growth; do
+for what in produce fetch many-producers latency tls-fetch parallel connections fairness interference reheat fan-out idle java-producer append growth; do
     record "$what"
 done
 record memory --full

@@ -19,6 +19,7 @@ mod append;
 mod connection;
 mod connections;
 mod fairness;
+mod fan_out;
 mod fetch;
 mod floor;
 pub(crate) mod frames;
@@ -37,6 +38,7 @@ mod parallel;
 mod process;
 mod produce;
 mod recovery;
+mod reheat;
 mod replay;
 mod start;
 mod tls_fetch;
@@ -45,6 +47,7 @@ mod topic;
 pub use append::Append;
 pub use connections::Connections;
 pub use fairness::Fairness;
+pub use fan_out::FanOut;
 pub use fetch::Fetch;
 pub use growth::Growth;
 pub use idle::Idle;
@@ -57,6 +60,7 @@ pub use node::System;
 pub use parallel::Parallel;
 pub use produce::Produce;
 pub use recovery::Recovery;
+pub use reheat::Reheat;
 pub use start::Start;
 pub use tls_fetch::TlsFetch;
 
@@ -106,7 +110,7 @@ fn fewest(scale: Scale) -> Limits {
 }
 
 /// All experiments on brokers, in the order in which they are run.
-pub const OFFERS: [Offer; 16] = [
+pub const OFFERS: [Offer; 18] = [
     Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
     Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
     Offer {
@@ -173,6 +177,12 @@ pub const OFFERS: [Offer; 16] = [
     Offer {
         name: "interference",
         begin: |bench, systems| Ok(Box::new(Interference::new(bench, systems)?)),
+        limits: few,
+    },
+    Offer { name: "reheat", begin: |bench, systems| Ok(Box::new(Reheat::new(bench, systems)?)), limits: few },
+    Offer {
+        name: "fan-out",
+        begin: |bench, systems| Ok(Box::new(FanOut::new(bench, systems)?)),
         limits: few,
     },
 ];

@@ -79,6 +79,12 @@ pub(super) fn faults(pid: u32) -> u64 {
     [7, 9].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
 }
 
+/// Bytes that the device read for it, so far; none if the kernel does not tell.
+pub(super) fn device_bytes(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()
+}
+
 /// Open descriptors.
 pub(super) fn descriptors(pid: u32) -> u64 {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, |entries| entries.count() as u64)
