@@ -21,6 +21,7 @@ use crate::lane::Work;
 use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
 use crate::metadata::records::control::VoterEndpoint;
 use crate::partition::{Partition, Partitions};
+use crate::replay::{ReplayStats, Replays};
 use crate::server::memory::RequestMemory;
 use crate::server::tls::Tls;
 use crate::txns::Txns;
@@ -70,6 +71,7 @@ pub(crate) struct Broker {
     thresholds: Thresholds,
     counters: Arc<Counters>,
     warmer: Warmer,
+    replays: Replays,
     stats: Stats,
     data_dir: DataDir,
     metadata: Metadata,
@@ -127,6 +129,11 @@ impl Broker {
     /// Those who wait for the disk in the place of shards.
     pub(crate) fn warmer(&self) -> &Warmer {
         &self.warmer
+    }
+
+    /// Whether old records stay in the page cache when they come from the disk.
+    pub(crate) fn replays(&self) -> &Replays {
+        &self.replays
     }
 
     /// What the TLS listeners go by.
@@ -251,6 +258,10 @@ impl Source for Broker {
 
     fn cleaner(&self) -> CleanerStats {
         self.cleaner.stats()
+    }
+
+    fn replays(&self) -> ReplayStats {
+        self.replays.stats()
     }
 
     fn recovery(&self) -> RecoveryProgress {

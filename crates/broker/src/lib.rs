@@ -16,6 +16,7 @@ pub mod metadata;
 mod partition;
 mod pattern;
 mod quota;
+mod replay;
 pub mod security;
 pub mod server;
 pub mod storage;

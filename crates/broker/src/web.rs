@@ -9,7 +9,7 @@ mod metrics;
 mod process;
 mod stats;
 
-pub use crate::{broker::RecoveryProgress, cleaner::CleanerStats, lane::Work};
+pub use crate::{broker::RecoveryProgress, cleaner::CleanerStats, lane::Work, replay::ReplayStats};
 pub use stats::{Connection, Stats};
 
 use std::{
@@ -70,6 +70,9 @@ pub trait Source: Send + Sync + 'static {
 
     /// What compaction has done.
     fn cleaner(&self) -> CleanerStats;
+
+    /// What became of old records that were read from the disk.
+    fn replays(&self) -> ReplayStats;
 
     /// How far the recovery after an unclean stop has come.
     fn recovery(&self) -> RecoveryProgress;

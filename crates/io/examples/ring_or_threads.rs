@@ -137,10 +137,10 @@ fn by_warmer(file: &Arc<File>, sender: TcpStream) -> Outcomes<Vec<Duration>> {
                 Turn::Cold => {
                     let Some(warm) = transfer.cold(1 << 20) else { continue };
                     let (there, wait) = mpsc::channel();
-                    warmer.submit(warm.once(&mut trail), move |_| {
-                        let _ = there.send(());
+                    warmer.submit(warm.once(&mut trail), move |warmed| {
+                        let _ = there.send(warmed);
                     })?;
-                    wait.recv()?;
+                    trail.follow(wait.recv()??);
                 }
                 Turn::Yield | Turn::Blocked => {}
             }

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::path::Path;
 use crate::pipe::Pipe;
 use crate::plan::{Question, Route, Source, Tls, plan};
-use crate::residency::Residency;
+use crate::residency::{self, Lead, Residency};
 use crate::{Extent, Piece};
 
 /// Pieces that are not empty, the first of them partly sent.
@@ -87,6 +87,16 @@ impl Queue {
         let end = offset.saturating_add(engine.thresholds.cold_window_bytes.max(1));
         let end = end.checked_next_multiple_of(engine.page_bytes).unwrap_or(u64::MAX);
         Some(Extent { file: Arc::clone(&extent.file), offset, len: (end - offset).min(extent.len - done) })
+    }
+
+    /// What is missing of the window, where the first piece came upon pages that are not in the cache. It is not asked about again.
+    pub(crate) fn missing(&mut self, engine: &Engine) -> Option<Extent> {
+        let mut window = self.window(engine)?;
+        if let Some(Lead::Missing(len)) = residency::lead(&window, engine.means) {
+            window.len = len;
+        }
+        self.vouch(window.len);
+        Some(window)
     }
 
     /// Notes that the first piece need not be asked about before its next `len` bytes are sent.

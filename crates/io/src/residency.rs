@@ -1,8 +1,8 @@
 //! Whether a range of a file is in the page cache, and how it gets there without a shard waiting for it.
 //!
 //! `sendfile` and `splice` wait for the disk even if the socket does not, and with them every connection of the thread. So a thread
-//! that may not wait asks first ([`of`]), has missing pages brought in by somebody else ([`Warmer`]), and goes on when
-//! they are there. A reader of old data would push the pages that others read out of the cache; what it brought in is
+//! that may not wait asks first ([`lead`]), has missing pages brought in by somebody else ([`Warmer`]), and goes on when
+//! they are there. A reader of old data would push the pages that others read out of the cache; what it brought in, and nothing else, is
 //! dropped again behind it ([`Trail`]).
 //!
 //! # In a transfer
@@ -30,8 +30,8 @@
 //!         Turn::Cold => {
 //!             let Some(warm) = transfer.cold(1 << 20) else { continue };
 //!             let (there, wait) = mpsc::channel(); // a runtime would take its own oneshot channel
-//!             warmer.submit(warm.once(&mut trail), move |_| drop(there.send(())))?;
-//!             wait.recv()?; // and would let others go first
+//!             warmer.submit(warm.once(&mut trail), move |warmed| drop(there.send(warmed)))?;
+//!             trail.follow(wait.recv()??); // and would let others go first
 //!         }
 //!         Turn::Yield | Turn::Blocked => { /* let others go first; wait for the socket */ }
 //!     }
@@ -47,16 +47,19 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use std::io::IoSliceMut;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use crate::Extent;
 use crate::plan::Means;
 use crate::sys::{calls, mincore};
 
+mod lead;
 mod trail;
 mod warm;
 
+use lead::{Run, first_run};
 pub use trail::Trail;
-pub use warm::{QueueFull, Warm, Warmer, WarmerLimits};
+pub use warm::{QueueFull, Warm, Warmed, Warmer, WarmerLimits};
 
 /// How much of a range is in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -98,6 +101,105 @@ pub fn cached_bytes(extent: &Extent) -> Option<u64> {
     Some(pages.saturating_mul(rustix::param::page_size() as u64).min(extent.len))
 }
 
+/// How a range begins: so many bytes that can be sent at once, or so many that have to come from the disk first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lead {
+    /// In the page cache.
+    Ready(u64),
+    /// Not there, or still being read in. Ends with a missing page; islands of pages that are there may lie between two
+    /// missing ones, each smaller than twice [`ISLAND_BYTES`].
+    Missing(u64),
+}
+
+/// Pages in the cache between missing ones are passed over up to this size: one more request costs a device more than
+/// the bytes.
+pub const ISLAND_BYTES: u64 = 64 << 10;
+
+/// How `extent` begins, as of now. `None`: it is empty, or this kernel and this file cannot say. Never waits for the disk.
+///
+/// Costs one question as [`of`] where all or nothing is there, and some twenty more calls else.
+pub fn lead(extent: &Extent, means: Means) -> Option<Lead> {
+    if extent.len == 0 {
+        return None;
+    }
+    match of(extent, means) {
+        Residency::Unknown => return None,
+        Residency::Resident => return Some(Lead::Ready(extent.len)),
+        Residency::Cold => return Some(Lead::Missing(extent.len)),
+        Residency::Partly => {}
+    }
+    let Some(census) = Census::of(extent, means.cachestat) else { return Some(Lead::Missing(extent.len)) };
+    let islands = ISLAND_BYTES / rustix::param::page_size() as u64;
+    Some(match first_run(pages(extent), islands, |start, count| census.count(start, count)) {
+        Run::There(count) => {
+            let part = Extent { len: bytes_of(extent, count), ..extent.clone() };
+            // Counted, but perhaps still being read in.
+            match of(&part, means) {
+                Residency::Resident => Lead::Ready(part.len),
+                _ => Lead::Missing(part.len),
+            }
+        }
+        Run::Missing(count) => Lead::Missing(bytes_of(extent, count)),
+    })
+}
+
+/// The parts of `extent` that are not in the page cache, in whole pages; those being read in are there. `None`: nobody can say.
+fn missing(extent: &Extent) -> Option<Vec<Extent>> {
+    let page_bytes = rustix::param::page_size() as u64;
+    let census = Census::of(extent, true)?;
+    let (first, all) = (extent.offset / page_bytes, if extent.len == 0 { 0 } else { pages(extent) });
+    let (mut at, mut missing) = (0, Vec::new());
+    while at < all {
+        match first_run(all - at, 0, |start, count| census.count(at + start, count)) {
+            Run::There(count) => at += count,
+            Run::Missing(count) => {
+                let (offset, len) = ((first + at) * page_bytes, count * page_bytes);
+                missing.push(Extent { file: Arc::clone(&extent.file), offset, len });
+                at += count;
+            }
+        }
+    }
+    Some(missing)
+}
+
+/// Counts the pages of one extent that are in the cache, by their numbers within it.
+enum Census<'a> {
+    Asking(&'a Extent),
+    Known(Vec<bool>),
+}
+
+impl Census<'_> {
+    /// `None`: neither way to count works for this file.
+    fn of(extent: &Extent, cachestat: bool) -> Option<Census<'_>> {
+        if cachestat && calls::cached_pages(extent.file.as_fd(), extent.offset, 1).is_ok() {
+            return Some(Census::Asking(extent));
+        }
+        mincore::resident_pages(&extent.file, extent.offset, extent.len).ok().map(Census::Known)
+    }
+
+    fn count(&self, start: u64, count: u64) -> u64 {
+        match self {
+            Census::Asking(extent) => {
+                let page_bytes = rustix::param::page_size() as u64;
+                let offset = (extent.offset / page_bytes + start).saturating_mul(page_bytes);
+                let counted = calls::cached_pages(extent.file.as_fd(), offset, count * page_bytes);
+                counted.map_or(0, |counted| counted.min(count))
+            }
+            Census::Known(pages) => {
+                let pages = pages.iter().skip(usize::try_from(start).unwrap_or(usize::MAX));
+                let pages = pages.take(usize::try_from(count).unwrap_or(usize::MAX));
+                pages.filter(|there| **there).count() as u64
+            }
+        }
+    }
+}
+
+/// How many bytes of the extent lie in its first `count` pages.
+fn bytes_of(extent: &Extent, count: u64) -> u64 {
+    let page_bytes = rustix::param::page_size() as u64;
+    (count * page_bytes - extent.offset % page_bytes).min(extent.len)
+}
+
 /// The most bytes that one question reads where `cachestat` is missing.
 pub const SAMPLES: u64 = 64;
 
@@ -133,10 +235,10 @@ fn by_reading(extent: &Extent) -> Option<Residency> {
 
 fn by_mincore(extent: &Extent) -> Option<Residency> {
     let resident = mincore::resident_pages(&extent.file, extent.offset, extent.len).ok()?;
-    Some(match resident {
-        0 => Residency::Cold,
-        count if count < pages(extent) => Residency::Partly,
-        _ => Residency::Resident,
+    Some(match (resident.contains(&true), resident.contains(&false)) {
+        (false, _) => Residency::Cold,
+        (true, true) => Residency::Partly,
+        (true, false) => Residency::Resident,
     })
 }
 

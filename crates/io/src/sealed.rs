@@ -69,7 +69,7 @@ impl SealedTransfer {
     pub fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
         let extent = self.cold.clone()?;
         let ahead = self.queue.ahead(extent.len, ahead_bytes);
-        Some(Warm { extent, ahead, behind: Vec::new() })
+        Some(Warm::of(extent, ahead))
     }
 
     fn turn(
@@ -92,8 +92,7 @@ impl SealedTransfer {
             }
             let gathered = user_tls::gather(job.engine, &self.queue, plain)?;
             if gathered == 0 {
-                self.cold = self.queue.window(job.engine);
-                self.queue.vouch(self.cold.as_ref().map_or(0, |extent| extent.len));
+                self.cold = self.queue.missing(job.engine);
                 return Ok(Turn::Cold);
             }
             sealed.clear();

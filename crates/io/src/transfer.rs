@@ -9,7 +9,7 @@ use crate::error::TransferError;
 use crate::path::{Job, Path, Progress, mmap_write, read_write, sendfile, splice};
 use crate::plan::Tls;
 use crate::queue::Queue;
-use crate::residency::{self, Residency, Warm};
+use crate::residency::{self, Lead, Warm};
 use crate::{Extent, Piece};
 
 /// Pieces on their way to one socket.
@@ -91,8 +91,7 @@ impl Transfer {
                 Progress::Moved => {}
                 Progress::Blocked => return Ok(Turn::Blocked),
                 Progress::Cold => {
-                    self.cold = self.queue.window(job.engine);
-                    self.queue.vouch(self.cold.as_ref().map_or(0, |extent| extent.len));
+                    self.cold = self.queue.missing(job.engine);
                     return Ok(Turn::Cold);
                 }
                 Progress::Refused(cause) => {
@@ -108,7 +107,7 @@ impl Transfer {
     pub fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
         let extent = self.cold.clone()?;
         let ahead = self.queue.ahead(extent.len, ahead_bytes);
-        Some(Warm { extent, ahead, behind: Vec::new() })
+        Some(Warm::of(extent, ahead))
     }
 
     /// After [`Turn::Cold`], instead of having the range brought into the cache: its bytes, or the first of them, read by another way. They
@@ -136,9 +135,10 @@ impl Transfer {
         }
         if self.queue.vouched() == 0 {
             let Some(window) = self.queue.window(job.engine) else { return Ok(Progress::Moved) };
-            match residency::of(&window, job.engine.means) {
-                Residency::Partly | Residency::Cold => return Ok(Progress::Cold),
-                Residency::Resident | Residency::Unknown => self.queue.vouch(window.len),
+            match residency::lead(&window, job.engine.means) {
+                Some(Lead::Missing(_)) => return Ok(Progress::Cold),
+                Some(Lead::Ready(len)) => self.queue.vouch(len),
+                None => self.queue.vouch(window.len),
             }
         }
         // The path must not run on into pages that nobody has asked for.

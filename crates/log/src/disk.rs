@@ -85,6 +85,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
         // Advice that is not taken leaves everything as it was.
         let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
     }
+    /// From now on the kernel reads no more of this open file than it is asked for.
+    fn read_nothing_ahead(&self, file: &File, _path: &Path) {
+        // As above.
+        let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
+    }
     /// Waits until the names in a directory are on the device.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Renames, replacing what has the new name.

@@ -240,6 +240,9 @@ impl Partition {
         for (at, segment) in segments.iter().enumerate().skip(first) {
             let sealed = at + 1 < segments.len();
             let size = if sealed { segment.size() } else { active_size };
+            if sealed {
+                segment.read_nothing_ahead(disk)?;
+            }
             let found = segment.find(disk, offset, size, self.interval())?;
             let Some(head) = found else { continue };
             // The segment's own end, taken after its size: that of the log may have been moved by a truncation since.

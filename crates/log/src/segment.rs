@@ -31,6 +31,8 @@ pub(crate) struct Segment {
     base: i64,
     path: PathBuf,
     file: OnceLock<Arc<File>>,
+    /// Set once the kernel reads nothing ahead of it.
+    calmed: OnceLock<()>,
     size: AtomicU64,
     end: AtomicI64,
     max_timestamp: AtomicI64,
@@ -108,8 +110,20 @@ impl Segment {
         let file = OnceLock::from(Arc::new(file(&path).at("create", &path)?));
         let (size, max_timestamp) = (AtomicU64::new(0), AtomicI64::new(NO_TIMESTAMP));
         let end = AtomicI64::new(base);
-        let index_state = IndexState::default();
-        Ok(Segment { base, path, file, size, end, max_timestamp, index_state, offsets, times, aborted })
+        let (index_state, calmed) = (IndexState::default(), OnceLock::new());
+        Ok(Segment {
+            base,
+            path,
+            file,
+            calmed,
+            size,
+            end,
+            max_timestamp,
+            index_state,
+            offsets,
+            times,
+            aborted,
+        })
     }
 
     /// A segment on disk of which `size` bytes are published. Opens nothing yet.
@@ -124,6 +138,7 @@ impl Segment {
             base,
             path: path.to_owned(),
             file: OnceLock::new(),
+            calmed: OnceLock::new(),
             size: AtomicU64::new(size),
             end: AtomicI64::new(i64::MAX),
             max_timestamp: AtomicI64::new(if size == 0 { NO_TIMESTAMP } else { UNKNOWN }),
@@ -158,6 +173,7 @@ impl Segment {
             base: self.base,
             path: self.path.clone(),
             file: OnceLock::new(),
+            calmed: OnceLock::new(),
             size: self.size().into(),
             end: i64::MAX.into(),
             max_timestamp: latest.into(),
@@ -205,6 +221,17 @@ impl Segment {
         let file = disk.open(&self.path).at("open", &self.path)?;
         // Two readers may open it at once: one of the files is dropped again.
         Ok(self.file.get_or_init(|| Arc::new(file)))
+    }
+
+    /// Has the kernel read no more of a finished segment than it is asked for. Whoever sends old records reads ahead of them as far as they
+    /// may stay in memory; what the kernel brings in beside that, around each header that is looked at, stays at the cost of others.
+    pub(crate) fn read_nothing_ahead(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        if self.calmed.get().is_none() {
+            disk.read_nothing_ahead(self.file(disk)?, &self.path);
+            // Several may do it at once.
+            let _ = self.calmed.set(());
+        }
+        Ok(())
     }
 
     /// Opens and maps everything that is opened on demand, before its name goes to another file.

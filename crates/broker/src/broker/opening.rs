@@ -36,6 +36,7 @@ use crate::metadata::records::control::VoterEndpoint;
 use crate::metadata::store::{Store, StoreError, StoreOptions};
 use crate::metadata::uuid;
 use crate::partition::{Identity, Key, OFFSETS_TOPIC, Partition, Partitions, TRANSACTIONS_TOPIC};
+use crate::replay::Replays;
 use crate::server::tls::Tls;
 use crate::stores::TlsError;
 use crate::txn::TxnConfig;
@@ -148,6 +149,7 @@ impl Broker {
             thresholds: thresholds_in_force(&config)?,
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
+            replays: Replays::default(),
             stats: Stats::new(SystemTime::now()),
             data_dir,
             metadata: Metadata::new(store),

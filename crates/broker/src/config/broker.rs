@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{
-    ConfigError, ConfigErrors, HostPort, Listener, Settings, Sources, TopicConfig,
+    ConfigError, ConfigErrors, HostPort, Listener, ReplayCache, Settings, Sources, TopicConfig,
     key::words,
     listener::{self, ListenerKeys},
     prefix,
@@ -55,6 +55,8 @@ pub struct BrokerConfig {
     pub connection_creation_rate_max: u32,
     /// `queued.max.request.bytes`; `None` for no limit.
     pub queued_max_request_bytes: Option<u64>,
+    /// `levada.replay.cache`.
+    pub replay_cache: ReplayCache,
     /// `socket.request.max.bytes`.
     pub socket_request_max_bytes: u32,
     /// `fetch.max.bytes`.
@@ -204,15 +206,13 @@ impl BrokerConfig {
         }
         let log_dirs = read.log_dirs()?;
         let security = read.security(&listeners)?;
+        let max_idle_ms = u64::try_from(read.long("connections.max.idle.ms"));
         Ok(Self {
             node_id: read.int("node.id"),
             rack: settings.text("broker.rack").map(str::to_owned),
             listeners,
             http_listen,
-            thresholds_file: settings
-                .text("levada.thresholds.file")
-                .filter(|path| !path.is_empty())
-                .map(PathBuf::from),
+            thresholds_file: super::thresholds::named_thresholds(&settings),
             http_token: settings.text(HTTP_TOKEN).filter(|token| !token.is_empty()).map(Secret::from),
             log_dirs,
             num_partitions: read.int("num.partitions"),
@@ -221,14 +221,13 @@ impl BrokerConfig {
             clamp_replication_factor: read.is_true("levada.replication.factor.clamp"),
             auto_create_topics: read.is_true("auto.create.topics.enable"),
             delete_topics: read.is_true("delete.topic.enable"),
-            connections_max_idle: u64::try_from(read.long("connections.max.idle.ms"))
-                .ok()
-                .map(Duration::from_millis),
+            connections_max_idle: max_idle_ms.ok().map(Duration::from_millis),
             max_connections: read.size("max.connections"),
             max_connections_per_ip: read.size("max.connections.per.ip"),
             max_connections_of: read.connection_overrides()?,
             connection_creation_rate_max: read.size("max.connection.creation.rate"),
             queued_max_request_bytes: u64::try_from(read.long("queued.max.request.bytes")).ok(),
+            replay_cache: ReplayCache::of(settings.text("levada.replay.cache")),
             socket_request_max_bytes: read.size("socket.request.max.bytes"),
             fetch_max_bytes: read.size("fetch.max.bytes"),
             request_partitions_max: read.int("max.request.partition.size.limit"),

@@ -118,6 +118,9 @@ pub const BROKER_KEYS: &[Key] = &[
     int("max.connection.creation.rate", "Most connections accepted in a second; further ones wait.").default("2147483647").at_least(1).cluster_wide(),
     long("connections.max.idle.ms", "A connection that neither sends nor takes anything for so long is closed; a negative number keeps it for ever.").default("600000"),
     int("socket.request.max.bytes", "Largest request accepted; a longer one closes the connection.").default("104857600").at_least(1),
+    string("levada.replay.cache", "Whether old records that a consumer has read from the disk stay in the page cache: as memory allows, always, or never.")
+        .default("auto")
+        .valid(Valid::OneOf(&["auto", "always", "never"])),
     long("queued.max.request.bytes", "Memory of all requests that are coming in or being answered; when it is used up, nothing more is read. -1 is no limit, Kafka's default.").default("536870912").at_least(-1),
     int("fetch.max.bytes", "Most record bytes in one answer to a fetch.").default("57671680").at_least(1024),
     int("max.incremental.fetch.session.cache.slots", "Most fetch sessions that are kept.").default("1000").at_least(0),

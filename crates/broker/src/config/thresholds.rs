@@ -5,6 +5,14 @@ use std::path::{Path, PathBuf};
 use levada_io::Thresholds;
 use levada_io::plan::CalibrationError;
 
+use super::Settings;
+
+/// The file that the configuration names.
+pub(super) fn named_thresholds(settings: &Settings) -> Option<PathBuf> {
+    let path = settings.text("levada.thresholds.file").filter(|path| !path.is_empty());
+    path.map(PathBuf::from)
+}
+
 /// Where such a file is looked for if none is named, in this order: the user's own, then the machine's.
 pub fn threshold_files() -> Vec<PathBuf> {
     let absolute = |path: &PathBuf| path.is_absolute();

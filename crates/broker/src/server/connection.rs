@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use levada_io::residency::Trail;
+use levada_io::residency::{Trail, Warm};
 use levada_io::{Piece, TransferError, Turn};
 use levada_wire::frame::{FrameBuffer, FrameError};
 use levada_wire::{ApiKey, RequestHeader};
@@ -23,6 +23,7 @@ use tokio::time::Sleep;
 
 use crate::api::{self, Context, Refusal, Reply};
 use crate::quota::Used;
+use crate::replay;
 use crate::server::entry::Entry;
 use crate::server::gate::{Gate, Passage, TurnedAway};
 use crate::server::memory::{Held, NewcomerShare};
@@ -121,6 +122,7 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
         Ok(()) => connection.gate.close(&connection.entry, &"closed"),
         Err(error) => connection.gate.close(&connection.entry, error),
     }
+    connection.leave_no_trace();
     connection.channel.say_goodbye(&connection.stream);
     ended
 }
@@ -379,20 +381,44 @@ impl Connection {
     async fn warm(&mut self, sending: &mut Sending, kept: Kept) {
         let Some(mut warm) = sending.cold(AHEAD_BYTES) else { return };
         if kept == Kept::No {
-            if let (Sending::Plain(transfer), Some(lane)) = (sending, &self.shard.cold_lane)
-                && let Some(bytes) = lane.read(&warm.extent).await
-            {
-                return transfer.supply(bytes);
+            if self.is_admitted(&warm).await {
+                let Some(more) = sending.cold(replay::AHEAD_BYTES) else { return };
+                warm = more;
+            } else {
+                if let (Sending::Plain(transfer), Some(lane)) = (sending, &self.shard.cold_lane)
+                    && let Some(bytes) = lane.read(&warm.extent).await
+                {
+                    let count = bytes.iter().map(|bytes| bytes.len() as u64).sum();
+                    self.shard.broker.replays().went_around(count);
+                    return transfer.supply(bytes);
+                }
+                warm.ahead.iter().for_each(|extent| self.shard.broker.replays().note(extent));
+                warm = warm.once(&mut self.trail);
             }
-            warm = warm.once(&mut self.trail);
         }
         let (done, there) = oneshot::channel();
-        let told = move |_| {
+        let told = move |warmed| {
             // The connection may be gone.
-            let _ = done.send(());
+            let _ = done.send(warmed);
         };
-        if self.shard.broker.warmer().submit(warm, told).is_ok() {
-            let _ = there.await;
+        if self.shard.broker.warmer().submit(warm, told).is_ok()
+            && let Ok(Ok(warmed)) = there.await
+        {
+            self.trail.follow(warmed);
+        }
+    }
+
+    /// Whether old records may stay in the page cache. What this connection asked for itself a moment ago is no second reading.
+    async fn is_admitted(&self, warm: &Warm) -> bool {
+        !self.trail.is_under_way(&warm.extent)
+            && self.shard.broker.admits(warm).await == replay::Verdict::Admitted
+    }
+
+    /// Drops what this connection has brought into the page cache and nobody else had there.
+    fn leave_no_trace(&mut self) {
+        if let Some(warm) = Warm::behind(self.trail.finish()) {
+            // With a full queue there are others to push these pages out.
+            let _ = self.shard.broker.warmer().submit(warm, |_| {});
         }
     }
 }

@@ -13,7 +13,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{CleanerStats, RecoveryProgress, Source, Work, process::Process};
+use super::{CleanerStats, RecoveryProgress, ReplayStats, Source, Work, process::Process};
 
 /// The media type of the text.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -42,6 +42,7 @@ impl Collector for Scrape {
         let mut families = Families { encoder };
         families.build()?;
         families.transfers(&self.source.transfers())?;
+        families.replays(self.source.replays())?;
         families.clients(self.source.as_ref())?;
         families.durability(self.source.as_ref())?;
         families.cleaner(self.source.cleaner())?;
@@ -131,6 +132,24 @@ impl Families<'_> {
         for ((topic, label), partitions) in source.durability() {
             let labels = [("topic", &*topic), ("durability", &*label)];
             family.encode_family(&labels)?.encode_gauge(&partitions)?;
+        }
+        Ok(())
+    }
+
+    fn replays(&mut self, stats: ReplayStats) -> fmt::Result {
+        let help = "Bytes of old records read from the disk, by whether they could stay in the page cache";
+        let outcomes = [("admitted", stats.admitted_bytes), ("refused", stats.refused_bytes)];
+        let outcomes = outcomes.map(|(outcome, bytes)| (Some(("outcome", outcome)), bytes));
+        self.counters("levada_replay_bytes", help, outcomes.into_iter())?;
+        let (name, help) = ("levada_replay_around_bytes", "Bytes of old records read around the page cache");
+        self.counter(name, help, stats.around_bytes)?;
+        let help = "Bytes read before that are admitted to the page cache when they are read again";
+        self.gauge("levada_replay_remembered_bytes", help, stats.remembered_bytes)?;
+        let help = "How memory stood when old records were last read from the disk";
+        let mut family =
+            self.encoder.encode_descriptor("levada_replay_memory", help, None, MetricType::Gauge)?;
+        for (state, holds) in stats.memory {
+            family.encode_family(&[("state", state)])?.encode_gauge(&u64::from(holds))?;
         }
         Ok(())
     }

@@ -37,6 +37,16 @@ impl Source for Fake {
         CleanerStats { runs: 3, read_bytes: 500, written_bytes: 90, dirtiest_percent: 41, uncleanable: 1 }
     }
 
+    fn replays(&self) -> ReplayStats {
+        ReplayStats {
+            admitted_bytes: 11,
+            refused_bytes: 12,
+            around_bytes: 10,
+            remembered_bytes: 13,
+            memory: [("free", false), ("full", true), ("stalled", false)],
+        }
+    }
+
     fn request_bytes_held(&self) -> u64 {
         8
     }

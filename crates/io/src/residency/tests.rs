@@ -77,3 +77,43 @@ fn a_file_without_pages_is_unknown_or_ready() {
     let nothing = Means { cachestat: false, nowait_reads: false, ..ALL_MEANS };
     assert_eq!(of(&extent, nothing), Residency::Unknown);
 }
+
+#[test]
+fn a_range_is_cut_where_pages_begin_to_miss() {
+    if crate::tests::blind("a_range_is_cut_where_pages_begin_to_miss") {
+        return;
+    }
+    let file = file_of(&content(LEN));
+    if !chilled(&file) {
+        return;
+    }
+    // Exactly these, and no read-ahead: pages 100 to 139, and 200.
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+    for (page, count) in [(100, 40), (200, 1)] {
+        let mut bytes = vec![0; count * PAGE];
+        std::os::unix::fs::FileExt::read_exact_at(&*file, &mut bytes, (page * PAGE) as u64).unwrap();
+    }
+    let lead = |offset: usize, end: usize| {
+        let extent = Extent { file: Arc::clone(&file), offset: offset as u64, len: (end - offset) as u64 };
+        super::lead(&extent, ALL_MEANS).unwrap()
+    };
+    let (missing, ready) = (|bytes| Lead::Missing(bytes as u64), |bytes| Lead::Ready(bytes as u64));
+    assert_eq!(lead(5, LEN), missing(100 * PAGE - 5));
+    assert_eq!(lead(100 * PAGE + 7, LEN), ready(40 * PAGE - 7));
+    assert_eq!(lead(140 * PAGE, LEN), missing(160 * PAGE), "a page alone is no part of its own");
+    assert_eq!(
+        lead(140 * PAGE, 201 * PAGE),
+        missing(60 * PAGE),
+        "but none is read behind the last one that misses"
+    );
+    assert_eq!(lead(110 * PAGE, 120 * PAGE), ready(10 * PAGE));
+    assert_eq!(lead(LEN - 1, LEN), missing(1));
+    let whole = Extent { file: Arc::clone(&file), offset: 3, len: (LEN - 3) as u64 };
+    let gaps: Vec<(u64, u64)> =
+        missing_of(&whole).iter().map(|gap| (gap.offset / PAGE as u64, gap.len / PAGE as u64)).collect();
+    assert_eq!(gaps, [(0, 100), (140, 60), (201, 99)]);
+}
+
+fn missing_of(extent: &Extent) -> Vec<Extent> {
+    super::missing(extent).unwrap()
+}

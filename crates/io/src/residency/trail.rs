@@ -5,36 +5,51 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use crate::Extent;
+use crate::residency::Warmed;
 
 /// The ranges that one reader of old data has brought in and not yet dropped.
 ///
 /// The kernel cannot drop a page that a socket still refers to, so the last [`Trail::LAG_BYTES`] stay; they are tried when
-/// the reader has moved on. Pages that were in the cache before are others' and are left alone, but for
-/// those within [`Trail::REACH_BYTES`] behind a range that was brought in: they came with it, by read-ahead.
+/// the reader has moved on. Pages that were in the cache before are others' and are left alone.
 ///
-/// Knows no time and makes no calls: a [`Warmer`](super::Warmer) drops what is [`ripe`](Trail::ripe).
+/// Knows no time and makes no calls: a [`Warmer`](super::Warmer) says what it [brought in](Trail::follow), and drops what is
+/// [`ripe`](Trail::ripe).
 #[derive(Debug, Default)]
 pub struct Trail {
-    /// In the order in which they were read; neighbours are one range, so that no page between two is left.
+    /// In the order in which they were read; neighbours are one range.
     ranges: VecDeque<Extent>,
+    /// What the last request was to bring in, whether it was missing or not.
+    asked: Vec<Extent>,
 }
 
 impl Trail {
     /// How much stays behind the reader: more than its socket refers to.
     pub const LAG_BYTES: u64 = 4 << 20;
 
-    /// How far read-ahead goes.
-    pub const REACH_BYTES: u64 = 8 << 20;
-
-    /// Notes a range that was cold.
-    pub fn brought_in(&mut self, extent: &Extent) {
-        let end = extent.offset.saturating_add(extent.len);
-        match self.ranges.back_mut() {
-            Some(last) if is_within_reach(last, extent) => {
-                last.len = last.len.max(end - last.offset);
+    /// Notes what a request of this reader has brought in.
+    pub fn follow(&mut self, warmed: Warmed) {
+        for extent in warmed.brought_in {
+            let end = extent.offset.saturating_add(extent.len);
+            match self.ranges.back_mut() {
+                Some(last) if is_continued(last, &extent) => last.len = last.len.max(end - last.offset),
+                _ => self.ranges.push_back(extent),
             }
-            _ => self.ranges.push_back(extent.clone()),
         }
+    }
+
+    /// Notes what this reader asks for, ahead of its need or not.
+    pub(super) fn ask(&mut self, extents: impl IntoIterator<Item = Extent>) {
+        self.asked.clear();
+        self.asked.extend(extents);
+    }
+
+    /// Whether a range was part of this reader's last request: its pages may be on their way.
+    pub fn is_under_way(&self, extent: &Extent) -> bool {
+        let end = extent.offset.saturating_add(extent.len);
+        self.asked.iter().any(|asked| {
+            let within = asked.offset <= extent.offset && end <= asked.offset.saturating_add(asked.len);
+            within && is_same_file(asked, extent)
+        })
     }
 
     /// What can be dropped now: all but the last [`LAG_BYTES`](Trail::LAG_BYTES), cut where no large page straddles the cut.
@@ -79,11 +94,10 @@ impl Trail {
 /// The largest page that the page cache uses; such a page starts at a multiple of its size and is dropped whole or not at all.
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// Whether `next` begins in `last` or so shortly behind it that the bytes between came with `last`.
-fn is_within_reach(last: &Extent, next: &Extent) -> bool {
-    let end = last.offset.saturating_add(last.len);
-    let near = next.offset >= last.offset && next.offset <= end.saturating_add(Trail::REACH_BYTES);
-    near && is_same_file(last, next)
+/// Whether `next` begins in `last` or at its end.
+fn is_continued(last: &Extent, next: &Extent) -> bool {
+    let within = last.offset..=last.offset.saturating_add(last.len);
+    within.contains(&next.offset) && is_same_file(last, next)
 }
 
 /// Partitions hand out one `File` for all extents of a segment; asking the kernel is for those who open one each.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::Extent;
 use crate::counters::Counters;
-use crate::residency::Trail;
+use crate::residency::{self, Trail};
 
 /// A range to bring into the page cache, and ranges to drop.
 #[derive(Debug)]
@@ -24,18 +25,41 @@ pub struct Warm {
     pub ahead: Vec<Extent>,
     /// What is dropped: read, and needed by nobody.
     pub behind: Vec<Extent>,
+    /// Nothing is read beyond what is missing here, and that is [told](Warmed::brought_in).
+    pub once: bool,
 }
 
 impl Warm {
-    /// The request of a reader that reads once: leaves no more in the cache than its trail allows.
+    /// A request for a range whose pages stay in the cache.
+    pub fn of(extent: Extent, ahead: Vec<Extent>) -> Warm {
+        Warm { extent, ahead, behind: Vec::new(), once: false }
+    }
+
+    /// A request that only drops.
+    pub fn behind(behind: Vec<Extent>) -> Option<Warm> {
+        let extent = Extent { len: 0, ..behind.first()?.clone() };
+        Some(Warm { behind, ..Warm::of(extent, Vec::new()) })
+    }
+
+    /// The request of a reader that reads once: leaves no more in the cache than its trail allows. The trail has to
+    /// [follow](Trail::follow) what it comes to.
     #[must_use]
     pub fn once(mut self, trail: &mut Trail) -> Warm {
-        for extent in std::iter::once(&self.extent).chain(&self.ahead) {
-            trail.brought_in(extent);
-        }
+        trail.ask(std::iter::once(&self.extent).chain(&self.ahead).cloned());
         self.behind.extend(trail.ripe());
+        self.once = true;
         self
     }
+}
+
+/// What a request came to.
+#[derive(Debug)]
+pub struct Warmed {
+    /// How many bytes of its range are there now: fewer than it has if the file ends before.
+    pub there: u64,
+    /// What was missing of the range and of what lies ahead, if the reader reads [once](Warm::once): the pages that are in the cache because of
+    /// this request. Nothing where nobody can say what was there before.
+    pub brought_in: Vec<Extent>,
 }
 
 /// What a [`Warmer`] may use.
@@ -81,15 +105,15 @@ impl Warmer {
 
     /// Queues a request and returns at once.
     ///
-    /// `done` is called once, on a thread of the warmer, with how many bytes of the range are there now: fewer than it has if the
-    /// file ends before. It should hand the news on and return; while it runs it keeps the thread. It must not panic.
+    /// `done` is called once, on a thread of the warmer. It should hand the news on and return; while it runs it keeps the thread.
+    /// It must not panic.
     ///
     /// # Errors
     /// [`QueueFull`] with the request; `done` is dropped.
     pub fn submit(
         &self,
         warm: Warm,
-        done: impl FnOnce(io::Result<u64>) + Send + 'static,
+        done: impl FnOnce(io::Result<Warmed>) + Send + 'static,
     ) -> Result<(), QueueFull> {
         let mut queue = self.shared.lock();
         if queue.jobs.len() >= self.shared.limits.queued.max(1) {
@@ -143,7 +167,7 @@ struct Queue {
 
 struct Job {
     warm: Warm,
-    done: Box<dyn FnOnce(io::Result<u64>) + Send>,
+    done: Box<dyn FnOnce(io::Result<Warmed>) + Send>,
 }
 
 impl Shared {
@@ -166,13 +190,9 @@ impl Shared {
                 drop_from_cache(extent);
                 self.counters.dropped_behind(extent.len);
             }
-            // All of it is asked for first, so that the device sees the whole range at once; what then waits only collects.
-            for extent in std::iter::once(&warm.extent).chain(&warm.ahead) {
-                ask_for(extent);
-            }
-            let outcome = bring_in(&warm.extent, sink.as_ref());
-            if let Ok(count) = outcome {
-                self.counters.warmed(count);
+            let outcome = serve(&warm, sink.as_ref());
+            if let Ok(warmed) = &outcome {
+                self.counters.warmed(warmed.there);
             }
             done(outcome);
         }
@@ -192,6 +212,28 @@ impl Shared {
             queue.idle -= 1;
         }
     }
+}
+
+/// Asks for all of it first, so that the device sees the whole range at once; what then waits only collects.
+fn serve(warm: &Warm, sink: Option<&File>) -> io::Result<Warmed> {
+    let wanted = || std::iter::once(&warm.extent).chain(&warm.ahead);
+    if !warm.once {
+        wanted().for_each(ask_for);
+        return Ok(Warmed { there: bring_in(&warm.extent, sink)?, brought_in: Vec::new() });
+    }
+    let brought_in: Vec<Extent> = wanted().filter_map(residency::missing).flatten().collect();
+    brought_in.iter().for_each(|missing| ask_for(&without_read_ahead(missing)));
+    Ok(Warmed { there: bring_in(&without_read_ahead(&warm.extent), sink)?, brought_in })
+}
+
+/// The same extent of a file opened anew, for which the kernel reads nothing that it was not asked for; as it is if that fails.
+fn without_read_ahead(extent: &Extent) -> Extent {
+    let path = format!("/proc/self/fd/{}", extent.file.as_raw_fd());
+    let opened = File::open(path).and_then(|file| {
+        rustix::fs::fadvise(&file, 0, None, Advice::Random)?;
+        Ok(Arc::new(file))
+    });
+    Extent { file: opened.unwrap_or_else(|_| Arc::clone(&extent.file)), ..extent.clone() }
 }
 
 /// The kernel caps one request for read-ahead at what the device likes, often this much.

@@ -6,10 +6,10 @@ use std::ptr;
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// How many pages of the range are in memory. Touches none of them.
+/// Which pages of the range are in memory, in order. Touches none of them.
 ///
 /// For a file that the caller neither owns nor may write the kernel says that all are.
-pub(crate) fn resident_pages(file: &File, offset: u64, len: u64) -> io::Result<u64> {
+pub(crate) fn resident_pages(file: &File, offset: u64, len: u64) -> io::Result<Vec<bool>> {
     let page_bytes = rustix::param::page_size();
     let start = offset - offset % page_bytes as u64;
     let bytes =
@@ -26,5 +26,5 @@ pub(crate) fn resident_pages(file: &File, offset: u64, len: u64) -> io::Result<u
     // SAFETY: the range is the one mapped above, nothing refers into it, and it is unmapped once.
     let unmapped = unsafe { rustix::mm::munmap(base, bytes) };
     debug_assert!(unmapped.is_ok(), "munmap of our own range cannot fail");
-    answer.map(|()| pages.iter().filter(|page| **page & 1 == 1).count() as u64)
+    answer.map(|()| pages.iter().map(|page| *page & 1 == 1).collect())
 }

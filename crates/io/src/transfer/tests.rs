@@ -444,6 +444,53 @@ fn cold_pages_are_reported_and_not_waited_for() {
 }
 
 #[test]
+fn neighbours_of_missing_pages_leave_by_reference() {
+    if crate::tests::lacks(crate::Path::Splice, "neighbours_of_missing_pages_leave_by_reference") {
+        return;
+    }
+    let content = content(FILE_LEN);
+    let file = file_of(&content);
+    if !chilled(&file) {
+        return;
+    }
+    let (gap, behind) = (600 << 10, 700 << 10);
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+    for (offset, end) in [(0, gap), (behind, FILE_LEN)] {
+        let mut bytes = vec![0; end - offset];
+        std::os::unix::fs::FileExt::read_exact_at(&*file, &mut bytes, offset as u64).unwrap();
+    }
+    let mut engine = engine(&caps(true, true), Thresholds::default());
+    engine.report_cold(true);
+    let (sender, mut receiver) = sockets(true, false);
+    let mut transfer = Transfer::new([extent(&file, 0, FILE_LEN as u64)]);
+    let (mut reported, mut arrived) = (Vec::new(), Vec::new());
+    loop {
+        match transfer.step(&mut engine, sender.as_fd(), 1 << 20).unwrap() {
+            Turn::Done => break,
+            Turn::Yield => {}
+            Turn::Blocked => {
+                wait(sender.as_fd(), receiver.as_fd());
+                read_some(&mut receiver, 1 << 20, &mut arrived);
+            }
+            Turn::Cold => {
+                let range = transfer.cold(0).unwrap().extent;
+                let (offset, len) =
+                    (usize::try_from(range.offset).unwrap(), usize::try_from(range.len).unwrap());
+                reported.push((offset, offset + len));
+                transfer.supply([Bytes::copy_from_slice(&content[offset..offset + len])]);
+            }
+        }
+    }
+    drop(sender);
+    read_to_end(&mut receiver, &mut arrived);
+    assert!(arrived == content);
+    assert_eq!(reported, [(gap, behind)]);
+    let counted = engine.counters().snapshot();
+    assert_eq!(counted.bytes(Path::Splice), (FILE_LEN - (behind - gap)) as u64);
+    assert_eq!(counted.bytes(Path::Send), (behind - gap) as u64);
+}
+
+#[test]
 fn what_is_sent_from_memory_next_is_known() {
     let file = file_of(&content(FILE_LEN));
     let bytes = |len: usize| Piece::Bytes(Bytes::from(vec![0; len]));

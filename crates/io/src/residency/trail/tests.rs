@@ -5,13 +5,17 @@ use crate::tests::file_of;
 
 const MIB: u64 = 1 << 20;
 
+fn warmed(brought_in: impl Into<Vec<Extent>>) -> Warmed {
+    Warmed { there: 0, brought_in: brought_in.into() }
+}
+
 /// Ranges in MiB: offset and length.
 fn check(brought_in: &[(u64, u64)], ripe: &[(u64, u64)], left: &[(u64, u64)]) {
     let file = file_of(b"");
     let mut trail = Trail::default();
     for (offset, len) in brought_in {
         let (offset, len) = (offset * MIB, len * MIB);
-        trail.brought_in(&Extent { file: Arc::clone(&file), offset, len });
+        trail.follow(warmed([Extent { file: Arc::clone(&file), offset, len }]));
     }
     let in_mib = |ranges: Vec<Extent>| -> Vec<(u64, u64)> {
         ranges.iter().map(|range| (range.offset / MIB, range.len / MIB)).collect()
@@ -38,11 +42,10 @@ fn a_cut_falls_between_large_pages() {
 }
 
 #[test]
-fn what_came_by_read_ahead_goes_too() {
-    check(&[(0, 1), (8, 4)], &[(0, 8)], &[(8, 4)]);
-    // Further away it is somebody else's.
-    check(&[(0, 1), (10, 4)], &[(0, 1)], &[(10, 4)]);
-    // A range read again, or one before: never a part of others' pages.
+fn what_lies_between_is_somebody_elses() {
+    check(&[(0, 1), (8, 4)], &[(0, 1)], &[(8, 4)]);
+    check(&[(0, 1), (2, 1), (4, 4)], &[(0, 1), (2, 1)], &[(4, 4)]);
+    // A range read again, or one before.
     check(&[(0, 4), (2, 1), (1, 1)], &[], &[(0, 4)]);
     check(&[(20, 4), (0, 4)], &[(20, 4)], &[(0, 4)]);
 }
@@ -53,9 +56,22 @@ fn files_are_kept_apart() {
     let again = Arc::new(one.try_clone().unwrap());
     let mut trail = Trail::default();
     for (file, offset) in [(&one, 0), (&again, 3), (&other, 6)] {
-        trail.brought_in(&Extent { file: Arc::clone(file), offset, len: 3 });
+        trail.follow(warmed([Extent { file: Arc::clone(file), offset, len: 3 }]));
     }
     assert_eq!(trail.len(), 9);
     let left: Vec<(u64, u64)> = trail.finish().iter().map(|range| (range.offset, range.len)).collect();
     assert_eq!(left, [(0, 6), (6, 3)]);
+}
+
+#[test]
+fn the_last_request_is_known() {
+    let (one, other) = (file_of(b"one"), file_of(b"other"));
+    let extent = |file: &Arc<_>, offset, len| Extent { file: Arc::clone(file), offset, len };
+    let mut trail = Trail::default();
+    trail.ask([extent(&one, 0, 10), extent(&one, 20, 10)]);
+    assert!(trail.is_under_way(&extent(&one, 0, 10)) && trail.is_under_way(&extent(&one, 22, 3)));
+    assert!(!trail.is_under_way(&extent(&one, 5, 6)) && !trail.is_under_way(&extent(&other, 0, 10)));
+    trail.ask([extent(&other, 0, 10)]);
+    assert!(!trail.is_under_way(&extent(&one, 0, 10)) && trail.is_under_way(&extent(&other, 0, 10)));
+    assert!(trail.is_empty(), "asking brings nothing in");
 }

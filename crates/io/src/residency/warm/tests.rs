@@ -19,11 +19,15 @@ fn warmer(threads: usize, queued: usize) -> (Warmer, Arc<Counters>) {
 
 fn request(file: &Arc<File>, offset: u64, len: u64) -> Warm {
     let extent = Extent { file: Arc::clone(file), offset, len };
-    Warm { extent, ahead: Vec::new(), behind: Vec::new() }
+    Warm::of(extent, Vec::new())
 }
 
-/// Submits and waits for the end.
+/// Submits and waits for the end; how many bytes are there.
 fn warm(warmer: &Warmer, warm: Warm) -> io::Result<u64> {
+    follow(warmer, warm).map(|warmed| warmed.there)
+}
+
+fn follow(warmer: &Warmer, warm: Warm) -> io::Result<Warmed> {
     let (sender, receiver) = mpsc::channel();
     warmer.submit(warm, move |outcome| sender.send(outcome).unwrap()).unwrap();
     receiver.recv_timeout(PATIENCE).unwrap()
@@ -155,10 +159,49 @@ fn a_reader_that_reads_once_leaves_little_behind() {
     let cold = chilled(&file);
     let mut trail = Trail::default();
     for number in 0..24 {
-        warm(&warmer, request(&file, number * STEP, STEP).once(&mut trail)).unwrap();
+        let warmed = follow(&warmer, request(&file, number * STEP, STEP).once(&mut trail)).unwrap();
+        trail.follow(warmed);
     }
-    assert!(trail.len() <= Trail::LAG_BYTES + (2 << 20), "{}", trail.len());
+    if !cold {
+        return;
+    }
+    // The last request dropped what was ripe before it.
+    assert!(trail.len() <= Trail::LAG_BYTES + (2 << 20) + STEP, "{}", trail.len());
     assert_eq!(counters.snapshot().dropped_behind() + trail.len(), 24 * STEP);
     let start = Extent { file: Arc::clone(&file), offset: 0, len: 16 << 20 };
     assert_eq!(residency::of(&start, ALL_MEANS) == Residency::Cold, cold);
+}
+
+#[test]
+fn pages_that_were_there_before_are_not_dropped() {
+    if crate::tests::blind("pages_that_were_there_before_are_not_dropped") {
+        return;
+    }
+    const STEP: u64 = 1 << 20;
+    const ALL: u64 = 24 * STEP;
+    let file = file_of(&content(ALL as usize));
+    file.sync_all().unwrap();
+    let gap = Extent { file: Arc::clone(&file), offset: 9 * STEP + 8192, len: 4096 * 10 };
+    drop_from_cache(&gap);
+    if residency::of(&gap, ALL_MEANS) != Residency::Cold {
+        return;
+    }
+    let (warmer, counters) = warmer(1, 10);
+    let mut trail = Trail::default();
+    for number in 0..24 {
+        let mut step = request(&file, number * STEP, STEP);
+        step.ahead.push(Extent { file: Arc::clone(&file), offset: (number + 1) * STEP, len: STEP });
+        let warmed = follow(&warmer, step.once(&mut trail)).unwrap();
+        trail.follow(warmed);
+    }
+    let last = Warm::behind(trail.finish()).unwrap();
+    assert_eq!(
+        last.behind.iter().map(|extent| (extent.offset, extent.len)).collect::<Vec<_>>(),
+        [(gap.offset, gap.len)]
+    );
+    warm(&warmer, last).unwrap();
+    assert_eq!(counters.snapshot().dropped_behind(), gap.len);
+    let whole = Extent { file: Arc::clone(&file), offset: 0, len: ALL };
+    assert_eq!(residency::cached_bytes(&whole), Some(ALL - gap.len));
+    assert!(Warm::behind(Vec::new()).is_none());
 }

@@ -1,0 +1,23 @@
+//! Whether old records stay in memory: `levada.replay.cache`.
+
+/// What becomes of old records that a consumer has read from the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplayCache {
+    /// They stay where nobody is displaced, or when they are read again soon enough.
+    #[default]
+    Auto,
+    /// They stay.
+    Always,
+    /// They do not.
+    Never,
+}
+
+impl ReplayCache {
+    pub(super) fn of(text: Option<&str>) -> ReplayCache {
+        match text {
+            Some("always") => ReplayCache::Always,
+            Some("never") => ReplayCache::Never,
+            _ => ReplayCache::Auto,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Old records and the page cache: whether what a consumer brings in from the disk stays there
+//! ([why and when](../../../docs/decisions/2026-11-23-replays-in-memory.md)).
+//!
+//! [`Admission`] decides. How memory stands is asked when somebody reads old records from the disk, at most once a second, on a thread that
+//! may wait; a broker without such readers asks nothing.
+
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use levada_io::Extent;
+use levada_io::residency::Warm;
+use parking_lot::Mutex;
+
+use crate::broker::Broker;
+use crate::config::ReplayCache;
+
+mod admission;
+mod ghosts;
+mod kernel;
+
+use self::admission::{Admission, Level, Wanted};
+use self::ghosts::FileId;
+use self::kernel::Kernel;
+
+pub(crate) use self::admission::Verdict;
+
+/// What is known about memory holds for so long.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What is read ahead of a range that may stay, so that the disk has enough to do.
+pub(crate) const AHEAD_BYTES: u64 = 4 << 20;
+
+/// What the broker's threads share about readers of old records.
+#[derive(Debug, Default)]
+pub(crate) struct Replays {
+    admission: Mutex<Admission>,
+    kernel: Mutex<Kernel>,
+    /// When the kernel was last asked.
+    asked: Mutex<Option<Instant>>,
+    admitted: AtomicU64,
+    refused: AtomicU64,
+    around: AtomicU64,
+}
+
+/// What became of old records that were read from the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayStats {
+    /// Bytes that may stay in the page cache.
+    pub admitted_bytes: u64,
+    /// Bytes that may not.
+    pub refused_bytes: u64,
+    /// Bytes that did not go through the page cache at all.
+    pub around_bytes: u64,
+    /// Bytes that may stay when they are read again.
+    pub remembered_bytes: u64,
+    /// How memory stood when it was last asked for.
+    pub memory: [(&'static str, bool); 3],
+}
+
+impl Replays {
+    /// Takes note of a range that was refused and comes with another one all the same.
+    pub(crate) fn note(&self, extent: &Extent) {
+        if let Some(file) = identity(extent) {
+            self.admission.lock().note(file, extent.offset, extent.len);
+        }
+    }
+
+    /// Bytes were read around the page cache.
+    pub(crate) fn went_around(&self, bytes: u64) {
+        self.around.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stats(&self) -> ReplayStats {
+        let (level, remembered_bytes) = {
+            let admission = self.admission.lock();
+            (admission.level(), admission.remembered_bytes())
+        };
+        let states = [("free", Level::Free), ("full", Level::Full), ("stalled", Level::Stalled)];
+        ReplayStats {
+            admitted_bytes: self.admitted.load(Ordering::Relaxed),
+            refused_bytes: self.refused.load(Ordering::Relaxed),
+            around_bytes: self.around.load(Ordering::Relaxed),
+            remembered_bytes,
+            memory: states.map(|(name, state)| (name, level == state)),
+        }
+    }
+
+    /// Whether the caller is to look at memory again: one at a time is told so.
+    fn is_due(&self, now: Instant) -> bool {
+        let mut asked = self.asked.lock();
+        let due = asked.is_none_or(|asked| now.saturating_duration_since(asked) >= FRESH);
+        *asked = if due { Some(now) } else { *asked };
+        due
+    }
+
+    /// Looks at memory. Blocks.
+    fn look(&self) {
+        let seen = self.kernel.lock().observe().unwrap_or_default();
+        self.admission.lock().observe(&seen);
+    }
+
+    fn ask(&self, extent: &Extent, policy: ReplayCache) -> Verdict {
+        let verdict = match (policy, identity(extent)) {
+            (ReplayCache::Always, _) => Verdict::Admitted,
+            (ReplayCache::Never, _) | (_, None) => Verdict::Refused,
+            (ReplayCache::Auto, Some(file)) => {
+                let Extent { offset, len, .. } = *extent;
+                self.admission.lock().ask(&Wanted { file, offset, len, ahead: AHEAD_BYTES })
+            }
+        };
+        let count = if verdict == Verdict::Admitted { &self.admitted } else { &self.refused };
+        count.fetch_add(extent.len, Ordering::Relaxed);
+        verdict
+    }
+}
+
+impl Broker {
+    /// Whether a range of old records that is read from the disk now may stay in the page cache.
+    pub(crate) async fn admits(self: &Arc<Self>, warm: &Warm) -> Verdict {
+        let policy = self.config().replay_cache;
+        if policy == ReplayCache::Auto && self.replays().is_due(Instant::now()) {
+            self.off_shard(|broker| broker.replays().look()).await;
+        }
+        self.replays().ask(&warm.extent, policy)
+    }
+}
+
+/// A number that stays with a file for as long as it is open.
+fn identity(extent: &Extent) -> Option<FileId> {
+    extent.file.metadata().ok().map(|file| (file.dev(), file.ino()))
+}

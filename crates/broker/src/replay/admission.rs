@@ -1,0 +1,121 @@
+//! Whether what a reader of old records brings in from the disk may stay in the page cache.
+//!
+//! - *Free*: there is memory that nobody uses. What is read stays, since nobody is displaced, until that memory is down to a reserve.
+//! - *Full*: the cache has the memory. A range stays on its second reading within what the cache could hold ([`Ghosts`]); the first one leaves no
+//!   trace.
+//! - *Stalled*: somebody waits for memory. Nothing stays.
+//!
+//! A state machine: what the kernel says goes in ([`Observation`]), and each range with the question. It knows no clock, file or kernel.
+
+use super::ghosts::{FileId, Ghosts};
+
+/// What the kernel says about memory: of the machine, or of the group of processes with the least room, whichever is tighter.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Observation {
+    /// All there is, in bytes.
+    pub(crate) total: u64,
+    /// What nobody uses, not even the page cache.
+    pub(crate) free: u64,
+    /// That, and what could be had by dropping clean pages.
+    pub(crate) available: u64,
+    /// The share of the last ten seconds in which somebody waited for memory, in percent; where the kernel does not say, a guess from
+    /// the pages that were read again soon after they had been pushed out.
+    pub(crate) stalled: f64,
+}
+
+/// How memory stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Level {
+    Free,
+    #[default]
+    Full,
+    Stalled,
+}
+
+/// What becomes of a range that is read from the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It goes through the page cache and stays.
+    Admitted,
+    /// It leaves no trace.
+    Refused,
+}
+
+/// A range with a question: where it is, and how much comes with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) file: FileId,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    /// How many bytes behind it come with it, if it may stay.
+    pub(crate) ahead: u64,
+}
+
+/// Replays may use free memory from this share of all on …
+const FREE_ENOUGH: u64 = 8;
+/// … until only this share is left.
+const RESERVE: u64 = 16;
+
+/// The share of what the cache could hold that second readings may claim: the rest is others'.
+const CLAIMED: u64 = 2;
+
+/// Memory is stalled from this on, in percent of the time …
+const STALLED: f64 = 10.0;
+/// … until it is below this.
+const CALM: f64 = 2.0;
+
+/// The state.
+#[derive(Debug, Default)]
+pub(crate) struct Admission {
+    level: Level,
+    /// What may still be brought in before the next observation.
+    room: u64,
+    ghosts: Ghosts,
+}
+
+impl Admission {
+    /// Takes note of how memory stands.
+    pub(crate) fn observe(&mut self, seen: &Observation) {
+        let reserve = seen.total / RESERVE;
+        self.level = match self.level {
+            _ if seen.stalled >= STALLED => Level::Stalled,
+            Level::Stalled if seen.stalled >= CALM => Level::Stalled,
+            Level::Free if seen.free > reserve => Level::Free,
+            _ if seen.free > seen.total / FREE_ENOUGH => Level::Free,
+            _ => Level::Full,
+        };
+        self.room = if self.level == Level::Free { seen.free - reserve } else { 0 };
+        self.ghosts.set_capacity(seen.available / CLAIMED);
+    }
+
+    /// Whether a range that has to come from the disk may stay. Each reading is asked about once.
+    pub(crate) fn ask(&mut self, wanted: &Wanted) -> Verdict {
+        let Wanted { file, offset, len, ahead } = *wanted;
+        let known = self.ghosts.read(file, offset, len);
+        let bytes = len.saturating_add(ahead);
+        let free = self.level == Level::Free && bytes <= self.room;
+        if !free && (!known || self.level == Level::Stalled) {
+            return Verdict::Refused;
+        }
+        self.room -= if free { bytes } else { 0 };
+        self.ghosts.read(file, offset.saturating_add(len), ahead);
+        Verdict::Admitted
+    }
+
+    /// Takes note of a reading that nobody asks about, because it came with another one.
+    pub(crate) fn note(&mut self, file: FileId, offset: u64, len: u64) {
+        self.ghosts.read(file, offset, len);
+    }
+
+    pub(crate) fn level(&self) -> Level {
+        self.level
+    }
+
+    /// How many bytes of earlier readings are remembered.
+    pub(crate) fn remembered_bytes(&self) -> u64 {
+        self.ghosts.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! Tests of what is read from the kernel, on files as kernels write them.
+
+use std::fs;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+const MEMINFO: &str =
+    "MemTotal:       24684084 kB\nMemFree:        20000000 kB\nMemAvailable:   22000000 kB\n";
+const CALM: &str =
+    "some avg10=1.25 avg60=0.00 avg300=0.00 total=0\nfull avg10=9.00 avg60=0.00 avg300=0.00 total=0\n";
+
+/// Reads a machine that says this.
+fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Kernel) {
+    let dir = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let kernel = Kernel::at(dir.path());
+    (dir, kernel)
+}
+
+#[test]
+fn this_machine_says_how_memory_stands() {
+    let seen = Kernel::default().observe().unwrap();
+    assert!(seen.free <= seen.total && seen.available <= seen.total && seen.total > 0, "{seen:?}");
+    assert!((0.0..=100.0).contains(&seen.stalled), "{seen:?}");
+}
+
+#[test]
+fn a_machine_without_groups_has_what_it_has() {
+    let (_dir, mut kernel) = machine(&[("proc/meminfo", MEMINFO), ("proc/pressure/memory", CALM)]);
+    let kib = 1024;
+    let expected = Observation {
+        total: 24_684_084 * kib,
+        free: 20_000_000 * kib,
+        available: 22_000_000 * kib,
+        stalled: 1.25,
+    };
+    assert_eq!(kernel.observe(), Some(expected));
+    assert_eq!(machine(&[]).1.observe(), None);
+}
+
+#[test]
+fn the_tightest_group_counts() {
+    let stat = "anon 5\ninactive_file 209715200\nactive_file 104857600\n";
+    let (_dir, mut kernel) = machine(&[
+        ("proc/meminfo", MEMINFO),
+        ("proc/self/cgroup", "0::/pod/broker\n"),
+        ("sys/fs/cgroup/pod/broker/memory.max", "max\n"),
+        ("sys/fs/cgroup/pod/broker/memory.current", "419430400\n"),
+        ("sys/fs/cgroup/pod/broker/memory.stat", stat),
+        ("sys/fs/cgroup/pod/memory.max", "1073741824\n"),
+        ("sys/fs/cgroup/pod/memory.current", "524288000\n"),
+        ("sys/fs/cgroup/pod/memory.stat", stat),
+    ]);
+    let seen = kernel.observe().unwrap();
+    assert_eq!((seen.total, seen.free, seen.available), (1024 * MIB, 524 * MIB, 824 * MIB));
+}
+
+#[test]
+fn groups_of_version_1_count_too() {
+    let (_dir, mut kernel) = machine(&[
+        ("proc/meminfo", MEMINFO),
+        ("proc/self/cgroup", "5:cpuacct,cpu:/x\n4:memory:/docker/abc\n0::/\n"),
+        // In the container its own group is the mount.
+        ("sys/fs/cgroup/memory/memory.limit_in_bytes", "536870912\n"),
+        ("sys/fs/cgroup/memory/memory.usage_in_bytes", "536870912\n"),
+        (
+            "sys/fs/cgroup/memory/memory.stat",
+            "inactive_file 1\ntotal_inactive_file 104857600\ntotal_active_file 0\n",
+        ),
+    ]);
+    let seen = kernel.observe().unwrap();
+    assert_eq!((seen.total, seen.free, seen.available), (512 * MIB, 0, 100 * MIB));
+}
+
+#[test]
+fn without_pressure_refaults_tell() {
+    let (dir, mut kernel) =
+        machine(&[("proc/meminfo", MEMINFO), ("proc/vmstat", "workingset_refault_file 1000000\n")]);
+    assert_eq!(kernel.observe().unwrap().stalled, 0.0, "what was before says nothing");
+    fs::write(dir.path().join("proc/vmstat"), "workingset_refault_file 1040960\n").unwrap();
+    let percent = kernel.observe().unwrap().stalled;
+    assert_eq!(percent, 40_960.0 * rustix::param::page_size() as f64 / REFAULTED_PERCENT as f64);
+    assert_eq!(kernel.observe().unwrap().stalled, 0.0);
+}

@@ -1,0 +1,53 @@
+//! Where the first run of pages ends that are all in the page cache, or all missing: asked by counts, because that is what the kernel answers.
+//!
+//! A pure function of such counts.
+
+/// The pages that a range begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Run {
+    /// All in the cache.
+    There(u64),
+    /// Missing.
+    Missing(u64),
+}
+
+/// The first run of a range of `pages` pages, at least one. `count(start, length)` says how many pages of a part are there.
+///
+/// Fewer than `islands` pages in a row that are there do not end a run of missing ones, twice as many do; such a run still ends with a page
+/// that is missing.
+/// Asks twice the logarithm of `pages`, and once for each `islands` pages of a run that has islands.
+pub(super) fn first_run(pages: u64, islands: u64, count: impl Fn(u64, u64) -> u64) -> Run {
+    let there = longest(pages, |length| count(0, length) == length);
+    if there > 0 {
+        return Run::There(there);
+    }
+    let mut end = longest(pages, |length| count(0, length) == 0).max(1);
+    if islands == 0 {
+        return Run::Missing(end);
+    }
+    while end < pages {
+        let next = islands.min(pages - end);
+        if count(end, next) == next {
+            break;
+        }
+        end += next;
+    }
+    Run::Missing((end - longest(end - 1, |length| count(end - length, length) == length)).max(1))
+}
+
+/// The largest number up to `most` for which `holds`, which holds for all below one for which it does; 0 if there is none.
+fn longest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    if most > 0 && holds(most) {
+        return most;
+    }
+    // Holds for `low`, not for `high`.
+    let (mut low, mut high) = (0, most);
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) { low = middle } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests;
