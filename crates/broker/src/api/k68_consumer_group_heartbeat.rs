@@ -1,7 +1,8 @@
 //! ConsumerGroupHeartbeat (key 68), versions 0–1.
 //!
 //! A member of a consumer group (KIP-848) joins, says what it wants and has, learns what it shall have,
-//! and leaves. The broker assigns (`uniform`, `range`); regular expressions are matched by the broker too.
+//! and leaves. The broker assigns (`uniform`, `range`); regular expressions are matched by the broker too,
+//! a new one after the answer.
 //! From version 1 on members bring their own id. Where `group.coordinator.rebalance.protocols` lacks `consumer`, every request is
 //! answered `UNSUPPORTED_VERSION`.
 //!

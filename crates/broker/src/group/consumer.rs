@@ -5,8 +5,8 @@
 //! happens to the group: the coordinator keeps further requests waiting. So memory never runs ahead of the
 //! log, and a failed append changes nothing.
 //!
-//! Two differences to Kafka 4.3: target assignments and regular expressions are computed at once, not by a
-//! background thread and at intervals (KIP-1263).
+//! Two differences to Kafka 4.3: target assignments are computed at once, not at intervals (KIP-1263), and so are regular
+//! expressions, not by a background thread; but a new expression is matched after its member has been answered, as in Kafka.
 
 mod assign;
 mod classic;

@@ -59,8 +59,9 @@ impl ConsumerGroup {
         let mut draft = Draft::of(self);
         let before = draft.seat_classic(member_id, request)?;
         let resubscribed = draft.update_classic(member_id, request, &subscription, &before);
-        let matches_changed = draft.resolve(topics, &request.visible, now_ms);
-        draft.raise_epoch(resubscribed || matches_changed, topics);
+        let forgotten = draft.forget_regexes();
+        let matches_changed = draft.match_again(topics, &request.visible, now_ms);
+        draft.raise_epoch(resubscribed || forgotten || matches_changed, topics);
         draft.assign(topics, now_ms);
         let owned = subscription.owned_ids(topics);
         draft.reconcile(member_id, Some(&owned), resubscribed, topics)?;

@@ -19,6 +19,8 @@ pub(in crate::group) struct Beat {
     pub(in crate::group) epoch: i32,
     /// What the member may use, if it is to be told.
     pub(in crate::group) assigned: Option<Partitions>,
+    /// The member selects topics by an expression that is to be matched once it has been answered.
+    pub(in crate::group) awaits_matches: bool,
 }
 
 impl ConsumerGroup {
@@ -43,14 +45,16 @@ impl ConsumerGroup {
         let before = draft.seat(request, member);
         let resubscribed = draft.update(request, &before)?;
         let stale = draft.group.stale;
-        let matches_changed = (stale || resubscribed) && draft.resolve(topics, &request.visible, now_ms);
+        draft.forget_regexes();
+        let matches_changed = stale && draft.match_again(topics, &request.visible, now_ms);
         if resubscribed || matches_changed || stale {
             draft.raise_epoch(resubscribed || matches_changed, topics);
         }
         draft.assign(topics, now_ms);
         draft.reconcile(&request.member_id, request.owned.as_ref(), resubscribed, topics)?;
         let after = draft.group.members.get(&request.member_id).ok_or(GroupError::UnknownMemberId)?.clone();
-        Ok(beat(Some(draft), &before.current, &after.current, request))
+        let awaits_matches = draft.group.awaits_matches(&after);
+        Ok(Beat { awaits_matches, ..beat(Some(draft), &before.current, &after.current, request) })
     }
 
     /// The member as it is; none if it is new.
@@ -84,6 +88,7 @@ impl ConsumerGroup {
             && self.epoch <= self.target_epoch
             && request.member_epoch != 0
             && member.is_reconciled(self.target_epoch)
+            && !self.awaits_matches(member)
             && wanted(member, request) == member.metadata
     }
 }
@@ -142,7 +147,7 @@ fn beat(
         topics.map(|(topic, partitions)| (*topic, partitions.keys().copied().collect())).collect()
     };
     let tell = request.member_epoch == 0 || told_all || assigned(before) != assigned(after);
-    Beat { draft, epoch: after.epoch, assigned: tell.then(|| assigned(after)) }
+    Beat { draft, epoch: after.epoch, assigned: tell.then(|| assigned(after)), awaits_matches: false }
 }
 
 impl Draft {
@@ -174,7 +179,8 @@ impl Draft {
         member
     }
 
-    /// Takes over what the member wants; true if that is other topics than before.
+    /// Takes over what the member wants; true if that is other topics than before. Those that a new expression selects are not known
+    /// yet.
     fn update(&mut self, request: &ConsumerHeartbeatRequest, before: &Member) -> Result<bool, GroupError> {
         let metadata = wanted(before, request);
         let regex = |metadata: &crate::group::records::MemberMetadata| {
@@ -187,7 +193,8 @@ impl Draft {
             compile(pattern)?;
         }
         let known = self.group.members.contains_key(&request.member_id);
-        let resubscribed = metadata.topics != before.metadata.topics || old_regex != new_regex;
+        let is_known = new_regex.as_ref().is_none_or(|regex| self.group.regexes.contains_key(regex));
+        let resubscribed = metadata.topics != before.metadata.topics || (old_regex != new_regex && is_known);
         if !known || metadata != before.metadata {
             self.write(ConsumerRecord::Member(request.member_id.clone(), Some(metadata)));
         }

@@ -88,13 +88,4 @@ impl Draft {
         // Expressions have not been matched anew: the next heartbeat looks again.
         self.group.stale = true;
     }
-
-    /// Forgets the expressions that no member uses.
-    fn forget_regexes(&mut self) {
-        let used = |regex: &str| self.group.members.values().any(|member| member.regex() == Some(regex));
-        let unused: Vec<String> = self.group.regexes.keys().filter(|regex| !used(regex)).cloned().collect();
-        for regex in unused {
-            self.write(ConsumerRecord::Regex(regex, None));
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 
-use super::Draft;
+use super::{ConsumerGroup, Draft, Member};
 use crate::group::error::GroupError;
 use crate::group::records::{ConsumerRecord, RegexValue};
 use crate::group::topics::{Topics, Visible};
@@ -16,36 +16,77 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, GroupError> {
     pattern::whole(pattern).map_err(|_| GroupError::InvalidRegularExpression)
 }
 
+impl ConsumerGroup {
+    /// Whether the member selects topics by an expression that has not been matched yet.
+    pub(super) fn awaits_matches(&self, member: &Member) -> bool {
+        member.regex().is_some_and(|regex| !self.regexes.contains_key(regex))
+    }
+
+    /// The group with the matches of its new expressions, among the topics that the member may know of who has brought one. None if
+    /// there is nothing to be matched.
+    pub(in crate::group) fn match_new(
+        &self,
+        topics: &dyn Topics,
+        visible: &Visible,
+        now_ms: i64,
+    ) -> Option<Draft> {
+        if !self.members.values().any(|member| self.awaits_matches(member)) {
+            return None;
+        }
+        let mut draft = Draft::of(self);
+        let used = self.members.values().filter_map(|member| Some(member.regex()?.to_owned())).collect();
+        let changed = draft.resolve(used, topics, visible, now_ms);
+        draft.raise_epoch(changed, topics);
+        Some(draft)
+    }
+}
+
 impl Draft {
-    /// Matches every expression that members use with the topics that the member may know of who is heard now, and forgets the others,
-    /// as Kafka does. True if any matches something else than before.
-    pub(super) fn resolve(&mut self, topics: &dyn Topics, visible: &Visible, now_ms: i64) -> bool {
-        let used: BTreeSet<String> =
-            self.group.members.values().filter_map(|member| Some(member.regex()?.to_owned())).collect();
-        let unused: Vec<String> =
-            self.group.regexes.keys().filter(|regex| !used.contains(*regex)).cloned().collect();
-        let mut changed = false;
+    /// Forgets the expressions that no member uses. True if there were any.
+    pub(super) fn forget_regexes(&mut self) -> bool {
+        let used: BTreeSet<&str> = self.group.members.values().filter_map(Member::regex).collect();
+        let unused = self.group.regexes.keys().filter(|regex| !used.contains(regex.as_str()));
+        let unused: Vec<String> = unused.cloned().collect();
+        let any = !unused.is_empty();
         for regex in unused {
             self.write(ConsumerRecord::Regex(regex, None));
-            changed = true;
         }
-        if used.is_empty() {
-            return changed;
+        any
+    }
+
+    /// Matches the expressions that have been matched before, with the topics that the member may know of who is heard now, as Kafka
+    /// does. True if any matches something else than before.
+    pub(super) fn match_again(&mut self, topics: &dyn Topics, visible: &Visible, now_ms: i64) -> bool {
+        let known = self.group.regexes.keys().cloned().collect();
+        self.resolve(known, topics, visible, now_ms)
+    }
+
+    fn resolve(
+        &mut self,
+        patterns: BTreeSet<String>,
+        topics: &dyn Topics,
+        visible: &Visible,
+        now_ms: i64,
+    ) -> bool {
+        if patterns.is_empty() {
+            return false;
         }
+        let mut changed = false;
         let mut names = topics.names();
         names.retain(|name| visible.has(name));
-        for pattern in used {
+        for pattern in patterns {
             // One that an earlier version accepted and this one does not matches nothing.
             let matching = compile(&pattern).map(|regex| {
                 names.iter().filter(|name| regex.is_match(name)).cloned().collect::<BTreeSet<String>>()
             });
             let found = matching.unwrap_or_default();
-            if self.group.regexes.get(&pattern).is_some_and(|before| before.topics == found) {
+            let before = self.group.regexes.get(&pattern).map(|before| &before.topics);
+            if before == Some(&found) {
                 continue;
             }
+            changed |= before.is_some() || !found.is_empty();
             let value = RegexValue { topics: found, version: topics.version(), timestamp_ms: now_ms };
             self.write(ConsumerRecord::Regex(pattern, Some(value)));
-            changed = true;
         }
         changed
     }

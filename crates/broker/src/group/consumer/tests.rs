@@ -300,7 +300,10 @@ fn a_regular_expression_follows_the_topics() {
         ..request
     };
     let first = ok(&mut rig, by("[tv]", enter("a", &[])));
-    assert_eq!(first.assigned, Some(parts("t", &[0, 1, 2, 3])), "the whole name must match");
+    assert_eq!((first.member_epoch, first.assigned), (1, Some(Partitions::new())), "it is matched later");
+    let first = ok(&mut rig, beat("a", 1));
+    let all = Some(parts("t", &[0, 1, 2, 3]));
+    assert_eq!((first.member_epoch, first.assigned), (2, all), "the whole name must match");
     rig.step(catalogue(&[("t", 4), ("v", 1), ("vt", 1)]));
     let more = ok(&mut rig, beat("a", 2)).assigned.unwrap();
     assert_eq!(more.keys().copied().collect::<Vec<_>>(), [id_of("t"), id_of("v")]);
@@ -308,12 +311,41 @@ fn a_regular_expression_follows_the_topics() {
     rig.restart();
     rig.step(catalogue(&[("t", 4), ("v", 1), ("vt", 1)]));
     assert_eq!(group(&rig), before);
-    let other = ok(&mut rig, by("v.*", owning("a", 3, &Partitions::new())));
-    assert_eq!(other.assigned.unwrap().keys().copied().collect::<Vec<_>>(), [id_of("v"), id_of("vt")]);
+    assert_eq!(ok(&mut rig, beat("a", 3)).member_epoch, 3, "the same topics");
+    let kept = ok(&mut rig, by("v.*", owning("a", 3, &Partitions::new())));
+    assert_eq!((kept.member_epoch, kept.assigned), (3, None), "until the other one has been matched");
+    for _ in 0..2 {
+        ok(&mut rig, owning("a", 3, &Partitions::new()));
+    }
+    let assigned = group(&rig).members.remove(0).assigned;
+    assert_eq!(assigned.into_keys().collect::<Vec<_>>(), [id_of("v"), id_of("vt")]);
     let removal = OffsetDeleteRequest { group_id: GROUP.into(), topics: vec![("vt".into(), vec![0])] };
     let used = rig.ask(removal).unwrap()[0].partitions[0].1;
     assert_eq!(used, Some(GroupError::GroupSubscribedToTopic));
     assert_eq!(rig.ask(by("v(", beat("a", 4))), Err(GroupError::InvalidRegularExpression));
+}
+
+#[test]
+fn a_new_expression_is_matched_after_its_member_has_been_answered() {
+    let mut rig = rig();
+    let request = ConsumerHeartbeatRequest { regex: Some("t".into()), topics: None, ..enter("a", &[]) };
+    rig.hold_appends = true;
+    let waiting = rig.send(request);
+    rig.finish_append(None);
+    let answered = rig.answer::<ConsumerHeartbeatRequest>(waiting).unwrap().unwrap();
+    assert_eq!((answered.member_epoch, group(&rig).epoch), (1, 1));
+    // What it matches cannot be written: the next heartbeat has it matched again.
+    rig.finish_append(Some(PersistFailure::Unavailable));
+    assert_eq!(group(&rig).epoch, 1);
+    rig.hold_appends = false;
+    assert_eq!(ok(&mut rig, beat("a", 1)).member_epoch, 1);
+    assert_eq!((group(&rig).epoch, group(&rig).state), (2, "Assigning"));
+    let assigned = ok(&mut rig, beat("a", 1));
+    assert_eq!((assigned.member_epoch, assigned.assigned), (2, Some(parts("t", &[0, 1, 2, 3]))));
+
+    // Another member with an expression that is known gets its share at once.
+    let same = ConsumerHeartbeatRequest { regex: Some("t".into()), topics: None, ..enter("b", &[]) };
+    assert_eq!(ok(&mut rig, same).member_epoch, 3);
 }
 
 #[test]
@@ -326,7 +358,8 @@ fn an_expression_finds_no_topic_that_its_member_may_not_know_of() {
         visible,
         ..request
     };
-    let first = ok(&mut rig, by(Visible::by(|name| name != "tx"), enter("a", &[])));
+    ok(&mut rig, by(Visible::by(|name| name != "tx"), enter("a", &[])));
+    let first = ok(&mut rig, beat("a", 1));
     assert_eq!(first.assigned, Some(parts("t", &[0])));
     // The same expression is shared: what one member may know of counts until somebody makes it be matched again.
     rig.step(catalogue(&[("t", 1), ("tx", 1), ("ty", 1)]));

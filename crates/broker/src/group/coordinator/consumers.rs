@@ -11,7 +11,7 @@ use crate::group::event::{Event, Outcome, Ticket};
 use crate::group::records::{ConsumerRecord, Record};
 use crate::group::request::{ConsumerBeat, ConsumerHeartbeatRequest};
 use crate::group::timers::{Alarm, TimerKey};
-use crate::group::topics::Topics;
+use crate::group::topics::{Topics, Visible};
 use crate::group::turn::{Then, Write};
 
 /// What waits until the group's records are in the log.
@@ -37,6 +37,8 @@ pub(in crate::group) struct Adoption {
     pub(super) gone: Vec<String>,
     /// The topics it was made with.
     pub(super) topics: Arc<dyn Topics>,
+    /// New expressions are to be matched then, among these topics.
+    pub(super) matches: Option<Visible>,
 }
 
 /// What a group becomes.
@@ -154,7 +156,8 @@ impl Coordinator {
         let renewed = Some(member_id);
         let answer = Some((ticket, outcome));
         let becomes = Becomes::Consumer(Box::new(draft.group));
-        let adoption = Adoption { becomes, answer, renewed, gone: Vec::new(), topics };
+        let matches = beat.awaits_matches.then_some(request.visible);
+        let adoption = Adoption { becomes, answer, renewed, gone: Vec::new(), topics, matches };
         self.adopt_when_written(records, adoption, now_ms);
         Ok(())
     }
@@ -204,7 +207,8 @@ impl Coordinator {
         }));
         let gone = if for_a_while { Vec::new() } else { vec![request.member_id] };
         let topics = self.topics.clone();
-        let adoption = Adoption { becomes, answer: Some((ticket, outcome)), renewed: None, gone, topics };
+        let adoption =
+            Adoption { becomes, answer: Some((ticket, outcome)), renewed: None, gone, topics, matches: None };
         self.adopt_when_written(records, adoption, now_ms);
         Ok(())
     }
@@ -216,7 +220,7 @@ impl Coordinator {
         let (becomes, records) = self.after_departure(draft, now_ms);
         let gone = vec![member_id.to_owned()];
         let topics = self.topics.clone();
-        let adoption = Adoption { becomes, answer: None, renewed: None, gone, topics };
+        let adoption = Adoption { becomes, answer: None, renewed: None, gone, topics, matches: None };
         self.adopt_when_written(records, adoption, now_ms);
     }
 
@@ -273,6 +277,22 @@ impl Coordinator {
         if let Some((ticket, outcome)) = adoption.answer {
             self.reply(ticket, outcome);
         }
+        if let Some(visible) = adoption.matches {
+            self.match_new_expressions(&group_id, &visible, now_ms);
+        }
+    }
+
+    /// A member with a new expression has been answered: what it matches is found out now, and members are assigned at their next
+    /// heartbeats. Should that not be written, the member's next heartbeat asks for it again.
+    fn match_new_expressions(&mut self, group_id: &str, visible: &Visible, now_ms: i64) {
+        let topics = self.topics.clone();
+        let group = self.consumers.get(group_id);
+        let Some(draft) = group.and_then(|group| group.match_new(&*topics, visible, now_ms)) else { return };
+        let Draft { group, records } = draft;
+        let becomes = Becomes::Consumer(Box::new(group));
+        let adoption =
+            Adoption { becomes, answer: None, renewed: None, gone: Vec::new(), topics, matches: None };
+        self.adopt_when_written(records, adoption, now_ms);
     }
 
     fn install(&mut self, group: ConsumerGroup, renewed: Option<&str>, now_ms: i64) {

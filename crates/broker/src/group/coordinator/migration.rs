@@ -62,7 +62,8 @@ impl Coordinator {
             false => (Becomes::Consumer(Box::new(seated.draft.group)), seated.draft.records),
         };
         let answer = Some((ticket, Outcome::Join(outcome)));
-        let adoption = Adoption { becomes, answer, renewed: Some(member_id), gone: Vec::new(), topics };
+        let adoption =
+            Adoption { becomes, answer, renewed: Some(member_id), gone: Vec::new(), topics, matches: None };
         self.adopt_when_written(records, adoption, now_ms);
         Ok(())
     }
@@ -138,7 +139,8 @@ impl Coordinator {
         }
         let (becomes, records) = self.after_departure(draft, now_ms);
         let topics = self.topics.clone();
-        let adoption = Adoption { becomes, answer: Some((ticket, outcome)), renewed: None, gone, topics };
+        let adoption =
+            Adoption { becomes, answer: Some((ticket, outcome)), renewed: None, gone, topics, matches: None };
         self.adopt_when_written(records, adoption, now_ms);
     }
 
