@@ -72,7 +72,6 @@ fn estate() -> Estate {
     let oauth = format!("{OAUTH} required ssl.truststore.password=\"planted-login\";");
     let settings = [
         ("levada.http.token", "planted-http".to_owned()),
-        ("delegation.token.secret.key", "planted-delegation".to_owned()),
         (
             "listener.name.client.plain.sasl.jaas.config",
             format!("{PLAIN} required user_alice=\"planted-plain\";"),
