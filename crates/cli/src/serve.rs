@@ -13,7 +13,7 @@ use crate::{config::SourceArgs, failure::Failure, logging};
 #[command(after_help = "Examples:
   levada serve                                  for this machine alone, data in ./levada-data
   levada serve --config server.properties       a Kafka file; unknown keys are errors
-  levada serve --config server.properties --lenient   unknown keys, such as those of plug-ins, are named and ignored
+  levada serve --config server.properties --lenient   unknown keys are named and ignored
   levada serve -o log.dirs=/var/lib/levada -o listeners=PLAINTEXT://0.0.0.0:9092
   LEVADA_LOG=debug levada serve                 say more
   levada serve -o levada.audit.log=audit.log    write down who came in, who was refused what, who changed what")]

@@ -310,7 +310,14 @@ fn check_state<'a, A: Iterator<Item = &'a BatchFact>>(
         None => false,
     };
     let hidden: Vec<_> = all().filter(|batch| batch.base < first && batch.transaction.is_some()).collect();
-    let may_be_open = hidden.iter().any(|batch| is_open(batch) || !life.keeps);
+    // The marker of a decision that was told may be still to come: then it is neither among the batches nor in front of them.
+    let is_marked = |batch: &BatchFact| {
+        let shown =
+            found.batches.iter().any(|one| one.marker.is_some() && one.producer.0 == batch.producer.0);
+        let is_record = |offset: i64| all().any(|one| (one.base..=one.last).contains(&offset));
+        shown || !is_open(batch) && !(batch.last + 1..first).all(is_record)
+    };
+    let may_be_open = hidden.iter().any(|batch| !life.keeps || !is_marked(batch));
     let (mut open, mut aborted) = (BTreeMap::new(), BTreeSet::new());
     for batch in &found.batches {
         match batch.marker {
