@@ -16,7 +16,7 @@ use crate::{config::SourceArgs, failure::Failure, logging};
   levada serve --config server.properties --lenient   unknown keys are named and ignored
   levada serve -o log.dirs=/var/lib/levada -o listeners=PLAINTEXT://0.0.0.0:9092
   LEVADA_LOG=debug levada serve                 say more
-  levada serve -o levada.audit.log=audit.log    write down who came in, who was refused what, who changed what")]
+  levada serve -o levada.audit.log=audit.log    write down who came in, was refused or changed what")]
 pub(crate) struct Args {
     #[command(flatten)]
     sources: SourceArgs,
