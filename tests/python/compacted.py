@@ -128,6 +128,14 @@ def reread(load, complaints):
             complaints.append((partition, read(partition)))
 
 
+def fill(ahead):
+    """A record in each partition, so many seconds later than now: segments are rolled by what comes after them."""
+    filler, now = Producer({"bootstrap.servers": bootstrap}), time.time()
+    for partition in range(PARTITIONS):
+        filler.produce(topic, str(now), "filler", partition=partition, timestamp=int((now + ahead) * 1000))
+    assert filler.flush(60) == 0
+
+
 def run_load(rounds, seed):
     create()
     load, seen = Load(rounds, seed), []
@@ -135,6 +143,7 @@ def run_load(rounds, seed):
     reader.start()
     load.run()
     reader.join()
+    fill(1)
     for partition, records in seen:
         for offset, key, value in records:
             wanted = load.written.get((partition, offset))
@@ -154,12 +163,8 @@ def run_verify():
     with open(path) as file:
         known = json.load(file)
     last, deadline = known["last"], time.monotonic() + LIMIT
-    filler = Producer({"bootstrap.servers": bootstrap})
     while True:
-        # Segments are rolled by what comes after them.
-        for partition in range(PARTITIONS):
-            filler.produce(topic, str(time.time()), "filler", partition=partition)
-        assert filler.flush(60) == 0
+        fill(0)
         found = [read(partition, "read_uncommitted") for partition in range(PARTITIONS)]
         if all(is_clean(records, last) for records in found):
             break
