@@ -1,7 +1,7 @@
 //! Whether a range of a file is in the page cache, and how it gets there without a shard waiting for it.
 //!
 //! `sendfile` and `splice` wait for the disk even if the socket does not, and with them every connection of the thread. So a thread
-//! that may not wait asks first ([`lead`]), has missing pages brought in by somebody else ([`Warmer`]), and goes on when
+//! that may not wait asks first ([`lead()`]), has missing pages brought in by somebody else ([`Warmer`]), and goes on when
 //! they are there. A reader of old data would push the pages that others read out of the cache; what it brought in, and nothing else, is
 //! dropped again behind it ([`Trail`]).
 //!
