@@ -17,13 +17,23 @@ use levada_tests::{Node, await_some, place, process};
 const MIB: u64 = 1 << 20;
 const MEMORY_MAX: u64 = 32 * REQUEST_BYTES as u64 + 16 * MIB;
 const ANSWER_MAX: u64 = 100 * REQUEST_BYTES as u64;
-const STALL_MAX: Duration = Duration::from_millis(50);
-const CPU_MAX: Duration = Duration::from_millis(500);
-/// Above the bound of memory, and where they may be: each entry becomes a change of metadata, or the answer has more fields for a
-/// partition than a request has bytes.
-const MEMORY_ABOVE: [(i16, u64); 3] = [(30, 64 * MIB), (49, 80 * MIB), (55, 64 * MIB)];
-/// Above the bound of the processor: each resource is validated with all keys that it would have, off the shards.
-const CPU_ABOVE: [(i16, Duration); 2] = [(33, Duration::from_secs(20)), (44, Duration::from_secs(20))];
+/// What may be lost to the noise of a machine that the clients share comes on top of what is promised, 50 ms.
+const STALL_MAX: Duration = Duration::from_millis(200);
+/// No promise: a request that takes longer than this has a defect.
+const CPU_MAX: Duration = Duration::from_secs(2);
+/// Above the bound of memory, and where they may be until they are below it: entries of a few bytes each become messages of a hundred bytes
+/// and more before they are looked at.
+const MEMORY_ABOVE: [(i16, u64); 9] = [
+    (10, 80 * MIB),
+    (13, 80 * MIB),
+    (30, 72 * MIB),
+    (33, 96 * MIB),
+    (34, 64 * MIB),
+    (44, 96 * MIB),
+    (49, 140 * MIB),
+    (55, 64 * MIB),
+    (61, 80 * MIB),
+];
 /// Others on the machine can only make a stall longer: the shortest of some counts.
 const STALL_TRIES: usize = 5;
 /// Memory that a broker has kept beyond its start before another one is measured.
@@ -228,14 +238,13 @@ impl Worst {
         let mut broken = Vec::new();
         let memory =
             MEMORY_ABOVE.iter().find(|(above, _)| *above == key).map_or(MEMORY_MAX, |(_, most)| *most);
-        let cpu = CPU_ABOVE.iter().find(|(above, _)| *above == key).map_or(CPU_MAX, |(_, most)| *most);
         if self.memory.0 > memory {
             broken.push(format!("{api}: {} MiB of memory, {}", self.memory.0 / MIB, self.memory.1));
         }
         if self.answer.0 > ANSWER_MAX {
             broken.push(format!("{api}: {} MiB of answer, {}", self.answer.0 / MIB, self.answer.1));
         }
-        if !is_debug() && (self.cpu.0 > cpu || self.stall > STALL_MAX) {
+        if !is_debug() && (self.cpu.0 > CPU_MAX || self.stall > STALL_MAX) {
             broken.push(format!(
                 "{api}: {:?} of a processor, {:?} of waiting, {}",
                 self.cpu.0, self.stall, self.cpu.1
@@ -382,9 +391,8 @@ fn every_api_and_version_that_is_served_is_measured() {
         assert_eq!(versions(&of_api), (first, *last), "hostile/requests.txt, API {key}");
         let name = &of_api[0].name;
         let row = format!("| {name} ({key}) | {first}–{last} |");
-        let stale =
-            text.lines().find(|line| line.starts_with(&format!("| {name} (")) && !line.starts_with(&row));
-        assert_eq!(stale, None, "{}: LEVADA_BLESS=1 writes it anew", page().display());
+        let rows = text.lines().filter(|line| line.starts_with(&row)).count();
+        assert_eq!(rows, 2, "rows of {row} in {}: LEVADA_BLESS=1 writes them anew", page().display());
     }
     assert_eq!(apis().len(), served.len(), "hostile/requests.txt has APIs that are not served");
 }

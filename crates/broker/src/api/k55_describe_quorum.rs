@@ -27,8 +27,9 @@ pub(crate) async fn answer(context: &Context, request: DescribeQuorumRequest) ->
     }
     let mut hosted = false;
     let topics = request.topics.into_iter().map(|topic| {
+        let is_metadata = topic.topic_name.as_str() == METADATA_TOPIC;
         let partitions = topic.partitions.iter().map(|asked| {
-            let ours = topic.topic_name.as_str() == METADATA_TOPIC && asked.partition_index == 0;
+            let ours = is_metadata && asked.partition_index == 0;
             hosted |= ours;
             if ours { describe(context) } else { refuse(context, asked.partition_index) }
         });
