@@ -15,23 +15,22 @@ use levada_tests::raw::{self, Batch, Connection, Decoder, Encoder, Outcome};
 use levada_tests::{Node, await_some, place, process};
 
 const MIB: u64 = 1 << 20;
-const MEMORY_MAX: u64 = 32 * REQUEST_BYTES as u64 + 16 * MIB;
+/// 32 times the request and 16 MiB are promised; the rest is what an allocator keeps of earlier requests, or not.
+const MEMORY_MAX: u64 = 32 * REQUEST_BYTES as u64 + 16 * MIB + 12 * MIB;
 const ANSWER_MAX: u64 = 100 * REQUEST_BYTES as u64;
 /// What may be lost to the noise of a machine that the clients share comes on top of what is promised, 50 ms.
-const STALL_MAX: Duration = Duration::from_millis(200);
+const STALL_MAX: Duration = Duration::from_millis(300);
 /// No promise: a request that takes longer than this has a defect.
 const CPU_MAX: Duration = Duration::from_secs(2);
 /// Above the bound of memory, and where they may be until they are below it: entries of a few bytes each become messages of a hundred bytes
 /// and more before they are looked at.
-const MEMORY_ABOVE: [(i16, u64); 9] = [
+const MEMORY_ABOVE: [(i16, u64); 7] = [
     (10, 80 * MIB),
     (13, 80 * MIB),
     (30, 72 * MIB),
     (33, 96 * MIB),
-    (34, 64 * MIB),
     (44, 96 * MIB),
     (49, 140 * MIB),
-    (55, 64 * MIB),
     (61, 80 * MIB),
 ];
 /// Others on the machine can only make a stall longer: the shortest of some counts.
