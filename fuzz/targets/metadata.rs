@@ -14,7 +14,7 @@ use levada_broker::metadata::controller::{Decision, allocate_producer_ids};
 use levada_broker::metadata::image::{Image, Position, Replay};
 use levada_broker::metadata::records::control::{ControlRecord, VoterEndpoint};
 use levada_broker::metadata::records::{self, NoOpRecord, TopicRecord, control};
-use levada_broker::metadata::store::{METADATA_DIR, Store, StoreOptions, inspect};
+use levada_broker::metadata::store::{METADATA_DIR, Store, StoreLimits, StoreOptions, inspect};
 use levada_log::batch::{BatchView, Builder};
 use levada_log::disk::RealDisk;
 use levada_wire::primitives::Uuid;
@@ -186,6 +186,7 @@ fn open(files: &[(String, Vec<u8>)]) {
         controller: VoterEndpoint { name: "CONTROLLER".to_owned(), host: "localhost".to_owned(), port: 9093 },
         min_insync_replicas: 1,
         users: Vec::new(),
+        limits: StoreLimits::default(),
     };
     let Ok((mut store, report)) = Store::open(&options, 1_000) else { return };
     assert_eq!(seen.fault, None, "opened though it cannot be read");

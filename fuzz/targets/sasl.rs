@@ -30,10 +30,13 @@ fuzz_target!(|input: &[u8]| {
     let config = Arc::new(SaslConfig { offers: offers.to_vec(), passwords, tokens });
     let keys = Arc::new(Jwks::parse(KEYS).expect("the keys are well formed"));
     let mut exchange = Exchange::new(config, "nonce".to_owned());
-    let credential = |_: &str, mechanism: scram::Mechanism| {
-        Some(mechanism.credential(b"salted", b"salt".to_vec(), 4096))
+    // Half of all users do not exist, and are told what others are.
+    let credential = |name: &str, mechanism: scram::Mechanism| {
+        let exists = name.len() % 2 == 0;
+        exists.then(|| mechanism.credential(b"salted", b"salt".to_vec(), 4096))
     };
-    let moment = Moment { now_ms: 1_700_000_000_000, credential: &credential, keys: &|_| keys.clone() };
+    let keys = &|_: &_| keys.clone();
+    let moment = Moment { now_ms: 1_700_000_000_000, credential: &credential, secret: "a secret", keys };
     let mechanism = Mechanism::ALL[usize::from(first & 3)].name();
     let (greeted, framed) = (first & 4 != 0, first & 8 != 0);
     if greeted {
