@@ -1,5 +1,5 @@
-//! What a request has changed, told to the audit log: the image before it is compared with the one after it. What another request
-//! changed of the same thing at the same time may be told twice.
+//! Changes that a request made to the metadata, written to the audit log: the image before the request is compared with the image
+//! after it. If two requests change the same resource at the same time, a change may be written twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ impl Before {
         Self(audit::is_on().then(|| context.broker().metadata().image()))
     }
 
-    /// Whether anybody reads what changes.
+    /// True if the audit log is on.
     pub(super) fn is_kept(&self) -> bool {
         self.0.is_some()
     }

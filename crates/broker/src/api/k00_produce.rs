@@ -254,8 +254,8 @@ async fn check(
     examined.await.map_err(ended)?
 }
 
-/// Whether the batch takes little enough time: a large one does not, nor one that is compressed anew, which at high levels takes
-/// most of a second.
+/// True if the check takes so little time that the shard can do it. A large batch is checked on another thread, and so is a batch
+/// that is recompressed: at high levels that takes most of a second.
 fn is_checked_on_shard(records: &[u8], config: &TopicConfig) -> Result<bool, Failure> {
     let recompressed = judge::wanted_codec(&BatchView::parse(records)?, config)?.is_some();
     Ok(records.len() <= CHECKED_ON_SHARD_MAX && !recompressed)

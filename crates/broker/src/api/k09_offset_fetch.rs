@@ -6,6 +6,9 @@
 //! A group or partition without a position has offset -1 and no error.
 //!
 //! Asks for Describe on the group and on each topic; topics that were not named are left out if it is refused.
+//!
+//! A group that one request names twice is refused the second time (INVALID_REQUEST), where Kafka answers it again: each answer repeats everything
+//! that the group has committed, so that a request of a megabyte would be answered with gigabytes.
 
 use std::collections::{HashMap, HashSet};
 

@@ -70,8 +70,8 @@ async fn add(context: &Context, transaction: AddPartitionsToTxnTransaction) -> A
     })
 }
 
-/// What each partition named is answered with if the coordinator need not be asked. All or none are added: beside a
-/// partition that is refused, the others were not attempted. Nothing is kept of what is refused.
+/// The error code of each partition, if the request is refused without the coordinator; none if the coordinator has to be asked. Partitions
+/// are added all or none: if one is refused, the others get OPERATION_NOT_ATTEMPTED.
 fn refusals(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> Option<Vec<ErrorCode>> {
     let id = transaction.transactional_id.as_str();
     let count = transaction.topics.iter().map(|topic| topic.partitions.len()).sum();

@@ -4,7 +4,7 @@ use super::ordered;
 
 #[test]
 fn groups_come_by_the_slots_of_their_partitions() {
-    // What Kafka 4.3 made of requests for these groups, with 50 partitions.
+    // Kafka 4.3 answers requests for these groups in this order, with 50 partitions.
     let partition = |id: &&str| crate::group::partition_for(id, 50);
     assert_eq!(ordered(vec!["nope", "og", "", "cg"], partition), ["", "og", "cg", "nope"]);
     assert_eq!(ordered(vec!["og", "nope", "", "og"], partition), ["", "og", "og", "nope"]);
