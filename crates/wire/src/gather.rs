@@ -22,17 +22,17 @@ impl HoleLen for Bytes {
 
 /// One piece of a [`Gather`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part<H> {
+pub enum Piece<H> {
     /// Encoded bytes; two of these are never neighbours, and none is empty.
     Bytes(Bytes),
     /// Records to be sent from elsewhere; never empty.
     Hole(H),
 }
 
-/// A frame to send: its parts in order, and their total length.
+/// A frame to send: its pieces in order, and their total length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gather<H> {
-    parts: Vec<Part<H>>,
+    pieces: Vec<Piece<H>>,
     len: u64,
 }
 
@@ -47,14 +47,14 @@ impl<H: HoleLen> Gather<H> {
         self.len == 0
     }
 
-    /// The parts in order.
-    pub fn parts(&self) -> &[Part<H>] {
-        &self.parts
+    /// The pieces in order.
+    pub fn pieces(&self) -> &[Piece<H>] {
+        &self.pieces
     }
 
-    /// Takes the parts, in order.
-    pub fn into_parts(self) -> Vec<Part<H>> {
-        self.parts
+    /// Takes the pieces, in order.
+    pub fn into_pieces(self) -> Vec<Piece<H>> {
+        self.pieces
     }
 }
 
@@ -62,8 +62,8 @@ impl<H> From<Bytes> for Gather<H> {
     /// A response without holes.
     fn from(bytes: Bytes) -> Gather<H> {
         let len = bytes.len() as u64;
-        let parts = if bytes.is_empty() { Vec::new() } else { vec![Part::Bytes(bytes)] };
-        Gather { parts, len }
+        let pieces = if bytes.is_empty() { Vec::new() } else { vec![Piece::Bytes(bytes)] };
+        Gather { pieces, len }
     }
 }
 
@@ -96,19 +96,19 @@ impl<H: HoleLen> Holes<H> {
     /// Cuts the buffer at the holes.
     pub(crate) fn into_gather(self, mut bytes: BytesMut) -> Gather<H> {
         let len = self.len + bytes.len() as u64;
-        let mut parts = Vec::with_capacity(2 * self.holes.len() + 1);
+        let mut pieces = Vec::with_capacity(2 * self.holes.len() + 1);
         let mut cut = 0;
         for (position, hole) in self.holes {
             if position > cut {
-                parts.push(Part::Bytes(bytes.split_to(position - cut).freeze()));
+                pieces.push(Piece::Bytes(bytes.split_to(position - cut).freeze()));
                 cut = position;
             }
-            parts.push(Part::Hole(hole));
+            pieces.push(Piece::Hole(hole));
         }
         if !bytes.is_empty() {
-            parts.push(Part::Bytes(bytes.freeze()));
+            pieces.push(Piece::Bytes(bytes.freeze()));
         }
-        Gather { parts, len }
+        Gather { pieces, len }
     }
 }
 

@@ -23,7 +23,7 @@ use bytes::BytesMut;
 use levada_io::{Extent, Piece};
 use levada_log::{ReadError, Slice};
 use levada_wire::fetch::{AbortedTransaction, EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic};
-use levada_wire::gather::{HoleLen, Part};
+use levada_wire::gather::{self, HoleLen};
 use levada_wire::messages::StrBytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -86,9 +86,9 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     context.broker().stats().fetched(bytes_of(&response));
     let gather = response.encode(header.correlation_id, header.version)?;
     let mut tail = false;
-    let pieces = gather.into_parts().into_iter().map(|part| match part {
-        Part::Bytes(bytes) => Piece::Bytes(bytes),
-        Part::Hole(Records { extent, sealed }) => {
+    let pieces = gather.into_pieces().into_iter().map(|piece| match piece {
+        gather::Piece::Bytes(bytes) => Piece::Bytes(bytes),
+        gather::Piece::Hole(Records { extent, sealed }) => {
             tail |= !sealed;
             Piece::Extent(extent)
         }

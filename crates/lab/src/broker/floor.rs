@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use levada_wire::fetch::{FetchResponse, FetchedPartition, FetchedTopic};
-use levada_wire::gather::{HoleLen, Part};
+use levada_wire::gather::{HoleLen, Piece};
 use levada_wire::messages::StrBytes;
 use levada_wire::produce::{ProduceResponse, ProducedPartition, ProducedTopic};
 use rustix::net::SendFlags;
@@ -193,8 +193,8 @@ impl Fetches<'_> {
             node_endpoints: Vec::new(),
         };
         let gather = response.encode(1, frames::FETCH_VERSION).map_err(io::Error::other)?;
-        match gather.into_parts().into_iter().next() {
-            Some(Part::Bytes(bytes)) => Ok(bytes),
+        match gather.into_pieces().into_iter().next() {
+            Some(Piece::Bytes(bytes)) => Ok(bytes),
             _ => Err(io::Error::other("a response begins with bytes")),
         }
     }

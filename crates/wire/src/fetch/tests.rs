@@ -4,7 +4,7 @@ use kafka_wire::{fetch_request, fetch_response};
 
 use super::*;
 use crate::codec;
-use crate::gather::Part;
+use crate::gather::Piece;
 use crate::golden;
 use crate::samples::{Random, samples};
 
@@ -95,10 +95,10 @@ fn fetched(partition: fetch_response::PartitionData) -> FetchedPartition<Bytes> 
 fn flatten(gather: Gather<Bytes>) -> Bytes {
     let len = gather.len();
     let bytes: Vec<u8> = gather
-        .into_parts()
+        .into_pieces()
         .into_iter()
-        .flat_map(|part| match part {
-            Part::Bytes(bytes) | Part::Hole(bytes) => bytes,
+        .flat_map(|piece| match piece {
+            Piece::Bytes(bytes) | Piece::Hole(bytes) => bytes,
         })
         .collect();
     assert_eq!(bytes.len() as u64, len);
@@ -169,8 +169,8 @@ fn bytes_and_records_alternate() {
         node_endpoints: Vec::new(),
     };
     for version in VERSIONS {
-        let parts = response.clone().encode(7, version).unwrap().into_parts();
-        let holes: Vec<_> = parts.iter().map(|part| matches!(part, Part::Hole(_))).collect();
+        let pieces = response.clone().encode(7, version).unwrap().into_pieces();
+        let holes: Vec<_> = pieces.iter().map(|piece| matches!(piece, Piece::Hole(_))).collect();
         // Until version 11 nothing follows the last partition's records; from 12 on tagged fields do.
         let expected: &[bool] =
             if version < 12 { &[false, true, false, true] } else { &[false, true, false, true, false] };

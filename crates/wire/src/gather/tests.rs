@@ -10,15 +10,15 @@ fn check(bytes: &[u8], holes: &[(usize, &str)], expected: &[&str]) {
     }
     let gather = collected.into_gather(BytesMut::from(bytes));
     let shown: Vec<String> = gather
-        .parts()
+        .pieces()
         .iter()
-        .map(|part| match part {
-            Part::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
-            Part::Hole(hole) => format!("<{}>", String::from_utf8(hole.to_vec()).unwrap()),
+        .map(|piece| match piece {
+            Piece::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+            Piece::Hole(hole) => format!("<{}>", String::from_utf8(hole.to_vec()).unwrap()),
         })
         .collect();
     assert_eq!(shown, expected);
-    let total: usize = shown.iter().map(|part| part.trim_matches(['<', '>']).len()).sum();
+    let total: usize = shown.iter().map(|piece| piece.trim_matches(['<', '>']).len()).sum();
     assert_eq!(gather.len(), total as u64);
     assert_eq!(gather.is_empty(), total == 0);
 }

@@ -2,7 +2,7 @@
 
 use levada_log::batch::{check, check_stored};
 use levada_wire::fetch::{FetchResponse, FetchedPartition, FetchedTopic};
-use levada_wire::gather::{HoleLen, Part};
+use levada_wire::gather::{HoleLen, Piece};
 use levada_wire::produce::{ProduceResponse, ProducedPartition, ProducedTopic};
 
 use super::*;
@@ -76,10 +76,10 @@ fn the_records_are_found_in_a_fetch_response() {
             topics: vec![topic],
             node_endpoints: vec![],
         };
-        let parts = response.encode(1, FETCH_VERSION).unwrap().into_parts().into_iter();
-        parts
-            .flat_map(|part| match part {
-                Part::Bytes(bytes) | Part::Hole(Hole(bytes)) => bytes,
+        let pieces = response.encode(1, FETCH_VERSION).unwrap().into_pieces().into_iter();
+        pieces
+            .flat_map(|piece| match piece {
+                Piece::Bytes(bytes) | Piece::Hole(Hole(bytes)) => bytes,
             })
             .collect::<Vec<u8>>()
     };
