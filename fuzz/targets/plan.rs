@@ -2,11 +2,10 @@
 
 #![no_main]
 
-use levada_io::plan::{First, Means, Plan, Question, Route, Source, Thresholds, Tls, between_files, plan};
-use levada_io::residency::Residency;
-use levada_io::ring::Caching;
+use levada_io::plan::{Question, Source, Tls, plan};
+use levada_io::probe::Means;
 use levada_io::runs::{COPIED_PIECES, Length, REFERENCED_PIECES, Way, cut};
-use levada_io::Path;
+use levada_io::{SocketPath, Thresholds};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -24,42 +23,17 @@ fuzz_target!(|input: &[u8]| {
 
 fn ask(len: u64, bits: u32, thresholds: &Thresholds) {
     let bit = |at: u32| bits >> at & 1 == 1;
-    let means = Means {
-        splice: bit(0),
-        sendfile: bit(1),
-        nowait_reads: bit(2),
-        cachestat: bit(3),
-        ring: bit(4),
-        ring_zero_copy: bit(4) && bit(5),
-        msg_zerocopy: bit(6),
-        uncached_reads: bit(7),
-        copy_file_range: bit(8),
-        reflink: bit(9),
-    };
-    let sources =
-        [Source::File, Source::VolatileFile, Source::Memory { registered: false }, Source::Memory { registered: true }];
-    let states = [Residency::Resident, Residency::Partly, Residency::Cold, Residency::Unknown];
-    let question = Question {
-        source: sources[(bits >> 10 & 3) as usize],
-        len,
-        residency: states[(bits >> 12 & 3) as usize],
-        read_once: bit(14),
-        tls: [Tls::None, Tls::Kernel, Tls::UserSpace][(bits >> 15 & 3).min(2) as usize],
-        route: if bit(17) { Route::Copies } else { Route::ByReference },
-        means,
-    };
-    let Plan { first, path, drop_behind } = plan(&question, thresholds);
+    let means = Means { splice: bit(0), sendfile: bit(1), nowait_reads: bit(2), cachestat: bit(3) };
+    let source = [Source::File, Source::VolatileFile, Source::Memory][(bits >> 4 & 3).min(2) as usize];
+    let tls = if bit(6) { Tls::Kernel } else { Tls::None };
+    let path = plan(&Question { source, len, tls, means }, thresholds);
     match path {
-        Path::Splice => assert!(means.splice),
-        Path::Sendfile => assert!(means.sendfile),
-        Path::UringSendZc => assert!(means.ring_zero_copy && question.route == Route::ByReference),
-        Path::MsgZerocopy => assert!(means.msg_zerocopy && question.route == Route::ByReference),
-        other => assert!(matches!(other, Path::Send | Path::ReadWrite | Path::UserTls)),
+        SocketPath::Splice => assert!(means.splice),
+        SocketPath::Sendfile => assert!(means.sendfile && !means.splice),
+        SocketPath::ReadWrite => {}
+        SocketPath::MmapWrite => panic!("never planned"),
     }
-    assert!(means.ring || !matches!(first, Some(First::Read(_))));
-    assert!(means.uncached_reads || first != Some(First::Read(Caching::Drop)));
-    assert!(!drop_behind || question.read_once);
-    assert_eq!(between_files(means).last(), Some(Path::ReadWrite));
+    assert!(path == SocketPath::ReadWrite || source == Source::File);
 }
 
 fn queue(sizes: &[u8], thresholds: &Thresholds, may_refer: bool) {

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use levada_io::{Caps, Counters, Engine, Extent, Path, Piece, Thresholds, Transfer, TransferError, Turn};
+use levada_io::{Caps, Counters, Engine, Extent, Piece, SocketPath, Thresholds, Transfer, TransferError, Turn};
 use libfuzzer_sys::fuzz_target;
 
 const FILE_BYTES: usize = 1 << 20;
@@ -41,7 +41,7 @@ fuzz_target!(|input: &[u8]| {
     let counters = Arc::new(Counters::default());
     let mut engine = Engine::with_thresholds(&CAPS, Arc::clone(&counters), thresholds);
     engine.report_cold(head[5] & 1 == 1);
-    engine.force((head[5] & 2 == 2).then(|| Path::FILE_TO_SOCKET[usize::from(head[5] >> 2) % 4]));
+    engine.force((head[5] & 2 == 2).then(|| SocketPath::ALL[usize::from(head[5] >> 2) % 4]));
     let budget = 1 + (u64::from(head[6]) << 9);
     let gone = head[7] & 0x80 != 0;
     let bite = 1 + (usize::from(head[7] & 0x7f) << 9);

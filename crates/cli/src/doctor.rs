@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, io::Write, path::PathBuf};
 
 use levada_broker::config;
-use levada_io::{Caps, Path, Thresholds, plan::CalibrationError, probe::Support};
+use levada_io::{Caps, Path, Thresholds, probe::Support, thresholds::CalibrationError};
 use serde::Serialize;
 
 use crate::{

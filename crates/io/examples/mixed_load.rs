@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use levada_io::outbox::{Load, Outbox, Outcome, Terms};
+use levada_io::outbox::{Outbox, Outcome, Terms};
 use levada_io::ring::{Event, Memory, Operation, Ring, RingOptions};
 use levada_io::runs::COPIED_PIECES;
-use levada_io::{Counters, Thresholds};
+use levada_io::{Counters, MemoryPiece, Thresholds};
 
 const PIECE: Bytes = Bytes::from_static(&[7; 16]);
 const BODY: Bytes = Bytes::from_static(&[8; 32 << 10]);
@@ -105,8 +105,8 @@ fn send_whole(ring: &mut Ring, socket: &Arc<TcpStream>, pieces: usize) -> Result
 fn send_cut(ring: &mut Ring, socket: &Arc<TcpStream>, pieces: usize) -> Result<(), Box<dyn Error>> {
     let (counters, thresholds) = (Counters::default(), Thresholds::default());
     let mut outbox = Outbox::new(Arc::clone(socket));
-    (0..pieces).for_each(|_| outbox.push(Load::Bytes(PIECE)));
-    outbox.push(Load::Bytes(BODY));
+    (0..pieces).for_each(|_| outbox.push(MemoryPiece::Bytes(PIECE)));
+    outbox.push(MemoryPiece::Bytes(BODY));
     while outbox.queued_bytes() > 0 {
         let terms = Terms { budget: 1 << 20, may_refer: true, thresholds: &thresholds };
         let mine = outbox.submit(ring, terms);

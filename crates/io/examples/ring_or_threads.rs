@@ -162,8 +162,8 @@ fn by_ring(file: &Arc<File>, sender: TcpStream, access: Access) -> Outcomes<Vec<
     let mut waits = Vec::new();
     let (mut reads, mut start, mut sent) = (Vec::new(), Instant::now(), 0);
     while sent < ROUND_BYTES {
-        while let Some(load) = inflow.next_load() {
-            outbox.push(load);
+        while let Some(piece) = inflow.next_piece() {
+            outbox.push(piece);
         }
         reads.extend(inflow.submit(&mut ring, &pool));
         let before = outbox.queued_bytes();

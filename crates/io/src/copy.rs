@@ -25,9 +25,14 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use crate::counters::{Counters, Fallback};
-use crate::path::{Path, copy_file_range, read_write, reflink, splice};
+use crate::path::Path;
 use crate::pipe::{Pipe, PipePool};
-use crate::plan::Thresholds;
+use crate::thresholds::Thresholds;
+
+mod copy_file_range;
+mod read_write;
+mod reflink;
+mod splice;
 
 /// How to copy.
 #[derive(Debug, Clone, Copy, Default)]
@@ -113,13 +118,13 @@ pub fn copy(
 
 /// The range of one step, at the same offset in both files.
 #[derive(Clone, Copy)]
-pub(crate) struct Span {
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
+struct Span {
+    offset: u64,
+    len: u64,
 }
 
 /// What one step of a path came to.
-pub(crate) enum Stride {
+enum Stride {
     /// So many bytes; none at the end of the source.
     Moved(u64),
     /// Not for these files.

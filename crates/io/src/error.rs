@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-use crate::Extent;
+use crate::piece::Extent;
 
 /// A transfer that cannot go on. What the peer received is a prefix of what was to be sent; the connection is useless.
 #[derive(Debug, thiserror::Error)]

@@ -26,7 +26,7 @@
 //!                                             └────────┘          └─────────────┘          └────────┘
 //! ```
 //!
-//! [`path`] has a page for each: what it saves, what it needs, when it loses. References are no gift: pages must not change while they
+//! [`Path`] names them, and the file of each says what it saves, what it needs and when it loses. References are no gift: pages must not change while they
 //! travel, must be in the cache first, and cost bookkeeping that small pieces do not earn back.
 //!
 //! # Where to begin
@@ -34,12 +34,11 @@
 //! | to do | take | example |
 //! |---|---|---|
 //! | send file ranges and bytes to a socket, when it is writable | [`Transfer`] | `send_file` |
-//! | the same over TLS, encrypted here or by the kernel | [`SealedTransfer`], [`path::ktls`] | |
+//! | the same over TLS, encrypted here or by the kernel | [`SealedTransfer`], [`ktls`] | |
 //! | the same without ever waiting for the disk | [`residency`] | |
 //! | send large memory by reference, many connections at a time | [`outbox`] on a [`ring`] | `serve_memory`, `mixed_load` |
 //! | the same where no ring is allowed | [`zerocopy`] | |
 //! | read files that are not in the cache, without a thread that waits | [`inflow`], then [`Transfer::supply`] | `ring_or_threads` |
-//! | store what a socket sends in a file | [`receive`] | |
 //! | copy a file | [`copy`](mod@copy) | `copy_file` |
 //! | know what this machine allows, and what the rest would take | [`probe`] | |
 //!
@@ -49,7 +48,7 @@
 //! four steps, and each is plain data for the next:
 //!
 //! 1. [`Caps::probe`] tries what this machine allows, once, and says why not.
-//! 2. [`plan::plan`] chooses a path for a piece: a pure function, with its table in [`plan`].
+//! 2. [`plan::plan`] chooses a path for a piece: a pure function. The table of its choices, and of those made elsewhere, is in [`plan`].
 //! 3. [`Transfer::step`] sends pieces in order through one thread's [`Engine`], a budget at a time, from where the socket stopped.
 //! 4. [`Counters`] say which way each byte really went, and why it was not the planned one.
 //!
@@ -114,97 +113,34 @@
 //!
 //! The crate knows no Kafka and no async runtime. All of the repository's unsafe code is in its `sys` module.
 
-use std::fs::File;
-use std::sync::Arc;
-
-use bytes::Bytes;
-
-pub mod buf;
 pub mod copy;
 pub mod counters;
 pub mod error;
-pub mod inflow;
+pub mod ktls;
 pub mod map;
-pub mod outbox;
 pub mod path;
-pub mod plan;
 pub mod priority;
 pub mod probe;
-pub mod receive;
 pub mod residency;
 pub mod ring;
-pub mod routes;
-pub mod runs;
 pub mod socket;
-pub mod zerocopy;
+pub mod thresholds;
 
-mod engine;
+mod memory;
+mod piece;
 mod pipe;
-mod queue;
-mod sealed;
 mod sys;
 mod transfer;
 
 pub use counters::{Counters, Fallback, Snapshot};
-pub use engine::Engine;
 pub use error::{SourceFault, TransferError};
-pub use path::Path;
-pub use plan::Thresholds;
+pub use memory::{MemoryPiece, inflow, outbox, runs, zerocopy};
+pub use path::{Path, SocketPath};
+pub use piece::{Extent, Piece};
 pub use probe::Caps;
-pub use sealed::{Seal, SealedTransfer};
-pub use transfer::{Transfer, Turn};
-
-/// A range of a file that will not change any more: what a zero-copy path hands on by reference.
-///
-/// The kernel sends the pages of the page cache themselves, so bytes that are overwritten, cut off or punched out
-/// while they are in flight change what the peer receives. Ranges that were only ever appended to are safe.
-#[derive(Debug, Clone)]
-pub struct Extent {
-    /// The file, open for reading; kept alive by every extent of it, also after it was unlinked.
-    pub file: Arc<File>,
-    /// Where the range starts, in bytes from the start of the file.
-    pub offset: u64,
-    /// How many bytes it has.
-    pub len: u64,
-}
-
-impl Extent {
-    /// What is left behind its first `done` bytes.
-    ///
-    /// # Panics
-    /// If it has fewer.
-    pub fn after(&self, done: u64) -> Extent {
-        assert!(done <= self.len, "{done} bytes of an extent of {}", self.len);
-        let offset = self.offset.saturating_add(done);
-        Extent { file: Arc::clone(&self.file), offset, len: self.len - done }
-    }
-}
-
-/// One part of what a [`Transfer`] sends.
-#[derive(Debug, Clone)]
-pub enum Piece {
-    /// Bytes that are in memory already: headers, mostly.
-    Bytes(Bytes),
-    /// A range of a file that will not change; the plan chooses its path by size.
-    Extent(Extent),
-    /// A range of a file that may be rewritten or cut while it is in flight; always copied first.
-    Volatile(Extent),
-}
-
-impl Piece {
-    /// How many bytes it sends.
-    pub fn len(&self) -> u64 {
-        match self {
-            Piece::Bytes(bytes) => bytes.len() as u64,
-            Piece::Extent(extent) | Piece::Volatile(extent) => extent.len,
-        }
-    }
-
-    /// Whether it sends nothing.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
+pub use sys::buf;
+pub use thresholds::Thresholds;
+pub use transfer::{Engine, Seal, SealedTransfer, Transfer, Turn, paths, plan};
 
 #[cfg(test)]
 mod tests;

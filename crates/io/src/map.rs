@@ -19,6 +19,7 @@ use crate::sys::mapping::Mapping;
 
 mod write;
 
+pub use crate::sys::mapping::Access;
 pub use write::WriteMap;
 
 /// A shared writable mapping of the first `len` bytes of a file.
@@ -29,23 +30,6 @@ pub use write::WriteMap;
 pub struct FileMap {
     words: Mapping,
     len: usize,
-}
-
-/// How a mapping is going to be read, which decides what the kernel brings in before it is touched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Here and there: nothing is read ahead.
-    Random,
-    /// As the kernel sees fit.
-    Usual,
-    /// From start to end: much is read ahead, and behind the reader pages may go.
-    Sequential,
-    /// All of it, soon: reading begins at once and nobody waits.
-    Needed,
-    /// All of it is read and entered into the page table before the mapping is there.
-    Populated,
-    /// In huge pages where the file system keeps such (ext4 since Linux 6.16, XFS, tmpfs that is told to); elsewhere as usual.
-    Huge,
 }
 
 impl FileMap {
@@ -115,11 +99,6 @@ impl FileMap {
         u32::from_be_bytes(bytes)
     }
 
-    /// The big-endian `i32` at `pos`.
-    pub fn read_i32_be(&self, pos: usize) -> i32 {
-        self.read_u32_be(pos).cast_signed()
-    }
-
     /// The big-endian `u64` at `pos`, read as two halves: whole only if the writer has published it.
     pub fn read_u64_be(&self, pos: usize) -> u64 {
         u64::from(self.read_u32_be(pos)) << 32 | u64::from(self.read_u32_be(pos + 4))
@@ -158,16 +137,6 @@ impl FileMap {
             at += now.len();
             rest = later;
         }
-    }
-
-    /// Writes `value` at `pos` in big-endian order.
-    pub fn write_u32_be(&self, pos: usize, value: u32) {
-        self.write_bytes(pos, &value.to_be_bytes());
-    }
-
-    /// Writes `value` at `pos` in big-endian order.
-    pub fn write_u64_be(&self, pos: usize, value: u64) {
-        self.write_bytes(pos, &value.to_be_bytes());
     }
 
     /// Waits until the kernel has written the changed pages to the device (`msync`). Blocks.

@@ -1,33 +1,13 @@
-//! The paths that bytes can take. One file each, whose head says what the path saves, what it needs and when it loses.
+//! The paths that bytes can take, by name: the catalogue that counters, metrics and tables go by.
 //!
-//! A path from file to socket has `needs` (what must hold on this machine) and `advance` (send from the front of a transfer's queue until
-//! the piece is done, the budget is spent, or the socket would block); one from file to file has `between`; one through a
-//! ring makes the operation for it. Callers do not name them: the [plan](crate::plan) does.
+//! Each path is implemented in one file, whose head says what the path saves, what it needs and when it
+//! loses: from a file to a socket in [`paths`](crate::paths), from memory in [`outbox`](crate::outbox) and
+//! [`zerocopy`](crate::zerocopy), from a file into memory in [`inflow`](crate::inflow), from file to file
+//! in [`copy`](mod@crate::copy).
 
 use std::fmt;
-use std::os::fd::BorrowedFd;
 
-use rustix::io::Errno;
-
-use crate::Extent;
-use crate::counters::Fallback;
-use crate::engine::Engine;
-use crate::error::{SourceFault, TransferError};
 use crate::probe::Caps;
-use crate::queue::Queue;
-
-pub mod copy_file_range;
-pub mod ktls;
-pub mod mmap_write;
-pub mod msg_zerocopy;
-pub mod read_write;
-pub mod reflink;
-pub mod sendfile;
-pub mod splice;
-pub mod uring_read;
-pub mod uring_send;
-pub mod uring_send_zc;
-pub mod user_tls;
 
 /// How bytes reached the socket, or another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,9 +55,6 @@ impl Path {
         Path::UserTls,
     ];
 
-    /// The paths that a [`Transfer`](crate::Transfer) can send an extent by.
-    pub const FILE_TO_SOCKET: [Path; 4] = [Path::ReadWrite, Path::MmapWrite, Path::Sendfile, Path::Splice];
-
     /// The name used in metrics and tables.
     pub fn label(self) -> &'static str {
         match self {
@@ -96,21 +73,23 @@ impl Path {
         }
     }
 
-    /// Whether this machine has it.
+    /// True if this machine has it.
     pub fn works(self, caps: &Caps) -> bool {
         match self {
-            Path::Send | Path::ReadWrite => read_write::needs(caps),
-            Path::UserTls => user_tls::needs(caps),
-            Path::Sendfile => sendfile::needs(caps),
-            Path::Splice => splice::needs(caps),
-            Path::CopyFileRange => copy_file_range::needs(caps),
-            Path::Reflink => reflink::needs(caps),
-            Path::UringRead => uring_read::needs(caps),
-            Path::UringSend => uring_send::needs(caps),
-            Path::UringSendZc => uring_send_zc::needs(caps),
-            Path::MmapWrite => mmap_write::needs(caps),
-            Path::MsgZerocopy => msg_zerocopy::needs(caps),
+            Path::Send | Path::ReadWrite | Path::MmapWrite | Path::UserTls => true,
+            Path::Sendfile => caps.sendfile.works(),
+            Path::Splice => caps.splice.works(),
+            Path::CopyFileRange => caps.copy_file_range.works(),
+            Path::Reflink => caps.reflink.works(),
+            Path::UringRead | Path::UringSend => caps.io_uring.works(),
+            Path::UringSendZc => caps.io_uring.works() && caps.ring_zero_copy.works(),
+            Path::MsgZerocopy => caps.msg_zerocopy.works(),
         }
+    }
+
+    /// The same path as one from a file to a socket, if it is one.
+    pub fn to_socket(self) -> Option<SocketPath> {
+        SocketPath::ALL.into_iter().find(|path| Path::from(*path) == self)
     }
 }
 
@@ -120,60 +99,32 @@ impl fmt::Display for Path {
     }
 }
 
-/// One turn of one transfer: where to, and how much.
-pub(crate) struct Job<'a> {
-    pub(crate) engine: &'a mut Engine,
-    pub(crate) socket: BorrowedFd<'a>,
-    /// Bytes that this turn may still send.
-    pub(crate) budget: u64,
+/// The paths that a [`Transfer`](crate::Transfer) sends a range of a file by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SocketPath {
+    /// [`Path::ReadWrite`]; bytes from memory leave by the same call, and count as [`Path::Send`].
+    ReadWrite,
+    /// [`Path::MmapWrite`]; never planned, only [forced](crate::Engine::force).
+    MmapWrite,
+    /// [`Path::Sendfile`].
+    Sendfile,
+    /// [`Path::Splice`].
+    Splice,
 }
 
-impl Job<'_> {
-    /// Notes that the socket took `count` bytes from the front of the queue.
-    pub(crate) fn sent(&mut self, queue: &mut Queue, count: u64) {
-        self.budget = self.budget.saturating_sub(count);
-        queue.sent(count);
-    }
+impl SocketPath {
+    /// Every one of them.
+    pub const ALL: [SocketPath; 4] =
+        [SocketPath::ReadWrite, SocketPath::MmapWrite, SocketPath::Sendfile, SocketPath::Splice];
+}
 
-    /// How much of `extent` to move after its first `done` bytes: what the budget allows, but never a part of a page that the
-    /// extent has whole. A cut within a page would make every later step of the extent touch one page more.
-    pub(crate) fn allowance(&self, extent: &Extent, done: u64) -> u64 {
-        let left = extent.len - done;
-        let start = extent.offset.saturating_add(done);
-        let end = start.saturating_add(self.budget).checked_next_multiple_of(self.engine.page_bytes);
-        end.map_or(left, |end| left.min(end - start))
-    }
-
-    /// Whether this turn will go on after the next `offered` bytes, so that the kernel had better wait for a full segment.
-    pub(crate) fn more_after(&self, queue: &Queue, offered: u64) -> bool {
-        offered < self.budget && offered < queue.remaining()
-    }
-
-    /// The error of a call that reads pages of `extent` and sends them: the error number alone tells whose fault it was.
-    pub(crate) fn either_failed(queue: &Queue, extent: &Extent, done: u64, errno: Errno) -> TransferError {
-        match errno {
-            Errno::IO | Errno::BADMSG | Errno::UCLEAN | Errno::NODATA | Errno::STALE => {
-                TransferError::source(extent, done, SourceFault::Read(errno.into()))
-            }
-            errno => Job::peer_failed(queue, 0, errno),
+impl From<SocketPath> for Path {
+    fn from(path: SocketPath) -> Path {
+        match path {
+            SocketPath::ReadWrite => Path::ReadWrite,
+            SocketPath::MmapWrite => Path::MmapWrite,
+            SocketPath::Sendfile => Path::Sendfile,
+            SocketPath::Splice => Path::Splice,
         }
     }
-
-    /// The error for a socket that failed after it took `sent` bytes that the queue does not know of yet.
-    pub(crate) fn peer_failed(queue: &Queue, sent: u64, errno: Errno) -> TransferError {
-        TransferError::Peer { remaining: queue.remaining() - sent, cause: errno.into() }
-    }
-}
-
-/// What a path achieved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// The piece is done or the budget is spent.
-    Moved,
-    /// The socket said that it would block.
-    Blocked,
-    /// The next pages are not in the cache, and the engine reports that.
-    Cold,
-    /// This path cannot carry the piece; nothing is lost, another path goes on from the same byte.
-    Refused(Fallback),
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::pipe::PipeFlags;
 
 use crate::counters::Fallback;
-use crate::plan::Thresholds;
+use crate::thresholds::Thresholds;
 
 /// One engine's pipes.
 #[derive(Debug)]

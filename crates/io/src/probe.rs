@@ -13,10 +13,9 @@ use rustix::io::ReadWriteFlags;
 use rustix::net::{SendFlags, sockopt};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
-use crate::buf::BufferPool;
-use crate::path::ktls::Suites;
-use crate::path::msg_zerocopy;
+use crate::ktls::Suites;
 use crate::ring::{Event, Memory, Mode, Operation, Ring, RingOptions};
+use crate::sys::buf::BufferPool;
 use crate::sys::calls;
 
 /// The capabilities of this machine: plain data, so that a caller may switch one off.
@@ -50,6 +49,30 @@ pub struct Caps {
     pub copy_file_range: Support,
     /// `FICLONE`: files that share blocks, on the file system of the probe.
     pub reflink: Support,
+}
+
+/// The capabilities that a transfer turns on with every piece, as flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Means {
+    /// `splice` from file to socket.
+    pub splice: bool,
+    /// `sendfile` from file to socket.
+    pub sendfile: bool,
+    /// Reads that refuse instead of waiting for the disk.
+    pub nowait_reads: bool,
+    /// Counting the pages that are in the cache.
+    pub cachestat: bool,
+}
+
+impl From<&Caps> for Means {
+    fn from(caps: &Caps) -> Means {
+        Means {
+            splice: caps.splice.works(),
+            sendfile: caps.sendfile.works(),
+            nowait_reads: caps.nowait_reads.works(),
+            cachestat: caps.cachestat.works(),
+        }
+    }
 }
 
 /// Whether a capability is there.
@@ -289,7 +312,7 @@ impl Bench {
         let (sender, receiver) = connection()?;
         calls::enable_zerocopy(sender.as_fd())?;
         let slices = [std::io::IoSlice::new(&SAMPLE)];
-        let count = msg_zerocopy::send(sender.as_fd(), &slices, SendFlags::empty())?;
+        let count = calls::send_zerocopy(sender.as_fd(), &slices, SendFlags::empty())?;
         received(receiver, count)
     }
 

@@ -49,8 +49,8 @@ use std::io::IoSliceMut;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use crate::Extent;
-use crate::plan::Means;
+use crate::piece::Extent;
+use crate::probe::Means;
 use crate::sys::{calls, mincore};
 
 mod lead;

@@ -53,47 +53,16 @@ use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 
-use crate::buf::{Buffer, BufferPool};
-use crate::sys::uring::Core;
+use crate::sys::buf::{Buffer, BufferPool};
+use crate::sys::uring::files::FileTable;
+use crate::sys::uring::operation::Verb;
+use crate::sys::uring::slots::Step;
+use crate::sys::uring::{Core, Held};
 
-mod operation;
-pub(crate) mod slots;
-
-pub(crate) use operation::Verb;
-pub use operation::{Caching, Handle, Memory, Operation, Target};
-pub use slots::Key;
-
-/// How a ring is set up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RingOptions {
-    /// How many operations one submission takes; a longer chain cannot be linked.
-    pub entries: u32,
-    /// How many operations may be under way, rounded up to a power of two.
-    pub in_flight: u32,
-    /// Who does the work.
-    pub mode: Mode,
-}
-
-impl Default for RingOptions {
-    fn default() -> RingOptions {
-        RingOptions { entries: 128, in_flight: 1024, mode: Mode::Deferred }
-    }
-}
-
-/// Who takes operations up and posts completions. The first two exclude each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// The ring's own thread, in its own calls (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1): nothing interrupts it.
-    Deferred,
-    /// A kernel thread (`SQPOLL`) that takes operations up without any call of ours, and sleeps after `idle_ms` without one. It
-    /// takes a whole processor while it is awake.
-    Polled {
-        /// Milliseconds.
-        idle_ms: u32,
-    },
-    /// Whoever the kernel interrupts: what Linux before 6.1 has.
-    Plain,
-}
+pub use crate::sys::uring::files::FileSlot;
+pub use crate::sys::uring::operation::{Caching, Handle, Memory, Operation, Target};
+pub use crate::sys::uring::options::{Mode, RingOptions};
+pub use crate::sys::uring::slots::Key;
 
 /// There is no room for so many operations now: they are given back. Take completions, then try again.
 #[derive(Debug, thiserror::Error)]
@@ -233,7 +202,7 @@ impl Ring {
     /// More than the limit of open files allows.
     pub fn register_files(&mut self, count: u32) -> io::Result<()> {
         self.core.register_files(count)?;
-        self.files.borrow_mut().free = (0..count).rev().collect();
+        self.files.borrow_mut().fill(count);
         Ok(())
     }
 
@@ -244,9 +213,8 @@ impl Ring {
     /// `StorageFull` if the table is.
     pub fn attach(&mut self, file: impl AsFd) -> io::Result<FileSlot> {
         self.retire_files();
-        let index = self.files.borrow_mut().free.pop().ok_or(io::ErrorKind::StorageFull)?;
-        let slot = FileSlot(Rc::new(Place { index, table: Rc::clone(&self.files) }));
-        self.core.update_file(index, Some(file.as_fd()))?;
+        let slot = FileSlot::take(&self.files).ok_or(io::ErrorKind::StorageFull)?;
+        self.core.update_file(slot.index(), Some(file.as_fd()))?;
         Ok(slot)
     }
 
@@ -292,11 +260,11 @@ impl Ring {
 
     /// Takes files out of the table that nobody can name any more. Queued operations keep their slots, so there is none among them.
     fn retire_files(&mut self) {
-        let retired = std::mem::take(&mut self.files.borrow_mut().retired);
+        let retired = self.files.borrow_mut().take_retired();
         for index in retired {
             match self.core.update_file(index, None) {
-                Ok(()) => self.files.borrow_mut().free.push(index),
-                Err(_) => self.files.borrow_mut().retired.push(index),
+                Ok(()) => self.files.borrow_mut().free(index),
+                Err(_) => self.files.borrow_mut().retire(index),
             }
         }
     }
@@ -309,38 +277,8 @@ impl fmt::Debug for Ring {
     }
 }
 
-/// A place in a ring's table of files. Clones name the same place.
-#[derive(Debug, Clone)]
-pub struct FileSlot(pub(crate) Rc<Place>);
-
-impl FileSlot {
-    /// The index in the form of a descriptor.
-    pub(crate) fn number(&self) -> i32 {
-        i32::try_from(self.0.index).expect("the kernel's limit is far below")
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Place {
-    index: u32,
-    table: Rc<RefCell<FileTable>>,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.table.borrow_mut().retired.push(self.index);
-    }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct FileTable {
-    free: Vec<u32>,
-    retired: Vec<u32>,
-}
-
 impl Completion {
-    fn of(step: slots::Step<crate::sys::uring::Held>) -> Option<Completion> {
-        use slots::Step;
+    fn of(step: Step<Held>) -> Option<Completion> {
         let outcome = |result: i32| {
             usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(result.saturating_neg()))
         };

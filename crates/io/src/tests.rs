@@ -14,8 +14,7 @@ use rustix::fs::Advice;
 use rustix::net::sockopt;
 use rustix::process::{Resource, getrlimit};
 
-use crate::plan::Means;
-use crate::probe::Support;
+use crate::probe::{Means, Support};
 use crate::sys::calls;
 use crate::{Caps, Counters, Engine, Extent, Piece, Thresholds, Transfer, TransferError, Turn};
 
@@ -89,18 +88,8 @@ pub(crate) fn cramped(what: &str) -> bool {
 }
 
 /// Everything that there is.
-pub(crate) const ALL_MEANS: Means = Means {
-    splice: true,
-    sendfile: true,
-    nowait_reads: true,
-    cachestat: true,
-    ring: true,
-    ring_zero_copy: true,
-    msg_zerocopy: true,
-    uncached_reads: true,
-    copy_file_range: true,
-    reflink: true,
-};
+pub(crate) const ALL_MEANS: Means =
+    Means { splice: true, sendfile: true, nowait_reads: true, cachestat: true };
 
 /// Writes a file to its device and evicts its pages; whether the file system could do that.
 pub(crate) fn chilled(file: &File) -> bool {

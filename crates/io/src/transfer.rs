@@ -4,13 +4,24 @@ use std::os::fd::BorrowedFd;
 
 use bytes::Bytes;
 
-use crate::engine::Engine;
 use crate::error::TransferError;
-use crate::path::{Job, Path, Progress, mmap_write, read_write, sendfile, splice};
-use crate::plan::Tls;
-use crate::queue::Queue;
+use crate::path::SocketPath;
+use crate::piece::{Extent, Piece};
 use crate::residency::{self, Lead, Warm};
-use crate::{Extent, Piece};
+
+mod engine;
+mod job;
+pub mod paths;
+pub mod plan;
+mod queue;
+mod sealed;
+
+pub use engine::Engine;
+use job::{Job, Progress};
+use paths::{mmap_write, read_write, sendfile, splice};
+use plan::{Tls, next_best};
+use queue::Queue;
+pub use sealed::{Seal, SealedTransfer};
 
 /// Pieces on their way to one socket.
 ///
@@ -45,7 +56,7 @@ impl Transfer {
         Transfer { queue: Queue::new(Tls::None, pieces), cold: None }
     }
 
-    /// The same to a socket that [encrypts by itself](crate::path::ktls).
+    /// The same to a socket that [encrypts by itself](crate::ktls).
     pub fn into_kernel_tls(pieces: impl IntoIterator<Item = Piece>) -> Transfer {
         Transfer { queue: Queue::new(Tls::Kernel, pieces), cold: None }
     }
@@ -83,7 +94,7 @@ impl Transfer {
             if job.budget == 0 {
                 return Ok(Turn::Yield);
             }
-            if path != Path::Splice {
+            if path != SocketPath::Splice {
                 // Only after a step on another engine: this one reads again what the pipe holds.
                 drop(self.queue.take_pipe());
             }
@@ -96,7 +107,7 @@ impl Transfer {
                 }
                 Progress::Refused(cause) => {
                     job.engine.counters.fell_back(cause);
-                    self.queue.detour(job.engine.means.after(path));
+                    self.queue.detour(next_best(path, job.engine.means));
                 }
             }
         }
@@ -111,7 +122,7 @@ impl Transfer {
     }
 
     /// After [`Turn::Cold`], instead of having the range brought into the cache: its bytes, or the first of them, read by another way. They
-    /// are sent from memory in the next steps, and count as [`Path::Send`] there.
+    /// are sent from memory in the next steps, and count as [`Path::Send`](crate::Path::Send) there.
     ///
     /// # Panics
     /// If they are more than the range has.
@@ -122,13 +133,12 @@ impl Transfer {
     }
 
     /// Sends from the front of the queue by `path`; by reference only pages that are there, if the engine cares.
-    fn advance(&mut self, path: Path, job: &mut Job<'_>) -> Result<Progress, TransferError> {
+    fn advance(&mut self, path: SocketPath, job: &mut Job<'_>) -> Result<Progress, TransferError> {
         let by_reference = match path {
-            Path::Sendfile => sendfile::advance,
-            Path::Splice => splice::advance,
-            Path::MmapWrite => mmap_write::advance,
-            // The rest of the catalogue leads elsewhere than to a socket, and is never planned.
-            _ => return read_write::advance(job, &mut self.queue),
+            SocketPath::ReadWrite => return read_write::advance(job, &mut self.queue),
+            SocketPath::MmapWrite => mmap_write::advance,
+            SocketPath::Sendfile => sendfile::advance,
+            SocketPath::Splice => splice::advance,
         };
         if !job.engine.reports_cold {
             return by_reference(job, &mut self.queue);

@@ -120,7 +120,7 @@ impl<'a> Responses<'a> {
             ..Thresholds::default()
         };
         let mut engine = Engine::with_thresholds(self.bench.caps(), Arc::clone(&counters), thresholds);
-        engine.force(Some(way.path));
+        engine.force(way.path.to_socket());
         self.stream(&mut engine, &socket, way, count)?;
         self.peer.part()?;
         let watch = Stopwatch::start();

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 
 use levada_io::Seal;
-use levada_io::path::ktls::{Cipher, Keys, Version};
+use levada_io::ktls::{Cipher, Keys, Version};
 use rustix::net::RecvFlags;
 use rustls::crypto::cipher::{
     InboundOpaqueMessage, Iv, MessageDecrypter, MessageEncrypter, OutboundChunks, OutboundPlainMessage,

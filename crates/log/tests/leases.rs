@@ -88,7 +88,7 @@ impl Sending {
         rustix::net::sockopt::set_socket_send_buffer_size(&sender, 512 << 10).unwrap();
         let receiver = listener.accept().unwrap().0;
         let mut engine = Engine::new(&Caps::probe(), Arc::new(Counters::default()));
-        engine.force(Some(path));
+        engine.force(path.to_socket());
         let mut sending = Sending { engine, transfer: Transfer::new(pieces), sender, receiver, whole };
         while sending.step().unwrap() != Turn::Blocked {}
         let (left, all) = (sending.transfer.remaining(), sending.whole.len() as u64);

@@ -68,7 +68,7 @@ pub enum OpenError {
     },
     /// The file with this machine's thresholds cannot be used.
     #[error("{0}; make it anew with `levada lab calibrate`, or take it away to have the defaults")]
-    Thresholds(#[from] levada_io::plan::CalibrationError),
+    Thresholds(#[from] levada_io::thresholds::CalibrationError),
     /// A log or checkpoint cannot be opened.
     #[error(transparent)]
     Log(#[from] LogError),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use levada_io::Thresholds;
-use levada_io::plan::CalibrationError;
+use levada_io::thresholds::CalibrationError;
 
 use super::Settings;
 

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use levada_io::buf::BufferPool;
 use levada_io::inflow::{Access, Inflow};
 use levada_io::ring::{Completion, Key, Ring, RingOptions};
-use levada_io::{Caps, Counters, Extent, Path};
+use levada_io::{Caps, Counters, Extent, MemoryPiece, Path};
 use rustix::fs::OFlags;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -112,7 +112,7 @@ impl ColdLane {
                 // Whatever is wrong with the file, the other way says it better.
                 inflow.take_in(completion, &self.counters).ok()?;
             }
-            bytes.extend(std::iter::from_fn(|| inflow.next_load()).map(levada_io::outbox::Load::into_bytes));
+            bytes.extend(std::iter::from_fn(|| inflow.next_piece()).map(MemoryPiece::into_bytes));
         }
         (!bytes.is_empty()).then_some(bytes)
     }

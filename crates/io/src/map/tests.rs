@@ -45,8 +45,8 @@ fn zeroes_replace_a_missing_fallocate() {
 #[test]
 fn writes_reach_the_file_and_a_second_map() {
     let (file, map) = mapped(64);
-    map.write_u32_be(4, 0x0102_0304);
-    map.write_u64_be(11, 0x1112_1314_1516_1718);
+    map.write_bytes(4, &0x0102_0304_u32.to_be_bytes());
+    map.write_bytes(11, &0x1112_1314_1516_1718_u64.to_be_bytes());
     map.flush().unwrap();
     let mut expected = vec![0; 64];
     expected[4..8].copy_from_slice(&[1, 2, 3, 4]);
@@ -60,9 +60,8 @@ fn writes_reach_the_file_and_a_second_map() {
 #[test]
 fn signed_values_keep_their_sign() {
     let (_file, map) = mapped(12);
-    map.write_bytes(0, &(-5_i32).to_be_bytes());
     map.write_bytes(4, &(-6_i64).to_be_bytes());
-    assert_eq!((map.read_i32_be(0), map.read_i64_be(4)), (-5, -6));
+    assert_eq!(map.read_i64_be(4), -6);
 }
 
 #[test]
@@ -109,8 +108,8 @@ fn published_entries_are_whole_for_other_threads() {
     };
     let (map, published) = &*shared;
     for entry in 0..ENTRIES {
-        map.write_u64_be(entry * 12, entry as u64 * 0x1_0000_0001);
-        map.write_u32_be(entry * 12 + 8, u32::try_from(entry).unwrap());
+        map.write_bytes(entry * 12, &(entry as u64 * 0x1_0000_0001).to_be_bytes());
+        map.write_bytes(entry * 12 + 8, &u32::try_from(entry).unwrap().to_be_bytes());
         published.store(entry + 1, Ordering::Release);
     }
     reader.join().unwrap();
@@ -139,14 +138,14 @@ proptest! {
 fn a_file_cut_under_its_mapping_is_a_loss_that_is_told() {
     let (file, map) = mapped(40_000);
     let (_other_file, other) = mapped(40_000);
-    map.write_u32_be(20_000, 7);
-    other.write_u32_be(20_000, 8);
+    map.write_bytes(20_000, &7_u32.to_be_bytes());
+    other.write_bytes(20_000, &8_u32.to_be_bytes());
     file.set_len(10_000).unwrap();
     assert_eq!(map.read_u32_be(4), 0);
     assert!(!map.is_lost(), "that page is there");
     assert_eq!(map.read_u32_be(20_000), 0);
     assert!(map.is_lost());
-    map.write_u32_be(36_000, 9);
+    map.write_bytes(36_000, &9_u32.to_be_bytes());
     assert_eq!(map.read_u32_be(36_000), 9);
     assert_eq!(file.metadata().unwrap().len(), 10_000);
     assert_eq!((other.read_u32_be(20_000), other.is_lost()), (8, false));

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use crate::Extent;
-use crate::residency::Warmed;
+use super::Warmed;
+use crate::piece::Extent;
 
 /// The ranges that one reader of old data has brought in and not yet dropped.
 ///

@@ -12,9 +12,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use rustix::fs::Advice;
 use rustix::io::Errno;
 
-use crate::Extent;
+use super::{Trail, missing};
 use crate::counters::Counters;
-use crate::residency::{self, Trail};
+use crate::piece::Extent;
 
 /// A range to bring into the page cache, and ranges to drop.
 #[derive(Debug)]
@@ -221,8 +221,8 @@ fn serve(warm: &Warm, sink: Option<&File>) -> io::Result<Warmed> {
         wanted().for_each(ask_for);
         return Ok(Warmed { there: bring_in(&warm.extent, sink)?, brought_in: Vec::new() });
     }
-    let brought_in: Vec<Extent> = wanted().filter_map(residency::missing).flatten().collect();
-    brought_in.iter().for_each(|missing| ask_for(&without_read_ahead(missing)));
+    let brought_in: Vec<Extent> = wanted().filter_map(missing).flatten().collect();
+    brought_in.iter().for_each(|extent| ask_for(&without_read_ahead(extent)));
     Ok(Warmed { there: bring_in(&without_read_ahead(&warm.extent), sink)?, brought_in })
 }
 

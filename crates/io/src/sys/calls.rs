@@ -1,7 +1,10 @@
-//! System calls that `rustix` does not wrap, used to find out what the kernel allows.
+//! System calls and flags that `rustix` does not have.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 /// `cachestat(2)` (6.5): how many pages of the range are in the page cache, those still being read in included.
 ///
@@ -47,6 +50,19 @@ pub(crate) fn set_kernel_tls(socket: BorrowedFd<'_>, send: bool, info: &[u8]) ->
 /// Allows `MSG_ZEROCOPY` on a socket (`SO_ZEROCOPY`).
 pub(crate) fn enable_zerocopy(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, &1_i32.to_ne_bytes())
+}
+
+/// `MSG_ZEROCOPY`, for which rustix has no name.
+const ZEROCOPY: SendFlags = SendFlags::from_bits_retain(0x0400_0000);
+
+/// Sends once, by reference (`MSG_ZEROCOPY`); the memory must be kept until the kernel says that it is done.
+pub(crate) fn send_zerocopy(
+    socket: BorrowedFd<'_>,
+    slices: &[IoSlice<'_>],
+    flags: SendFlags,
+) -> Result<usize, Errno> {
+    let mut control = SendAncillaryBuffer::default();
+    rustix::net::sendmsg(socket, slices, &mut control, flags | SendFlags::NOSIGNAL | ZEROCOPY)
 }
 
 /// A blocking receive, and readiness, wait for this many bytes (`SO_RCVLOWAT`).

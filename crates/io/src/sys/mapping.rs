@@ -8,7 +8,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 
 use super::sigbus::Watched;
-use crate::map::Access;
+
+/// How a mapping is going to be read, which decides what the kernel brings in before it is touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Here and there: nothing is read ahead.
+    Random,
+    /// As the kernel sees fit.
+    Usual,
+    /// From start to end: much is read ahead, and behind the reader pages may go.
+    Sequential,
+    /// All of it, soon: reading begins at once and nobody waits.
+    Needed,
+    /// All of it is read and entered into the page table before the mapping is there.
+    Populated,
+    /// In huge pages where the file system keeps such (ext4 since Linux 6.16, XFS, tmpfs that is told to); elsewhere as usual.
+    Huge,
+}
 
 /// Owns one `MAP_SHARED` mapping until dropped.
 ///

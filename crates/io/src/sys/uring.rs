@@ -13,10 +13,17 @@ use std::time::Duration;
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 
-use crate::buf::Buffer;
-use crate::ring::slots::{Entry, Key, Slots, Step};
-use crate::ring::{Caching, Memory, Mode, Operation, RingOptions, Target, Verb};
-use crate::sys::memory::Region;
+use super::buf::Buffer;
+use super::memory::Region;
+
+pub(crate) mod files;
+pub(crate) mod operation;
+pub(crate) mod options;
+pub(crate) mod slots;
+
+use operation::{Caching, Memory, Operation, Target, Verb};
+use options::{Mode, RingOptions};
+use slots::{Entry, Key, Slots, Step};
 
 /// A ring and what the kernel has been given through it. Belongs to the thread that made it.
 pub(crate) struct Core {

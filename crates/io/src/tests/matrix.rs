@@ -3,19 +3,16 @@
 //! Large sizes run for a few combinations only; `LEVADA_TEST_MATRIX=full` runs all of them.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::event::PollFlags;
 use rustix::net::sockopt;
 
+use super::lacks;
 use super::links::{Link, Place, Veth, in_namespaces, skipped};
 use super::ways::{self, Bench, Goods, OFFSET, Way};
-use super::{caps, engine, lacks, wait_for};
-use crate::receive::{Receive, ReceiveError};
-use crate::{Extent, Path, Thresholds, Turn};
+use crate::path::SocketPath;
 
 /// How a receiver behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +46,7 @@ fn sizes() -> Vec<usize> {
 /// Whether 64 MiB are a part of every run: where the kernel's side differs most.
 fn is_short_run(way: Way, peer: Peer, link: &Link) -> bool {
     use ways::{From, How};
-    let ways = [Way::Transfer(Path::Splice), Way::Ring(From::Registered), Way::File(How::Direct)];
+    let ways = [Way::Transfer(SocketPath::Splice), Way::Ring(From::Registered), Way::File(How::Direct)];
     matches!(link, Link::Loopback) && peer != Peer::ReadsSlowly && ways.contains(&way)
 }
 
@@ -67,16 +64,10 @@ fn every_way_over_veth() {
 
 fn run(links: &[Link]) {
     let goods = Goods::new(LARGE);
-    let splice = !lacks(Path::Splice, "storing what a socket sends by splice");
     for link in links {
-        for len in sizes() {
-            for stores in [true, false].into_iter().filter(|splices| !splices || splice) {
-                PEERS.iter().for_each(|peer| store(stores, link, len, *peer, &goods));
-            }
-        }
         for way in Way::ALL {
             if let Way::Transfer(path) = way
-                && lacks(path, &format!("{way:?} over {}", link.name()))
+                && lacks(path.into(), &format!("{way:?} over {}", link.name()))
             {
                 continue;
             }
@@ -143,55 +134,4 @@ fn receive(receiver: OwnedFd, whole: usize, peer: Peer) -> Vec<u8> {
     // Not a quiet end: a reset, whatever was read.
     let _ = sockopt::set_socket_linger(&receiver, Some(Duration::ZERO));
     arrived
-}
-
-/// The other direction: what a socket sends goes into a file.
-fn store(splices: bool, link: &Link, len: usize, peer: Peer, goods: &Goods) {
-    let name = format!("stored over {}, {len} bytes, {peer:?}, splice {splices}", link.name());
-    let (receiver, sender) = link.connect();
-    let expected = &goods.bytes[..len];
-    let file = Arc::new(tempfile::tempfile().unwrap());
-    let mut engine = engine(&caps(splices, true), Thresholds::default());
-    let outcome = std::thread::scope(|scope| {
-        scope.spawn(|| dribble(sender, expected, peer));
-        rustix::io::ioctl_fionbio(&receiver, true).unwrap();
-        let mut receive =
-            Receive::new(Extent { file: Arc::clone(&file), offset: OFFSET as u64, len: len as u64 });
-        loop {
-            match receive.step(&mut engine, receiver.as_fd(), 1 << 20) {
-                Ok(Turn::Done) => break Ok(receive.received()),
-                Ok(Turn::Blocked) => wait_for(receiver.as_fd(), PollFlags::IN),
-                Ok(_) => {}
-                Err(ReceiveError::Peer { .. }) => break Err(receive.received()),
-                Err(error) => panic!("{name}: {error}"),
-            }
-        }
-    });
-    let mut stored = Vec::new();
-    let mut reader = &*file;
-    std::io::Seek::seek(&mut reader, std::io::SeekFrom::Start(OFFSET as u64)).unwrap();
-    reader.read_to_end(&mut stored).unwrap();
-    assert!(expected.starts_with(&stored), "{name}: other bytes are stored");
-    match outcome {
-        Ok(count) => {
-            assert!(peer != Peer::Resets, "{name}: more than was sent");
-            assert!(stored.len() == len && count == len as u64, "{name}");
-            let path = if splices { Path::Splice } else { Path::ReadWrite };
-            assert_eq!(engine.counters().snapshot().bytes(path), len as u64, "{name}");
-        }
-        Err(count) => assert!(peer == Peer::Resets && stored.len() as u64 == count, "{name}: {count}"),
-    }
-}
-
-/// Sends at once, in pieces, or half and then resets.
-fn dribble(sender: OwnedFd, bytes: &[u8], peer: Peer) {
-    let mut sender = File::from(sender);
-    let pieces = if peer == Peer::ReadsSlowly { 3_001.max(bytes.len() / 50) } else { 1 << 20 };
-    let whole = if peer == Peer::Resets { bytes.len() / 2 } else { bytes.len() };
-    for piece in bytes[..whole].chunks(pieces) {
-        sender.write_all(piece).unwrap();
-    }
-    if peer == Peer::Resets {
-        let _ = sockopt::set_socket_linger(&sender, Some(Duration::ZERO));
-    }
 }

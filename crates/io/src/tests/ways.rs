@@ -13,16 +13,18 @@ use rustix::event::PollFlags;
 use super::{caps, content, engine, wait_for};
 use crate::buf::BufferPool;
 use crate::inflow::{Access, Inflow};
-use crate::outbox::{Load, Outbox, Outcome, Terms};
+use crate::outbox::{Outbox, Outcome, Terms};
 use crate::ring::{Caching, Key, Mode, Ring, RingOptions};
 use crate::zerocopy::ZeroCopyOutbox;
-use crate::{Counters, Extent, Fallback, Path, Piece, Snapshot, Thresholds, Transfer, Turn};
+use crate::{
+    Counters, Extent, Fallback, MemoryPiece, Path, Piece, Snapshot, SocketPath, Thresholds, Transfer, Turn,
+};
 
 /// By what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// A transfer by this path: a header, the range, and bytes behind it.
-    Transfer(Path),
+    Transfer(SocketPath),
     MsgZerocopy,
     /// Through a ring, from memory.
     Ring(From),
@@ -58,10 +60,10 @@ pub(crate) enum How {
 
 impl Way {
     pub(crate) const ALL: [Way; 15] = [
-        Way::Transfer(Path::ReadWrite),
-        Way::Transfer(Path::MmapWrite),
-        Way::Transfer(Path::Sendfile),
-        Way::Transfer(Path::Splice),
+        Way::Transfer(SocketPath::ReadWrite),
+        Way::Transfer(SocketPath::MmapWrite),
+        Way::Transfer(SocketPath::Sendfile),
+        Way::Transfer(SocketPath::Splice),
         Way::MsgZerocopy,
         Way::Ring(From::Memory),
         Way::Ring(From::Pieces),
@@ -87,7 +89,7 @@ impl Way {
         let by_reference = or_copied(Path::UringSendZc, Path::UringSend, refused);
         match self {
             Way::Transfer(path) => {
-                counted.bytes(path) == len && counted.bytes(Path::Send) == 2 * FRAME.len() as u64
+                counted.bytes(path.into()) == len && counted.bytes(Path::Send) == 2 * FRAME.len() as u64
             }
             Way::MsgZerocopy => {
                 or_copied(Path::MsgZerocopy, Path::Send, counted.bytes(Path::MsgZerocopy) == 0)
@@ -175,7 +177,7 @@ pub(crate) fn send(way: Way, bench: Option<&mut Bench>, goods: &Goods, len: usiz
     }
 }
 
-fn transfer(path: Path, goods: &Goods, len: usize, socket: &OwnedFd) -> Sent {
+fn transfer(path: SocketPath, goods: &Goods, len: usize, socket: &OwnedFd) -> Sent {
     rustix::io::ioctl_fionbio(socket, true).unwrap();
     let mut engine = engine(&caps(true, true), Thresholds::default());
     engine.force(Some(path));
@@ -255,7 +257,9 @@ impl Supply {
 
     fn refill(&mut self, outbox: &mut Outbox, ring: &mut Ring, pool: &BufferPool) {
         match self {
-            Supply::Memory(pieces) => pieces.drain(..).for_each(|piece| outbox.push(Load::Bytes(piece))),
+            Supply::Memory(pieces) => {
+                pieces.drain(..).for_each(|piece| outbox.push(MemoryPiece::Bytes(piece)))
+            }
             Supply::Buffers(left) => {
                 while !left.is_empty()
                     && let Some(mut buffer) = pool.take()
@@ -263,11 +267,11 @@ impl Supply {
                     let part = left.split_to(buffer.capacity().min(left.len()));
                     buffer.space()[..part.len()].copy_from_slice(&part);
                     buffer.set_len(part.len());
-                    outbox.push(Load::Buffer(Arc::new(buffer), 0..part.len()));
+                    outbox.push(MemoryPiece::Buffer(Arc::new(buffer), 0..part.len()));
                 }
             }
             Supply::File(inflow, keys) => {
-                while let Some(load) = inflow.next_load() {
+                while let Some(load) = inflow.next_piece() {
                     outbox.push(load);
                 }
                 keys.extend(inflow.submit(ring, pool));

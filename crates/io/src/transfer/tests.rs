@@ -12,7 +12,7 @@ use crate::counters::Fallback;
 use crate::error::SourceFault;
 use crate::residency::{Residency, Warmer, WarmerLimits};
 use crate::tests::*;
-use crate::{Counters, Extent, Thresholds};
+use crate::{Counters, Path, Thresholds};
 
 const FILE_LEN: usize = 2 << 20;
 

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use levada_io::outbox::{Load as Piece, Outbox, Outcome, Terms};
+use levada_io::outbox::{Outbox, Outcome, Terms};
 use levada_io::ring::{Event, Memory, Operation, Ring, RingOptions};
 use levada_io::runs::COPIED_PIECES;
-use levada_io::{Counters, Thresholds};
+use levada_io::{Counters, MemoryPiece, Thresholds};
 
 use super::route::Socket;
 use super::{How, Load, Wait};
@@ -87,7 +87,7 @@ impl Mixed {
     /// Small pieces copied together, the body by reference, linked: as a connection of the product does it.
     fn cut(&mut self, pieces: Vec<Bytes>, wait: Wait) -> io::Result<u64> {
         let thresholds = Thresholds::default();
-        pieces.into_iter().for_each(|piece| self.outbox.push(Piece::Bytes(piece)));
+        pieces.into_iter().for_each(|piece| self.outbox.push(MemoryPiece::Bytes(piece)));
         let mut copied = 0;
         while self.outbox.queued_bytes() > 0 {
             let terms = Terms { budget: 1 << 20, may_refer: true, thresholds: &thresholds };

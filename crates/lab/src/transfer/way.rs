@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use levada_io::path::ktls::{self, Direction};
+use levada_io::ktls::{self, Direction};
 use levada_io::probe::Support;
 use levada_io::{Caps, Counters, Engine, Extent, Path, Piece, SealedTransfer, Thresholds, Transfer, Turn};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -124,7 +124,7 @@ impl Way {
                     ..Thresholds::default()
                 };
                 let mut engine = Engine::with_thresholds(caps, Arc::clone(&counters), thresholds);
-                engine.force(Some(self.path()));
+                engine.force(self.path().to_socket());
                 if self.kind == Kind::KernelTls {
                     ktls::enable(socket.as_fd())?;
                     ktls::install(socket.as_fd(), Direction::Send, &seal::kernel_keys())?;

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use bytes::BytesMut;
-use levada_io::path::ktls::{self, Cipher, Direction, Keys, Kind, Suites, Version};
+use levada_io::ktls::{self, Cipher, Direction, Keys, Kind, Suites, Version};
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use rustls::{ConnectionTrafficSecrets, ProtocolVersion};

@@ -1,0 +1,264 @@
+//! What one connection has to send from memory through a ring: cut into runs, linked in order, resumed where a chain broke.
+//!
+//! Tiny neighbours become one piece first. The runs of a chain start one after the other, and each must be sent whole before the
+//! next. When all have their result the next chain may go; nobody waits for notifications, memory stays parked in the ring until they
+//! come. So one connection has at most one chain under way, and must not be sent to otherwise meanwhile.
+//!
+//! ```text
+//!   push ─► queue ─► submit ─► SENDMSG ─ SENDMSG_ZC ─ SEND   (linked)
+//!                      ▲            results │     │ notifications, later and in any order
+//!                      └──── settled ◄──────┘     └──► memory free, "copied?"
+//! ```
+//!
+//! # `SEND`, `SENDMSG`: copied once
+//!
+//! *Saves* system calls: sends of many connections leave by one call, and a socket that is full is waited for by
+//! the kernel, in order with the sends behind it. *Needs* a ring. *Loses* to a plain `send` for one small piece
+//! on a socket that has room: the ring's bookkeeping costs more than the call.
+//!
+//! # `SEND_ZC`, `SENDMSG_ZC`: by reference
+//!
+//! *Saves* the one copy that a send of memory has. *Needs* a ring on Linux 6.1, a network card with
+//! scatter-gather, and patience: the memory is the kernel's until the peer has acknowledged it. *Loses* below
+//! some 16 KiB (4 KiB in registered buffers), where pinning and the notification cost more than copying, and on
+//! routes where the kernel copies after all: loopback, veth, tun. Each notification says whether it did
+//! ([`Outcome::Released`]).
+//!
+//! `SENDMSG_ZC` does not name registered buffers, which Linux 6.15 would allow: all pieces of such a message
+//! have to lie in one of them, while a pool registers each of its buffers by itself, and the `io-uring` crate
+//! (0.7) has no way to say which. A piece in a registered buffer leaves by a `SEND_ZC` of its own instead, linked
+//! with its neighbours; those that are not registered share a `SENDMSG_ZC`.
+
+use std::collections::VecDeque;
+use std::io;
+
+use super::MemoryPiece;
+use super::runs::{self, Length, Run, Way};
+use crate::counters::{Counters, Fallback};
+use crate::path::Path;
+use crate::ring::{Completion, Event, Key, Memory, Operation, Ring, Target};
+use crate::thresholds::Thresholds;
+
+mod gather;
+
+/// How the next chain is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms<'a> {
+    /// Bytes in the chain at most, so that a thread with many connections stays fair.
+    pub budget: usize,
+    /// True if sending by reference is worth a try on this route. Loopback, veth and tun always copy, and so
+    /// does a card without scatter-gather; [`Outcome::Released`] tells.
+    pub may_refer: bool,
+    /// Where small ends.
+    pub thresholds: &'a Thresholds,
+}
+
+/// What a completion meant for the connection.
+#[derive(Debug)]
+pub enum Outcome {
+    /// More of the chain is under way.
+    Waiting,
+    /// The chain is through, whole or not: [`submit`](Outbox::submit) what is left.
+    Settled,
+    /// Memory of an earlier send is free again.
+    Released {
+        /// True if the kernel copied it after all; so will it do with the next one on this route.
+        copied: bool,
+    },
+    /// The connection failed. Nothing more can be sent.
+    Failed(io::Error),
+}
+
+/// The queue of one connection.
+#[derive(Debug)]
+pub struct Outbox {
+    socket: Target,
+    queue: VecDeque<MemoryPiece>,
+    queued_bytes: u64,
+    chain: Vec<Link>,
+    /// Sends by reference whose memory the kernel still refers to, with their bytes.
+    parked: Vec<(Key, usize)>,
+    /// The kernel had no memory to pin pages with: copy from now on.
+    refused: bool,
+    /// Bytes that were put together and have not been counted.
+    gathered: usize,
+}
+
+/// One operation of the chain under way.
+#[derive(Debug)]
+struct Link {
+    key: Key,
+    way: Way,
+    bytes: usize,
+    result: Option<io::Result<usize>>,
+}
+
+/// A chain has no more operations than this.
+const LINKS: usize = 32;
+
+impl Outbox {
+    /// Nothing to send yet.
+    pub fn new(socket: impl Into<Target>) -> Outbox {
+        Outbox {
+            socket: socket.into(),
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            chain: Vec::new(),
+            parked: Vec::new(),
+            refused: false,
+            gathered: 0,
+        }
+    }
+
+    /// Adds to the end of the queue.
+    pub fn push(&mut self, piece: MemoryPiece) {
+        if !piece.is_empty() {
+            self.queued_bytes += piece.len() as u64;
+            self.queue.push_back(piece);
+        }
+    }
+
+    /// How many bytes no socket has taken.
+    pub fn queued_bytes(&self) -> u64 {
+        self.queued_bytes
+    }
+
+    /// Whether a chain is under way.
+    pub fn is_busy(&self) -> bool {
+        !self.chain.is_empty()
+    }
+
+    /// Queues the next chain in the ring, unless one is under way, and returns its keys: completions with these go to
+    /// [`take_in`](Outbox::take_in). None if there is nothing to send, or no room in the ring now.
+    pub fn submit(&mut self, ring: &mut Ring, terms: Terms<'_>) -> Vec<Key> {
+        if self.is_busy() || self.queue.is_empty() {
+            return Vec::new();
+        }
+        self.gathered += gather::gather(&mut self.queue, terms.budget.max(1));
+        let runs = self.runs(&terms, ring);
+        let operations = self.operations(&runs, terms.budget);
+        let Ok(keys) = ring.push_linked(operations) else { return Vec::new() };
+        let links = keys.iter().zip(&runs);
+        self.chain = links
+            .map(|(key, run)| Link { key: *key, way: run.way, bytes: run.bytes, result: None })
+            .collect();
+        keys
+    }
+
+    /// Takes in a completion of one of this connection's operations.
+    pub fn take_in(&mut self, completion: Completion, counters: &Counters) -> Outcome {
+        let Completion { key, event } = completion;
+        match event {
+            Event::Sent { result } => {
+                if let Some(link) = self.chain.iter().find(|link| link.key == key) {
+                    self.parked.push((key, link.bytes));
+                }
+                self.result(key, result, counters)
+            }
+            Event::Done { result, .. } => self.result(key, result, counters),
+            Event::Released { copied, .. } => {
+                let at = self.parked.iter().position(|(parked, _)| *parked == key);
+                if let Some((_, bytes)) = at.map(|at| self.parked.swap_remove(at))
+                    && copied
+                {
+                    counters.copied_by_kernel(bytes as u64);
+                }
+                Outcome::Released { copied }
+            }
+        }
+    }
+
+    /// The runs of the next chain, within the budget.
+    fn runs(&self, terms: &Terms<'_>, ring: &Ring) -> Vec<Run> {
+        let mut left = terms.budget.max(1);
+        let lengths = self.queue.iter().map_while(move |piece| {
+            let bytes = piece.len().min(left);
+            left -= bytes;
+            let registered = matches!(piece, MemoryPiece::Buffer(buffer, _) if ring.is_registered(buffer));
+            (bytes > 0).then_some(Length { bytes, registered })
+        });
+        let may_refer = terms.may_refer && !self.refused;
+        runs::cut(lengths, terms.thresholds, may_refer).take(LINKS.min(ring.chain_limit())).collect()
+    }
+
+    /// One operation for each run. The queue keeps its own references, for the case that the chain breaks.
+    fn operations(&self, runs: &[Run], budget: usize) -> Vec<Operation> {
+        let mut left = budget.max(1);
+        let mut queued = self.queue.iter().map(move |piece| {
+            let count = piece.len().min(left);
+            left -= count;
+            piece.first(count)
+        });
+        let operation = |(index, run): (usize, &Run)| {
+            let mut pieces: Vec<MemoryPiece> = queued.by_ref().take(run.count).collect();
+            let memory = match pieces.pop() {
+                Some(only) if pieces.is_empty() => only.into_memory(),
+                last => Memory::Pieces(pieces.into_iter().chain(last).map(MemoryPiece::into_bytes).collect()),
+            };
+            let send = Operation::send(self.socket.clone(), memory);
+            let operation = match run.way {
+                Way::Copied => send,
+                Way::Referenced | Way::Registered => send.zero_copy(),
+            };
+            if index + 1 < runs.len() { operation.more() } else { operation }
+        };
+        runs.iter().enumerate().map(operation).collect()
+    }
+
+    /// Notes one result, and settles the chain with the last of them.
+    fn result(&mut self, key: Key, result: io::Result<usize>, counters: &Counters) -> Outcome {
+        if let Some(link) = self.chain.iter_mut().find(|link| link.key == key) {
+            link.result = Some(result);
+        }
+        if self.chain.iter().any(|link| link.result.is_none()) {
+            return Outcome::Waiting;
+        }
+        counters.copied(std::mem::take(&mut self.gathered) as u64);
+        let mut failure = None;
+        for link in std::mem::take(&mut self.chain) {
+            let path = if link.way == Way::Copied { Path::UringSend } else { Path::UringSendZc };
+            match link.result {
+                Some(Ok(count)) => {
+                    counters.moved(path, count as u64);
+                    if link.way == Way::Copied {
+                        counters.copied(count as u64);
+                    }
+                    self.taken(count);
+                }
+                Some(Err(error)) => match error.raw_os_error() {
+                    // What comes behind a link that failed or stopped short.
+                    Some(libc::ECANCELED) => {}
+                    Some(libc::ENOBUFS | libc::ENOMEM) if link.way != Way::Copied => {
+                        counters.fell_back(Fallback::NoLockedMemory);
+                        self.refused = true;
+                    }
+                    Some(libc::EOPNOTSUPP) if link.way != Way::Copied => {
+                        counters.fell_back(Fallback::ZeroCopyRefused);
+                        self.refused = true;
+                    }
+                    Some(libc::EINTR | libc::EAGAIN) => {}
+                    _ => failure = failure.or(Some(error)),
+                },
+                None => {}
+            }
+        }
+        failure.map_or(Outcome::Settled, Outcome::Failed)
+    }
+
+    /// Removes bytes from the front of the queue.
+    fn taken(&mut self, mut count: usize) {
+        self.queued_bytes -= count as u64;
+        while let Some(first) = self.queue.front_mut() {
+            let now = count.min(first.len());
+            first.advance(now);
+            count -= now;
+            if !first.is_empty() {
+                break;
+            }
+            self.queue.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

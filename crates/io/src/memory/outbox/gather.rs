@@ -1,0 +1,45 @@
+//! Putting tiny neighbours together before they are sent.
+//!
+//! To be one of a thousand pieces costs a piece more than to be copied: an entry of the vector that the kernel reads and walks through,
+//! a reference taken for the operation, and one given back after it.
+
+use std::collections::VecDeque;
+
+use crate::memory::MemoryPiece;
+
+/// A piece of no more bytes is tiny.
+pub(super) const TINY: usize = 256;
+
+/// No more bytes become one piece.
+const TOGETHER: usize = 64 << 10;
+
+/// Makes one piece of each run of tiny ones among the first `budget` bytes; returns how many bytes were copied for it.
+pub(super) fn gather(queue: &mut VecDeque<MemoryPiece>, budget: usize) -> usize {
+    let (mut at, mut left, mut copied) = (0, budget, 0);
+    while left > 0 && at < queue.len() {
+        let (count, bytes) = tiny(queue.range(at..));
+        if count > 1 {
+            let mut together = Vec::with_capacity(bytes);
+            queue.range(at..at + count).for_each(|piece| together.extend_from_slice(piece.bytes()));
+            queue.drain(at + 1..at + count);
+            queue[at] = MemoryPiece::Bytes(together.into());
+            copied += bytes;
+        }
+        left = left.saturating_sub(queue[at].len());
+        at += 1;
+    }
+    copied
+}
+
+/// How many pieces from the first on are tiny and fit together, and their bytes.
+fn tiny<'a>(pieces: impl Iterator<Item = &'a MemoryPiece>) -> (usize, usize) {
+    let (mut count, mut bytes) = (0, 0);
+    for piece in pieces.take_while(|piece| piece.len() <= TINY) {
+        if bytes + piece.len() > TOGETHER {
+            break;
+        }
+        count += 1;
+        bytes += piece.len();
+    }
+    (count, bytes)
+}

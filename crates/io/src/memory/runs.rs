@@ -1,0 +1,84 @@
+//! Cutting a queue of memory into runs that each leave by one call: small pieces are copied together, large ones go by reference.
+//!
+//! A send by reference costs the same for every piece (its pages are pinned, a notification comes back), so that putting small
+//! headers into the same message as large bodies lets the headers eat what the bodies saved:
+//!
+//! ```text
+//!   [4K 4K | 16K 32K | 2K]   →   sendmsg (copied), sendmsg_zc (by reference), send (copied)
+//! ```
+//!
+//! A pure function: what is to be sent, by size, and what may be done.
+
+use crate::thresholds::Thresholds;
+
+/// How a run leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Copied into the socket's buffers.
+    Copied,
+    /// By reference to our pages.
+    Referenced,
+    /// By reference to a registered buffer, whose pages are pinned already; one at a time.
+    Registered,
+}
+
+/// Some neighbours in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// How they leave.
+    pub way: Way,
+    /// How many they are.
+    pub count: usize,
+    /// How many bytes they have together.
+    pub bytes: usize,
+}
+
+/// One piece of the queue, as far as cutting cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Length {
+    /// In bytes.
+    pub bytes: usize,
+    /// Whether it lies in a registered buffer.
+    pub registered: bool,
+}
+
+/// A message takes no more pieces than this (`IOV_MAX`).
+pub const COPIED_PIECES: usize = 1024;
+
+/// A packet refers to no more pieces than this (`MAX_SKB_FRAGS`); more start another one.
+pub const REFERENCED_PIECES: usize = 17;
+
+/// Cuts a queue into runs, in order. `may_refer`: whether sending by reference is of use on this route.
+pub fn cut(
+    pieces: impl IntoIterator<Item = Length>,
+    thresholds: &Thresholds,
+    may_refer: bool,
+) -> impl Iterator<Item = Run> {
+    let mut pieces = pieces.into_iter().peekable();
+    let way = move |length: &Length| match *length {
+        Length { bytes, registered: true } if may_refer && bytes >= thresholds.registered_send_bytes => {
+            Way::Registered
+        }
+        Length { bytes, .. } if may_refer && bytes >= thresholds.zero_copy_send_bytes => Way::Referenced,
+        _ => Way::Copied,
+    };
+    std::iter::from_fn(move || {
+        let first = pieces.next()?;
+        let mut run = Run { way: way(&first), count: 1, bytes: first.bytes };
+        let limit = match run.way {
+            Way::Copied => COPIED_PIECES,
+            Way::Referenced => REFERENCED_PIECES,
+            Way::Registered => 1,
+        };
+        while run.count < limit
+            && let Some(next) = pieces.next_if(|next| way(next) == run.way)
+        {
+            run.count += 1;
+            run.bytes += next.bytes;
+        }
+        Some(run)
+    })
+}
+
+#[cfg(test)]
+mod tests;

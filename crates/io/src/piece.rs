@@ -1,0 +1,59 @@
+//! A part of what is sent: bytes in memory, or a range of a file.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// A range of a file that will not change any more: what a zero-copy path hands on by reference.
+///
+/// The kernel sends the pages of the page cache themselves, so bytes that are overwritten, cut off or
+/// punched out while they are in flight change what the peer receives. Ranges that were only ever
+/// appended to are safe.
+#[derive(Debug, Clone)]
+pub struct Extent {
+    /// The file, open for reading; kept alive by every extent of it, also after it was unlinked.
+    pub file: Arc<File>,
+    /// Start of the range, in bytes from the start of the file.
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+impl Extent {
+    /// The rest of the range behind its first `done` bytes.
+    ///
+    /// # Panics
+    /// If it has fewer.
+    pub fn after(&self, done: u64) -> Extent {
+        assert!(done <= self.len, "{done} bytes of an extent of {}", self.len);
+        let offset = self.offset.saturating_add(done);
+        Extent { file: Arc::clone(&self.file), offset, len: self.len - done }
+    }
+}
+
+/// One part of what a [`Transfer`](crate::Transfer) sends.
+#[derive(Debug, Clone)]
+pub enum Piece {
+    /// Bytes that are in memory already: headers, mostly.
+    Bytes(Bytes),
+    /// A range of a file that will not change; the [plan](crate::plan) chooses its path.
+    Extent(Extent),
+    /// A range of a file that may be rewritten or cut while it is in flight; always copied first.
+    Volatile(Extent),
+}
+
+impl Piece {
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Piece::Bytes(bytes) => bytes.len() as u64,
+            Piece::Extent(extent) | Piece::Volatile(extent) => extent.len,
+        }
+    }
+
+    /// True if it sends nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,66 @@
+//! The table of files of a ring: its free places, and those given up that the kernel has not been told of.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A place in a ring's table of files. Clones name the same place.
+#[derive(Debug, Clone)]
+pub struct FileSlot(Rc<Place>);
+
+impl FileSlot {
+    /// A free place of the table, if there is one. It is retired when the last clone of the slot is dropped.
+    pub(crate) fn take(table: &Rc<RefCell<FileTable>>) -> Option<FileSlot> {
+        let index = table.borrow_mut().free.pop()?;
+        Some(FileSlot(Rc::new(Place { index, table: Rc::clone(table) })))
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.0.index
+    }
+
+    /// The index in the form of a descriptor.
+    pub(crate) fn number(&self) -> i32 {
+        i32::try_from(self.0.index).expect("the kernel's limit is far below")
+    }
+}
+
+#[derive(Debug)]
+struct Place {
+    index: u32,
+    table: Rc<RefCell<FileTable>>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.table.borrow_mut().retire(self.index);
+    }
+}
+
+/// Indexes into the kernel's table.
+#[derive(Debug, Default)]
+pub(crate) struct FileTable {
+    free: Vec<u32>,
+    retired: Vec<u32>,
+}
+
+impl FileTable {
+    /// Makes the first `count` places free.
+    pub(crate) fn fill(&mut self, count: u32) {
+        self.free = (0..count).rev().collect();
+    }
+
+    /// Takes the places that nobody can name any more.
+    pub(crate) fn take_retired(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.retired)
+    }
+
+    /// Notes that the kernel has let go of the file in a place.
+    pub(crate) fn free(&mut self, index: u32) {
+        self.free.push(index);
+    }
+
+    /// Notes that nobody can name a place any more.
+    pub(crate) fn retire(&mut self, index: u32) {
+        self.retired.push(index);
+    }
+}

@@ -1,0 +1,185 @@
+//! What a ring can be asked to do: an operation is a value that owns everything the kernel will look at.
+
+use std::fmt;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::net::SendFlags;
+
+use super::files::FileSlot;
+use crate::sys::buf::Buffer;
+
+/// A file or socket that stays open while an operation needs it.
+#[derive(Clone)]
+pub struct Handle(Arc<dyn AsFd + Send + Sync>);
+
+impl<T: AsFd + Send + Sync + 'static> From<Arc<T>> for Handle {
+    fn from(owner: Arc<T>) -> Handle {
+        Handle(owner)
+    }
+}
+
+impl AsFd for Handle {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Handle").field(&self.as_fd()).finish()
+    }
+}
+
+/// Where an operation reads from or sends to.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// A descriptor; the kernel looks it up in each operation.
+    Handle(Handle),
+    /// A place in the ring's table of files, which is looked up faster.
+    Slot(FileSlot),
+}
+
+impl From<Handle> for Target {
+    fn from(handle: Handle) -> Target {
+        Target::Handle(handle)
+    }
+}
+
+impl<T: AsFd + Send + Sync + 'static> From<Arc<T>> for Target {
+    fn from(owner: Arc<T>) -> Target {
+        Target::Handle(owner.into())
+    }
+}
+
+impl From<&FileSlot> for Target {
+    fn from(slot: &FileSlot) -> Target {
+        Target::Slot(slot.clone())
+    }
+}
+
+/// Memory that the kernel reads or writes; it comes back with the operation's last completion.
+#[derive(Debug)]
+pub enum Memory {
+    /// None.
+    Nothing,
+    /// A buffer to read into, or whose filled bytes are sent. Costs least if its pool is registered with the ring.
+    Buffer(Buffer),
+    /// A part of the filled bytes of a buffer that others read too: to send.
+    Shared(Arc<Buffer>, Range<usize>),
+    /// Bytes to send.
+    Bytes(Bytes),
+    /// Several pieces to send as one message.
+    Pieces(Vec<Bytes>),
+}
+
+impl Memory {
+    /// How many bytes a send of it sends.
+    pub fn len(&self) -> usize {
+        match self {
+            Memory::Nothing => 0,
+            Memory::Buffer(buffer) => buffer.len(),
+            Memory::Shared(_, range) => range.len(),
+            Memory::Bytes(bytes) => bytes.len(),
+            Memory::Pieces(pieces) => pieces.iter().map(Bytes::len).sum(),
+        }
+    }
+
+    /// Whether that is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How a read treats the page cache.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Caching {
+    /// Pages stay, as usual.
+    #[default]
+    Keep,
+    /// Pages that this read brings in are dropped with its end (`RWF_DONTCACHE`, Linux 6.14); `EOPNOTSUPP` where the kernel or
+    /// the file system does not know that.
+    Drop,
+}
+
+/// `MSG_WAITALL`, which makes the ring go on after a short send and call a send that stays short a failure of its chain.
+const WAIT_ALL: SendFlags = SendFlags::from_bits_retain(0x100);
+
+/// One operation, not yet given to a ring.
+#[derive(Debug)]
+pub struct Operation {
+    pub(crate) target: Option<Target>,
+    pub(crate) memory: Memory,
+    pub(crate) verb: Verb,
+}
+
+/// What is done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Verb {
+    Nothing,
+    Read { offset: u64, len: u32, caching: Caching },
+    Send { zero_copy: bool, flags: SendFlags },
+    Sync,
+    Cancel { user_data: u64 },
+}
+
+impl Operation {
+    /// Does nothing, successfully: for tests and for measuring the ring itself.
+    pub fn nothing() -> Operation {
+        Operation { target: None, memory: Memory::Nothing, verb: Verb::Nothing }
+    }
+
+    /// Reads up to `len` bytes at `offset` of a file into `buffer`, no more than fit. Its result is how many were read; they are the
+    /// buffer's filled bytes then.
+    pub fn read(file: impl Into<Target>, offset: u64, len: usize, buffer: Buffer) -> Operation {
+        let len = u32::try_from(len.min(buffer.capacity())).unwrap_or(u32::MAX);
+        let verb = Verb::Read { offset, len, caching: Caching::Keep };
+        Operation { target: Some(file.into()), memory: Memory::Buffer(buffer), verb }
+    }
+
+    /// Sends memory to a connected socket. Its result is how many bytes the socket took: all of them, unless the connection
+    /// fails or the kernel stops short; an operation of a chain that stops short ends the chain.
+    pub fn send(socket: impl Into<Target>, memory: Memory) -> Operation {
+        let verb = Verb::Send { zero_copy: false, flags: SendFlags::NOSIGNAL | WAIT_ALL };
+        Operation { target: Some(socket.into()), memory, verb }
+    }
+
+    /// Writes a file's changed pages and size to the device (`fdatasync`).
+    pub fn sync(file: impl Into<Target>) -> Operation {
+        Operation { target: Some(file.into()), memory: Memory::Nothing, verb: Verb::Sync }
+    }
+
+    /// Of a read: how it treats the page cache.
+    #[must_use]
+    pub fn caching(mut self, how: Caching) -> Operation {
+        if let Verb::Read { caching, .. } = &mut self.verb {
+            *caching = how;
+        }
+        self
+    }
+
+    /// Of a send: by reference (`SEND_ZC`, `SENDMSG_ZC`). The memory comes back only after a second completion.
+    #[must_use]
+    pub fn zero_copy(mut self) -> Operation {
+        if let Verb::Send { zero_copy, .. } = &mut self.verb {
+            *zero_copy = true;
+        }
+        self
+    }
+
+    /// Of a send: more follows, so the kernel had better wait for a full segment.
+    #[must_use]
+    pub fn more(mut self) -> Operation {
+        if let Verb::Send { flags, .. } = &mut self.verb {
+            *flags |= SendFlags::MORE;
+        }
+        self
+    }
+
+    /// The memory, for an operation that was never started.
+    pub fn into_memory(self) -> Memory {
+        self.memory
+    }
+}

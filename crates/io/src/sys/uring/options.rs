@@ -1,0 +1,33 @@
+//! How a ring is set up.
+
+/// The size of a ring, and the thread that does its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingOptions {
+    /// How many operations one submission takes; a longer chain cannot be linked.
+    pub entries: u32,
+    /// How many operations may be under way, rounded up to a power of two.
+    pub in_flight: u32,
+    /// Who does the work.
+    pub mode: Mode,
+}
+
+impl Default for RingOptions {
+    fn default() -> RingOptions {
+        RingOptions { entries: 128, in_flight: 1024, mode: Mode::Deferred }
+    }
+}
+
+/// Who takes operations up and posts completions. The first two exclude each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The ring's own thread, in its own calls (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1): nothing interrupts it.
+    Deferred,
+    /// A kernel thread (`SQPOLL`) that takes operations up without any call of ours, and sleeps after `idle_ms` without one. It
+    /// takes a whole processor while it is awake.
+    Polled {
+        /// Milliseconds.
+        idle_ms: u32,
+    },
+    /// Whoever the kernel interrupts: what Linux before 6.1 has.
+    Plain,
+}

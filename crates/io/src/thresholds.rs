@@ -1,0 +1,180 @@
+//! The sizes that the plan and the engine turn on, and the file that keeps those of one machine: `key=value`
+//! lines, written by `levada lab calibrate` and loaded by the owner of an engine.
+//!
+//! Every key may be left out: its default holds then. A key that is unknown or repeated, or a value that is no
+//! number or out of range, is an error that names the line: a threshold that is silently not in force would be
+//! looked for in the wrong place.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// The sizes that the plan and the engine turn on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Extents up to this size are copied and leave together with their neighbours.
+    pub small_extent_bytes: u64,
+    /// How much is read into memory at a time, at least one small extent; each engine owns one buffer of this size.
+    pub copy_bytes: usize,
+    /// The size asked for a pipe.
+    pub pipe_bytes: usize,
+    /// A pipe that came out smaller than this is no better than `sendfile`'s own and is not used.
+    pub pipe_floor_bytes: usize,
+    /// How many pipes one engine may have.
+    pub pipes: usize,
+    /// Memory from this size on is sent by reference, where the route does not copy.
+    pub zero_copy_send_bytes: usize,
+    /// The same for memory in registered buffers.
+    pub registered_send_bytes: usize,
+    /// How much of an extent is asked for at a time when cold pages are reported, rounded up to whole pages.
+    pub cold_window_bytes: u64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Thresholds {
+        Thresholds {
+            small_extent_bytes: 16 << 10,
+            copy_bytes: 128 << 10,
+            pipe_bytes: 1 << 20,
+            pipe_floor_bytes: 128 << 10,
+            pipes: 32,
+            zero_copy_send_bytes: 16 << 10,
+            registered_send_bytes: 4 << 10,
+            cold_window_bytes: 1 << 20,
+        }
+    }
+}
+
+/// The sizes that a machine can be calibrated for, by the name of their field.
+const KEYS: [Key; 4] = [
+    Key {
+        name: "small_extent_bytes",
+        // One small extent must fit into the buffer for copying.
+        range: (0, 128 << 10),
+        read: |thresholds| thresholds.small_extent_bytes,
+        write: |thresholds, bytes| thresholds.small_extent_bytes = bytes,
+    },
+    Key {
+        name: "pipe_bytes",
+        range: (4 << 10, 64 << 20),
+        read: |thresholds| thresholds.pipe_bytes as u64,
+        write: |thresholds, bytes| thresholds.pipe_bytes = size(bytes),
+    },
+    Key {
+        name: "zero_copy_send_bytes",
+        range: (256, 64 << 20),
+        read: |thresholds| thresholds.zero_copy_send_bytes as u64,
+        write: |thresholds, bytes| thresholds.zero_copy_send_bytes = size(bytes),
+    },
+    Key {
+        name: "registered_send_bytes",
+        range: (256, 64 << 20),
+        read: |thresholds| thresholds.registered_send_bytes as u64,
+        write: |thresholds, bytes| thresholds.registered_send_bytes = size(bytes),
+    },
+];
+
+/// One line of the file.
+struct Key {
+    name: &'static str,
+    /// The least and the most bytes that make sense.
+    range: (u64, u64),
+    read: fn(&Thresholds) -> u64,
+    write: fn(&mut Thresholds, u64),
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// Why a file with thresholds is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrationError {
+    /// It cannot be read.
+    #[error("cannot read the thresholds in {}: {cause}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// A line is wrong.
+    #[error("{}, line {line}: {what}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// The key and what is wrong with it.
+        what: String,
+    },
+}
+
+impl Thresholds {
+    /// Those of a file, and the defaults for what it leaves out.
+    ///
+    /// # Errors
+    /// The file cannot be read, or one of its lines is wrong.
+    pub fn load(path: &Path) -> Result<Thresholds, CalibrationError> {
+        let text = fs::read_to_string(path)
+            .map_err(|cause| CalibrationError::Unreadable { path: path.to_owned(), cause })?;
+        Thresholds::parse(&text).map_err(|(line, what)| CalibrationError::Line {
+            path: path.to_owned(),
+            line,
+            what,
+        })
+    }
+
+    /// The sizes that a machine can be calibrated for, by name, in bytes.
+    pub fn calibrated(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        KEYS.iter().map(|key| (key.name, (key.read)(self)))
+    }
+
+    /// The text of a file with these thresholds. Each line of `head` becomes a comment.
+    pub fn to_text(&self, head: &str) -> String {
+        let mut text = String::new();
+        for line in head.lines() {
+            text.push_str(format!("# {line}").trim_end());
+            text.push('\n');
+        }
+        for (name, bytes) in self.calibrated() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{name}={bytes}");
+        }
+        text
+    }
+
+    /// The thresholds of a text, or what is wrong in which line.
+    fn parse(text: &str) -> Result<Thresholds, (usize, String)> {
+        let mut thresholds = Thresholds::default();
+        let mut seen = [false; KEYS.len()];
+        for (index, line) in text.lines().enumerate() {
+            let (line, wrong) = (line.trim(), |what: String| (index + 1, what));
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (name, value) =
+                line.split_once('=').ok_or_else(|| wrong(format!("expected key=value, found {line:?}")))?;
+            let (name, value) = (name.trim(), value.trim());
+            let known = KEYS.iter().zip(&mut seen).find(|(key, _)| key.name == name);
+            let Some((key, seen)) = known else {
+                let names = KEYS.map(|key| key.name).join(", ");
+                return Err(wrong(format!("unknown key {name:?}; there are {names}")));
+            };
+            if std::mem::replace(seen, true) {
+                return Err(wrong(format!("{name} is there twice")));
+            }
+            let (least, most) = key.range;
+            let bytes = value.parse().ok().filter(|bytes| (least..=most).contains(bytes));
+            let bytes = bytes
+                .ok_or_else(|| wrong(format!("{name} must be {least} to {most} bytes, and is {value:?}")))?;
+            (key.write)(&mut thresholds, bytes);
+        }
+        // Otherwise no pipe would be large enough.
+        thresholds.pipe_floor_bytes = thresholds.pipe_floor_bytes.min(thresholds.pipe_bytes);
+        Ok(thresholds)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! What one thread needs for its transfers: pipes, a buffer, thresholds and counters.
+
+use std::sync::Arc;
+
+use crate::counters::Counters;
+use crate::path::SocketPath;
+use crate::pipe::PipePool;
+use crate::probe::{Caps, Means};
+use crate::sys::sigpipe;
+use crate::thresholds::Thresholds;
+
+/// The transfer engine of one thread. Transfers of the same thread share it; [`Counters`] may be shared by all threads.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) means: Means,
+    pub(crate) thresholds: Thresholds,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) pipes: PipePool,
+    pub(crate) page_bytes: u64,
+    pub(crate) reports_cold: bool,
+    pub(crate) forced: Option<SocketPath>,
+    /// Whether writing to a closed socket would kill the process unless this thread holds the signal off.
+    sigpipe_kills: bool,
+    scratch: Vec<u8>,
+    sealed: Vec<u8>,
+}
+
+impl Engine {
+    /// An engine with the default thresholds. It opens no pipe and takes no memory before it needs them.
+    ///
+    /// Whether the process ignores `SIGPIPE` is looked up here, once.
+    pub fn new(caps: &Caps, counters: Arc<Counters>) -> Engine {
+        Engine::with_thresholds(caps, counters, Thresholds::default())
+    }
+
+    /// An engine with thresholds of the caller's.
+    pub fn with_thresholds(caps: &Caps, counters: Arc<Counters>, thresholds: Thresholds) -> Engine {
+        Engine {
+            means: Means::from(caps),
+            thresholds,
+            counters,
+            pipes: PipePool::new(&thresholds),
+            page_bytes: rustix::param::page_size() as u64,
+            reports_cold: false,
+            forced: None,
+            sigpipe_kills: !sigpipe::is_ignored(),
+            scratch: Vec::new(),
+            sealed: Vec::new(),
+        }
+    }
+
+    /// Whether transfers end their turn with [`Turn::Cold`](crate::Turn::Cold) before pages that are not in the cache, instead of
+    /// waiting for the disk; see [`residency`](crate::residency). Off at first.
+    pub fn report_cold(&mut self, report: bool) {
+        self.reports_cold = report;
+    }
+
+    /// Sends extents by this path whatever their size, as far as it goes, instead of the planned one: to
+    /// measure and to test. Bytes from memory and ranges that may change are not affected.
+    pub fn force(&mut self, path: Option<SocketPath>) {
+        self.forced = path;
+    }
+
+    /// The counters that this engine counts in.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Lends the copying buffer.
+    pub(crate) fn take_scratch(&mut self) -> Vec<u8> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(self.thresholds.copy_bytes.max(1), 0);
+        scratch
+    }
+
+    /// Takes the copying buffer back.
+    pub(crate) fn return_scratch(&mut self, scratch: Vec<u8>) {
+        self.scratch = scratch;
+    }
+
+    /// Lends the buffer for what was encrypted.
+    pub(crate) fn take_sealed(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.sealed)
+    }
+
+    /// Takes that buffer back.
+    pub(crate) fn return_sealed(&mut self, sealed: Vec<u8>) {
+        self.sealed = sealed;
+    }
+
+    /// Holds `SIGPIPE` off this thread where it is not ignored: `splice` and `sendfile` have no flag against it.
+    pub(crate) fn hold_sigpipe(&self) -> Option<sigpipe::Hold> {
+        self.sigpipe_kills.then(sigpipe::Hold::new)
+    }
+}

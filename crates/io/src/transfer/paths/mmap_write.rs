@@ -1,0 +1,65 @@
+//! `mmap` and `send`: extents copied once, straight from the page cache into the socket.
+//!
+//! *Saves* the first of the two copies, and the buffer. *Needs* a mapping for each window, so the whole process's lock on its address
+//! space, twice a window, and pages faulted in. *Loses* to the paths by reference, which save the second copy too, and to `read_write` on
+//! small extents, where mapping costs more than copying. Never planned; it is here to be measured ([`Engine::force`](crate::Engine::force)).
+//!
+//! Nobody but the kernel touches the mapping: a file that is cut is an error and no signal.
+
+use rustix::io::Errno;
+
+use crate::error::{SourceFault, TransferError};
+use crate::path::Path;
+use crate::sys::window::Window;
+use crate::transfer::job::{Job, Progress};
+use crate::transfer::queue::Queue;
+
+/// One mapping is no larger than this.
+const WINDOW_BYTES: u64 = 1 << 20;
+
+/// Sends from the extent at the front of the queue.
+pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, TransferError> {
+    while let Some((extent, done)) = queue.front_extent() {
+        if job.budget == 0 {
+            break;
+        }
+        let counters = &job.engine.counters;
+        let offset = extent.offset.saturating_add(done);
+        let skip = offset % job.engine.page_bytes;
+        let count = job.allowance(extent, done).min(WINDOW_BYTES - skip);
+        // Behind the end of the file, but in its last page, a mapping shows zeroes.
+        let there = extent.file.metadata().map_or(0, |meta| meta.len()).saturating_sub(offset);
+        let count = count.min(there);
+        if count == 0 {
+            return Err(TransferError::source(extent, done, SourceFault::Truncated));
+        }
+        let len = usize::try_from(skip + count).unwrap_or(usize::MAX);
+        let window = counters
+            .call(Path::MmapWrite, || Window::new(&extent.file, offset - skip, len))
+            .map_err(|error| TransferError::source(extent, done, SourceFault::Read(error)))?;
+        let more = if job.more_after(queue, count) { libc::MSG_MORE } else { 0 };
+        let part = usize::try_from(skip).unwrap_or(usize::MAX)..len;
+        let sent = counters
+            .call(Path::MmapWrite, || window.send(job.socket, part, libc::MSG_NOSIGNAL | more))
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        counters.call(Path::MmapWrite, || drop(window));
+        match sent {
+            Ok(count) => {
+                counters.moved(Path::MmapWrite, count as u64);
+                counters.copied(count as u64);
+                let finished = count as u64 == extent.len - done;
+                job.sent(queue, count as u64);
+                if finished {
+                    break;
+                }
+            }
+            Err(Errno::AGAIN) => return Ok(Progress::Blocked),
+            Err(Errno::INTR) => {}
+            Err(Errno::FAULT) => {
+                return Err(TransferError::source(extent, done, SourceFault::Read(Errno::IO.into())));
+            }
+            Err(errno) => return Err(Job::peer_failed(queue, 0, errno)),
+        }
+    }
+    Ok(Progress::Moved)
+}

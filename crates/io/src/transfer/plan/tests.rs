@@ -1,0 +1,85 @@
+//! The plan as a table.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const ALL: Means = crate::tests::ALL_MEANS;
+const NO_SPLICE: Means = Means { splice: false, ..ALL };
+const NO_SENDFILE: Means = Means { sendfile: false, ..ALL };
+const NOTHING: Means = Means { splice: false, sendfile: false, nowait_reads: false, cachestat: false };
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn every_row_of_the_table() {
+    use SocketPath::{ReadWrite, Sendfile, Splice};
+    use Source::{File, Memory, VolatileFile};
+
+    let large = [Splice, Sendfile, Splice, ReadWrite];
+    // Source, size, encryption → with all means, without splice, without sendfile, with nothing.
+    let rows = [
+        (Memory, 1, Tls::None, [ReadWrite; 4]),
+        (Memory, 64 * MIB, Tls::None, [ReadWrite; 4]),
+        (Memory, 64 * MIB, Tls::Kernel, [ReadWrite; 4]),
+        (File, 1, Tls::None, [ReadWrite; 4]),
+        (File, 16 * KIB, Tls::None, [ReadWrite; 4]),
+        (File, 16 * KIB + 1, Tls::None, large),
+        (File, u64::MAX, Tls::None, large),
+        (File, 16 * KIB - 1, Tls::Kernel, [ReadWrite; 4]),
+        (File, 16 * KIB, Tls::Kernel, large),
+        (File, MIB, Tls::Kernel, large),
+        (VolatileFile, 1, Tls::None, [ReadWrite; 4]),
+        (VolatileFile, MIB, Tls::None, [ReadWrite; 4]),
+        (VolatileFile, MIB, Tls::Kernel, [ReadWrite; 4]),
+    ];
+    for (source, len, tls, expected) in rows {
+        for (means, path) in [ALL, NO_SPLICE, NO_SENDFILE, NOTHING].into_iter().zip(expected) {
+            let question = Question { source, len, tls, means };
+            assert_eq!(plan(&question, &Thresholds::default()), path, "{question:?}");
+        }
+    }
+}
+
+#[test]
+fn the_threshold_is_the_callers() {
+    let thresholds = Thresholds { small_extent_bytes: 0, ..Thresholds::default() };
+    let question = Question { source: Source::File, len: 1, tls: Tls::None, means: ALL };
+    assert_eq!(plan(&question, &thresholds), SocketPath::Splice);
+    assert_eq!(plan(&question, &Thresholds::default()), SocketPath::ReadWrite);
+}
+
+#[test]
+fn a_refusal_leads_to_the_next_best_and_ends_at_copying() {
+    assert_eq!(next_best(SocketPath::Splice, ALL), SocketPath::Sendfile);
+    assert_eq!(next_best(SocketPath::Splice, NO_SENDFILE), SocketPath::ReadWrite);
+    assert_eq!(next_best(SocketPath::Sendfile, ALL), SocketPath::ReadWrite);
+    assert_eq!(next_best(SocketPath::MmapWrite, ALL), SocketPath::ReadWrite);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 5 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// No answer needs what the machine does not have, and nothing that may change goes by reference.
+    #[test]
+    fn no_answer_asks_for_too_much(question in questions(), small_extent_bytes in any::<u64>()) {
+        let path = plan(&question, &Thresholds { small_extent_bytes, ..Thresholds::default() });
+        match path {
+            SocketPath::Splice => prop_assert!(question.means.splice),
+            SocketPath::Sendfile => prop_assert!(question.means.sendfile && !question.means.splice),
+            SocketPath::ReadWrite => {}
+            SocketPath::MmapWrite => prop_assert!(false, "never planned"),
+        }
+        prop_assert!(path == SocketPath::ReadWrite || question.source == Source::File);
+    }
+}
+
+fn questions() -> impl Strategy<Value = Question> {
+    let source = prop::sample::select(vec![Source::Memory, Source::File, Source::VolatileFile]);
+    let tls = prop::sample::select(vec![Tls::None, Tls::Kernel]);
+    let len = prop_oneof![0_u64..100_000, any::<u64>()];
+    (source, len, tls, any::<[bool; 4]>()).prop_map(|(source, len, tls, has)| {
+        let [splice, sendfile, nowait_reads, cachestat] = has;
+        Question { source, len, tls, means: Means { splice, sendfile, nowait_reads, cachestat } }
+    })
+}

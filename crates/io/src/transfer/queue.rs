@@ -1,0 +1,184 @@
+//! What a transfer still has to send: its pieces in order, and how far the first of them is.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::engine::Engine;
+use super::plan::{Question, Source, Tls, plan};
+use crate::path::SocketPath;
+use crate::piece::{Extent, Piece};
+use crate::pipe::Pipe;
+use crate::residency::{self, Lead};
+
+/// Pieces that are not empty, the first of them partly sent.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pieces: VecDeque<Piece>,
+    /// Bytes of the first piece that the socket has taken.
+    done: u64,
+    /// Bytes of all pieces that it has not.
+    remaining: u64,
+    /// The path of the first piece once another one refused it.
+    detour: Option<SocketPath>,
+    /// Bytes of the first piece that are known to be in the cache, or were reported as cold.
+    vouched: u64,
+    /// Holds the next bytes of the first piece, if a short send left some in it.
+    pipe: Option<Pipe>,
+    /// Encryption that the plan has to know of.
+    tls: Tls,
+}
+
+impl Queue {
+    pub(crate) fn new(tls: Tls, pieces: impl IntoIterator<Item = Piece>) -> Queue {
+        let pieces: VecDeque<Piece> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
+        let remaining = pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.len()));
+        Queue { pieces, remaining, tls, ..Queue::default() }
+    }
+
+    /// How many bytes the socket has not taken.
+    pub(crate) fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// Bytes in memory before the first range of a file.
+    pub(crate) fn in_memory(&self) -> u64 {
+        let bytes = self.pieces.iter().take_while(|piece| matches!(piece, Piece::Bytes(_)));
+        bytes.map(Piece::len).sum::<u64>().saturating_sub(self.done)
+    }
+
+    /// The pieces with their paths and how much of each is sent.
+    pub(crate) fn unsent(&self, engine: &Engine) -> impl Iterator<Item = (&Piece, SocketPath, u64)> {
+        let states = std::iter::once((self.detour, self.done)).chain(std::iter::repeat((None, 0)));
+        self.pieces.iter().zip(states).map(|(piece, (detour, done))| {
+            let path = detour.unwrap_or_else(|| planned(piece, self.tls, engine));
+            (piece, path, done)
+        })
+    }
+
+    /// The path of the first piece.
+    pub(crate) fn front_path(&self, engine: &Engine) -> Option<SocketPath> {
+        self.unsent(engine).next().map(|(_, path, _)| path)
+    }
+
+    /// The first piece, if it is a range of a file, and how much of it is sent.
+    pub(crate) fn front_extent(&self) -> Option<(&Extent, u64)> {
+        match self.pieces.front()? {
+            Piece::Bytes(_) => None,
+            Piece::Extent(extent) | Piece::Volatile(extent) => Some((extent, self.done)),
+        }
+    }
+
+    /// Sends what is left of the first piece by `path`.
+    pub(crate) fn detour(&mut self, path: SocketPath) {
+        self.detour = Some(path);
+    }
+
+    /// How much of the first piece may be sent before its pages are asked for: none, if it begins with cold pages.
+    pub(crate) fn vouched(&self) -> u64 {
+        self.vouched.saturating_sub(self.done)
+    }
+
+    /// The pages of the first piece that are to be asked for next.
+    pub(crate) fn window(&self, engine: &Engine) -> Option<Extent> {
+        let (extent, done) = self.front_extent()?;
+        let offset = extent.offset.saturating_add(done);
+        let end = offset.saturating_add(engine.thresholds.cold_window_bytes.max(1));
+        let end = end.checked_next_multiple_of(engine.page_bytes).unwrap_or(u64::MAX);
+        Some(Extent { file: Arc::clone(&extent.file), offset, len: (end - offset).min(extent.len - done) })
+    }
+
+    /// What is missing of the window, where the first piece came upon pages that are not in the cache. It is not asked about again.
+    pub(crate) fn missing(&mut self, engine: &Engine) -> Option<Extent> {
+        let mut window = self.window(engine)?;
+        if let Some(Lead::Missing(len)) = residency::lead(&window, engine.means) {
+            window.len = len;
+        }
+        self.vouch(window.len);
+        Some(window)
+    }
+
+    /// Notes that the first piece need not be asked about before its next `len` bytes are sent.
+    pub(crate) fn vouch(&mut self, len: u64) {
+        self.vouched = self.done + len;
+    }
+
+    /// Puts bytes in the place of as many of the first piece, `limit` at most.
+    pub(crate) fn supply(&mut self, bytes: impl IntoIterator<Item = Bytes>, limit: u64) {
+        let Some((extent, done)) = self.front_extent() else { return };
+        let bytes: Vec<Bytes> = bytes.into_iter().filter(|bytes| !bytes.is_empty()).collect();
+        let len: u64 = bytes.iter().map(|bytes| bytes.len() as u64).sum();
+        assert!(len <= limit, "{len} bytes for a range of {limit}");
+        let rest = extent.after(done + len);
+        let rest = match self.pieces.pop_front() {
+            Some(Piece::Volatile(_)) => Piece::Volatile(rest),
+            _ => Piece::Extent(rest),
+        };
+        // What the pipe holds, if anything, is among the bytes.
+        (self.done, self.vouched, self.detour, self.pipe) = (0, 0, None, None);
+        if !rest.is_empty() {
+            self.pieces.push_front(rest);
+        }
+        bytes.into_iter().rev().for_each(|bytes| self.pieces.push_front(Piece::Bytes(bytes)));
+    }
+
+    /// The file ranges behind the first `skip` bytes, `limit` bytes at most. They go on behind the end of the last one, as a
+    /// reader of a log will.
+    pub(crate) fn ahead(&self, skip: u64, limit: u64) -> Vec<Extent> {
+        let mut ahead: Vec<Extent> = Vec::new();
+        let (mut skip, mut left) = (self.done.saturating_add(skip), limit);
+        for piece in &self.pieces {
+            let passed = skip.min(piece.len());
+            skip -= passed;
+            let (Piece::Extent(extent) | Piece::Volatile(extent)) = piece else { continue };
+            let len = (extent.len - passed).min(left);
+            left -= len;
+            let offset = extent.offset.saturating_add(passed);
+            ahead.push(Extent { file: Arc::clone(&extent.file), offset, len });
+        }
+        if let Some(last) = ahead.last_mut() {
+            last.len = last.len.saturating_add(left);
+        }
+        ahead.retain(|extent| extent.len > 0);
+        ahead
+    }
+
+    /// Removes `count` bytes from the front: the socket took them.
+    pub(crate) fn sent(&mut self, count: u64) {
+        self.remaining -= count;
+        self.done += count;
+        while let Some(front) = self.pieces.front() {
+            if self.done < front.len() {
+                break;
+            }
+            self.done -= front.len();
+            self.detour = None;
+            self.vouched = 0;
+            self.pieces.pop_front();
+        }
+    }
+
+    /// The pipe that holds the next bytes, if any.
+    pub(crate) fn take_pipe(&mut self) -> Option<Pipe> {
+        self.pipe.take()
+    }
+
+    /// Keeps a pipe that holds the next bytes.
+    pub(crate) fn keep_pipe(&mut self, pipe: Pipe) {
+        self.pipe = Some(pipe);
+    }
+}
+
+/// The path of a piece: the planned one, unless the engine forces another one for ranges that will not change.
+fn planned(piece: &Piece, tls: Tls, engine: &Engine) -> SocketPath {
+    let source = match piece {
+        Piece::Bytes(_) => Source::Memory,
+        Piece::Extent(_) => match engine.forced {
+            Some(path) => return path,
+            None => Source::File,
+        },
+        Piece::Volatile(_) => Source::VolatileFile,
+    };
+    plan(&Question { source, len: piece.len(), tls, means: engine.means }, &engine.thresholds)
+}

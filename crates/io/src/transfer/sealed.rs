@@ -1,0 +1,121 @@
+//! A transfer over a connection that this process encrypts: [`Transfer`](crate::Transfer) with a [`Seal`] between pieces and socket.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use super::Turn;
+use super::engine::Engine;
+use super::job::{Job, Progress};
+use super::paths::user_tls;
+use super::plan::Tls;
+use super::queue::Queue;
+use crate::error::TransferError;
+use crate::piece::{Extent, Piece};
+use crate::residency::Warm;
+
+/// The encrypting half of one connection.
+pub trait Seal {
+    /// Appends `plain`, encrypted, to `sealed`. What is appended must be sent, whole and in this order.
+    ///
+    /// # Errors
+    /// The connection cannot encrypt any more, as when its keys are used up.
+    fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> io::Result<()>;
+}
+
+/// Pieces on their way to one socket, encrypted on the way.
+///
+/// Driven like [`Transfer`](crate::Transfer). Between steps it holds its pieces and what was encrypted but not taken by the
+/// socket, some 130 KiB at most.
+#[derive(Debug)]
+pub struct SealedTransfer {
+    queue: Queue,
+    /// What the last turn reported.
+    cold: Option<Extent>,
+    /// Encrypted, and not taken yet.
+    rest: Vec<u8>,
+}
+
+impl SealedTransfer {
+    /// A transfer of `pieces`, in this order, on the way of which something encrypts. Empty pieces are left out.
+    pub fn new(pieces: impl IntoIterator<Item = Piece>) -> SealedTransfer {
+        SealedTransfer { queue: Queue::new(Tls::None, pieces), cold: None, rest: Vec::new() }
+    }
+
+    /// The same behind `sealed`, which was encrypted before.
+    pub fn behind(sealed: Vec<u8>, pieces: impl IntoIterator<Item = Piece>) -> SealedTransfer {
+        SealedTransfer { rest: sealed, ..SealedTransfer::new(pieces) }
+    }
+
+    /// Encrypts and sends up to `budget` bytes, rounded up to a buffer.
+    ///
+    /// Does not wait for a non-blocking socket. `seal` and `socket` must be the same in every step.
+    ///
+    /// # Errors
+    /// As [`Transfer::step`](crate::Transfer::step); a `seal` that fails is the connection's fault.
+    pub fn step(
+        &mut self,
+        engine: &mut Engine,
+        (socket, seal): (BorrowedFd<'_>, &mut dyn Seal),
+        budget: u64,
+    ) -> Result<Turn, TransferError> {
+        let mut plain = engine.take_scratch();
+        let mut sealed = engine.take_sealed();
+        let mut job = Job { engine, socket, budget };
+        let turn = self.turn(&mut job, seal, (&mut plain, &mut sealed));
+        job.engine.return_scratch(plain);
+        job.engine.return_sealed(sealed);
+        turn
+    }
+
+    /// After [`Turn::Cold`]: as [`Transfer::cold`](crate::Transfer::cold).
+    pub fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
+        let extent = self.cold.clone()?;
+        let ahead = self.queue.ahead(extent.len, ahead_bytes);
+        Some(Warm::of(extent, ahead))
+    }
+
+    fn turn(
+        &mut self,
+        job: &mut Job<'_>,
+        seal: &mut dyn Seal,
+        (plain, sealed): (&mut [u8], &mut Vec<u8>),
+    ) -> Result<Turn, TransferError> {
+        self.cold = None;
+        loop {
+            let rest = std::mem::take(&mut self.rest);
+            if self.send(job, &rest)? == Progress::Blocked {
+                return Ok(Turn::Blocked);
+            }
+            if self.queue.remaining() == 0 {
+                return Ok(Turn::Done);
+            }
+            if job.budget == 0 {
+                return Ok(Turn::Yield);
+            }
+            let gathered = user_tls::gather(job.engine, &self.queue, plain)?;
+            if gathered == 0 {
+                self.cold = self.queue.missing(job.engine);
+                return Ok(Turn::Cold);
+            }
+            sealed.clear();
+            let failed = |cause| TransferError::Peer { remaining: self.queue.remaining(), cause };
+            seal.seal(&plain[..gathered], sealed).map_err(failed)?;
+            job.sent(&mut self.queue, gathered as u64);
+            if self.send(job, sealed)? == Progress::Blocked {
+                return Ok(Turn::Blocked);
+            }
+        }
+    }
+
+    /// Sends encrypted bytes and keeps what the socket does not take.
+    fn send(&mut self, job: &Job<'_>, bytes: &[u8]) -> Result<Progress, TransferError> {
+        let (sent, outcome) = user_tls::send(job, &self.queue, bytes);
+        if sent < bytes.len() {
+            self.rest = bytes[sent..].to_vec();
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests;
