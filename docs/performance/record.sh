@@ -4,7 +4,9 @@
 set -eu
 
 libs=${1:?usage: docs/performance/record.sh KAFKA_LIBS [SCRATCH_DIR]}
-levada=${LEVADA_BIN:-target/release/levada}
+# Figures are those of the build that packages have; LEVADA_BIN names another.
+levada=${LEVADA_BIN:-${CARGO_TARGET_DIR:-target}/dist/levada}
+[ -n "${LEVADA_BIN:-}" ] || cargo build --locked --profile dist --package levada
 scratch=$(mktemp -d -p "${2:-/tmp}")
 trap 'rm -r "$scratch"' EXIT
 record() {
