@@ -36,14 +36,16 @@ impl Partition {
     /// # Errors
     /// As [`Partition::flush`].
     pub fn sync_records(&self) -> Result<i64, LogError> {
+        let flushing = self.flushing.lock();
+        if self.is_offline() {
+            return Err(LogError::Offline { dir: self.dir.clone() });
+        }
+        // Under the lock: the log may have been cut while it was waited for.
         let end = self.log_end();
         // A segment with something below `end` had its name noted before.
         if self.unsynced_names.load(Ordering::Acquire) {
+            drop(flushing);
             return self.flush();
-        }
-        let _flushing = self.flushing.lock();
-        if self.is_offline() {
-            return Err(LogError::Offline { dir: self.dir.clone() });
         }
         let durable = self.durable();
         let segments = self.segments.load_full();
@@ -55,7 +57,18 @@ impl Partition {
             self.sync_batches(segment).inspect_err(|error| self.doubt(error))?;
         }
         self.marks.durable.fetch_max(end, Ordering::AcqRel);
+        self.assert_durable_marks();
         Ok(end.max(durable))
+    }
+
+    /// The order of the marks that say what the device has. Called with the lock held that keeps the log from being cut.
+    fn assert_durable_marks(&self) {
+        let (recovery_point, durable, end) = (self.recovery_point(), self.durable(), self.log_end());
+        assert!(
+            recovery_point <= durable && durable <= end,
+            "marks of {} are out of order: recovery point {recovery_point}, durable {durable}, log end {end}",
+            self.dir.display()
+        );
     }
 
     fn flush_to(&self, end: impl FnOnce(&Partition) -> i64) -> Result<i64, LogError> {
@@ -76,8 +89,10 @@ impl Partition {
             self.doubt(&error);
             return Err(error);
         }
-        self.marks.recovery_point.fetch_max(end, Ordering::AcqRel);
+        // In this order: no reader finds the recovery point behind what is durable.
         self.marks.durable.fetch_max(end, Ordering::AcqRel);
+        self.marks.recovery_point.fetch_max(end, Ordering::AcqRel);
+        self.assert_durable_marks();
         Ok(end.max(done))
     }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::BytesMut;
 use tempfile::{TempDir, tempdir};
@@ -103,6 +104,40 @@ fn any_other_failure_stops_all_writing() {
     assert!(matches!(plain(&mut writer), Err(AppendError::Storage(LogError::Offline { .. }))));
     assert!(matches!(writer.truncate(0, NOW_MS), Err(LogError::Offline { .. })));
     assert!(matches!(writer.close(), Err(LogError::Offline { .. })));
+}
+
+#[test]
+fn records_that_were_cut_off_while_a_sync_waited_are_not_durable() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    let partition = writer.partition().clone();
+    let (rounds, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let cut_off = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                partition.sync_records().unwrap();
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let await_rounds = || {
+            let from = rounds.load(Ordering::Relaxed);
+            while rounds.load(Ordering::Relaxed) < from + 2 {
+                std::thread::yield_now();
+            }
+        };
+        let mut cut = || {
+            plain(&mut writer).unwrap();
+            plain(&mut writer).unwrap();
+            await_rounds();
+            let end = writer.truncate(partition.log_end() - 1, NOW_MS).unwrap();
+            await_rounds();
+            partition.durable() > end
+        };
+        let cut_off = (0..50).any(|_| cut());
+        over.store(true, Ordering::Relaxed);
+        cut_off
+    });
+    assert!(!cut_off, "offset {} is durable, the log ends at {}", partition.durable(), partition.log_end());
 }
 
 #[test]
