@@ -1,11 +1,40 @@
-//! From an offset to a place in the file. The index gives a position close before it; one bounded window is read there and
-//! scanned by base offset alone, twelve bytes a batch; a single last offset is read at the end.
+//! From an offset to a place in the file, in four steps:
+//!
+//! 1. `entrance`: the offset index gives a position close before the offset.
+//! 2. `try_next_entry`: a reader that goes on where it ended asks for the offset behind that entry; with large
+//!    batches the next entry is the batch.
+//! 3. `scan_window`: one bounded window is read and scanned by base offset alone, twelve bytes a batch; a single
+//!    last offset is read at the end.
+//! 4. `find_without_index`: only if the index has misled.
 
 use super::{Head, Scan, Segment};
 use crate::ReadError;
 use crate::batch::HEADER_LEN;
 use crate::disk::Disk;
 use crate::index::Entry;
+
+/// A search: for the first batch below `end` whose last offset is not before `offset`.
+#[derive(Clone, Copy)]
+struct Query {
+    offset: i64,
+    end: u64,
+}
+
+/// The place where a search begins, by the index.
+struct Entrance {
+    /// A batch starts here that is not behind the one sought.
+    start: u64,
+    /// No batch that starts there ends behind this offset.
+    latest: Option<i64>,
+    /// The entry after it, whose batch ends behind the offset sought.
+    next: Option<Entry>,
+    /// From the start to the next entry, or to the end.
+    distance: u64,
+    /// The offset sought follows the batch of the entry.
+    follows_entry: bool,
+    /// The entry leads to the first batch: none does, zeroes do.
+    is_zero: bool,
+}
 
 impl Segment {
     /// The first batch below `end` whose last offset is not before `offset`, if there is one.
@@ -22,72 +51,58 @@ impl Segment {
         if end == 0 {
             return Ok(None);
         }
-        let hint = self.offsets.lookup(disk, self.delta(offset))?;
-        // An entry may be ahead of what is published, or wrong.
-        let start = match hint.position < end {
-            true => hint.position,
-            false => self.offsets.boundary(disk, end - 1)?,
-        };
-        // To the next entry, which lies less than a batch behind the interval; farther if there are large batches between.
-        let distance = hint.next.map_or(end, |next| next.position).saturating_sub(start);
-        let interval = u64::from(interval);
-        // Who reads on where he ended asks for what follows an entry; and where batches are large each has an entry.
-        if let Some(next) = hint.next.filter(|_| distance > interval)
-            && hint.delta.is_some_and(|delta| self.base() + i64::from(delta) + 1 == offset)
-            && let Some(head) = self.batch_of(disk, next, (offset, end))?
-        {
+        let (query, interval) = (Query { offset, end }, u64::from(interval));
+        let entrance = self.entrance(disk, query)?;
+        if let Some(head) = self.try_next_entry(disk, query, &entrance, interval)? {
             return Ok(Some(head));
         }
-        let window = if distance <= 2 * interval { distance } else { interval };
-        let window = usize::try_from(window).unwrap_or(usize::MAX) + HEADER_LEN;
-        let latest =
-            hint.delta.filter(|_| start == hint.position).map(|delta| self.base() + i64::from(delta));
-        // No entry leads to the first batch: zeroes do.
-        let zero = hint.delta.is_some() && hint.position == 0;
-        let by_index = || self.find_from(disk, (offset, latest), start..end, window);
-        match if zero { Ok(Found::Before) } else { by_index() } {
+        match self.scan_window(disk, query, &entrance, interval) {
             // The index does not lead to the start of a batch at or before the offset: do without it.
-            Ok(Found::Before) | Err(ReadError::Corrupt { .. }) if start > 0 || zero => {
-                // That may take the whole segment.
-                if !disk.waits() {
-                    return Err(ReadError::Cold);
-                }
-                let found = self.find_anyhow(disk, offset, end)?;
-                if self.index_state.note_misled() {
-                    tracing::warn!(path = %self.path().display(), position = start, "index is wrong; searching without it until it is built again");
-                }
-                Ok(found)
+            Ok(Found::Before) | Err(ReadError::Corrupt { .. }) if entrance.start > 0 || entrance.is_zero => {
+                self.find_without_index(disk, query, entrance.start)
             }
             other => Ok(other?.head()),
         }
     }
 
-    /// Finds a batch where the search in the index has misled: by an entry that it has passed over, else from the first batch on. Reads up to the
-    /// whole segment.
-    fn find_anyhow(&self, disk: &dyn Disk, offset: i64, end: u64) -> Result<Option<Head>, ReadError> {
-        if let Some(entry) = self.offsets.nearest(disk, self.delta(offset), end)? {
-            let latest = Some(self.base() + i64::from(entry.delta));
-            match self.find_from(disk, (offset, latest), entry.position..end, super::SWEEP) {
-                Ok(Found::Before) | Err(ReadError::Corrupt { .. }) => {}
-                other => return Ok(other?.head()),
-            }
-        }
-        Ok(self.find_from(disk, (offset, None), 0..end, super::SWEEP)?.head())
+    /// The position that the index gives for the offset, and what the index says beside it.
+    fn entrance(&self, disk: &dyn Disk, query: Query) -> Result<Entrance, ReadError> {
+        let hint = self.offsets.lookup(disk, self.delta(query.offset))?;
+        // An entry may be ahead of what is published, or wrong.
+        let start = match hint.position < query.end {
+            true => hint.position,
+            false => self.offsets.boundary(disk, query.end - 1)?,
+        };
+        let last = hint.delta.map(|delta| self.base() + i64::from(delta));
+        // To the next entry, which lies less than a batch behind the interval; farther if there are large batches between.
+        let distance = hint.next.map_or(query.end, |next| next.position).saturating_sub(start);
+        debug_assert!(start < query.end, "a search begins at {start}, behind {}", query.end);
+        Ok(Entrance {
+            start,
+            latest: last.filter(|_| start == hint.position),
+            next: hint.next,
+            distance,
+            follows_entry: last.is_some_and(|last| last + 1 == query.offset),
+            is_zero: hint.delta.is_some() && hint.position == 0,
+        })
     }
 
-    /// The batch of an index entry, if it is there, and starts with the offset.
-    fn batch_of(
+    /// The batch of the next entry, if the offset sought begins it. Batches between two entries that are farther apart than the
+    /// interval are large, and each has an entry.
+    fn try_next_entry(
         &self,
         disk: &dyn Disk,
-        entry: Entry,
-        (offset, end): (i64, u64),
+        query: Query,
+        entrance: &Entrance,
+        interval: u64,
     ) -> Result<Option<Head>, ReadError> {
-        if entry.position >= end {
-            return Ok(None);
-        }
-        let mut scan = self.scan(disk, entry.position..end, HEADER_LEN)?;
+        let next = entrance.next.filter(|next| {
+            entrance.distance > interval && entrance.follows_entry && next.position < query.end
+        });
+        let Some(entry) = next else { return Ok(None) };
+        let mut scan = self.scan(disk, entry.position..query.end, HEADER_LEN)?;
         let head = match scan.next() {
-            Ok(Some(head)) if head.base_offset == offset => head,
+            Ok(Some(head)) if head.base_offset == query.offset => head,
             Ok(_) | Err(ReadError::Corrupt { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -98,6 +113,56 @@ impl Segment {
         }
     }
 
+    /// The batch in the window that begins at the entrance.
+    fn scan_window(
+        &self,
+        disk: &dyn Disk,
+        query: Query,
+        entrance: &Entrance,
+        interval: u64,
+    ) -> Result<Found, ReadError> {
+        if entrance.is_zero {
+            return Ok(Found::Before);
+        }
+        let window = if entrance.distance <= 2 * interval { entrance.distance } else { interval };
+        let window = usize::try_from(window).unwrap_or(usize::MAX) + HEADER_LEN;
+        self.find_from(disk, (query.offset, entrance.latest), entrance.start..query.end, window)
+    }
+
+    /// Finds a batch where the search in the index has misled, at `start`: by an entry that it has passed over, else from the first
+    /// batch on. Reads up to the whole segment, and notes that the index is to be built again.
+    fn find_without_index(
+        &self,
+        disk: &dyn Disk,
+        query: Query,
+        start: u64,
+    ) -> Result<Option<Head>, ReadError> {
+        if !disk.waits() {
+            return Err(ReadError::Cold);
+        }
+        let found = self.find_by_any_entry(disk, query)?;
+        if self.index_state.note_misled() {
+            tracing::warn!(path = %self.path().display(), position = start, "index is wrong; searching without it until it is built again");
+        }
+        Ok(found)
+    }
+
+    fn find_by_any_entry(
+        &self,
+        disk: &dyn Disk,
+        Query { offset, end }: Query,
+    ) -> Result<Option<Head>, ReadError> {
+        if let Some(entry) = self.offsets.nearest(disk, self.delta(offset), end)? {
+            let latest = Some(self.base() + i64::from(entry.delta));
+            match self.find_from(disk, (offset, latest), entry.position..end, super::SWEEP) {
+                Ok(Found::Before) | Err(ReadError::Corrupt { .. }) => {}
+                other => return Ok(other?.head()),
+            }
+        }
+        Ok(self.find_from(disk, (offset, None), 0..end, super::SWEEP)?.head())
+    }
+
+    /// Scans batch by batch from the start of `range`, where a batch begins that ends no later than `latest`.
     fn find_from(
         &self,
         disk: &dyn Disk,
@@ -142,6 +207,7 @@ impl Segment {
     }
 }
 
+/// The outcome of a scan.
 enum Found {
     /// Here.
     At(Head),
