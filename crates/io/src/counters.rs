@@ -82,6 +82,14 @@ impl Fallback {
     }
 }
 
+const _: () = {
+    let mut index = 0;
+    while index < Fallback::ALL.len() {
+        assert!(Fallback::ALL[index] as usize == index, "the list of causes is in the order of their index");
+        index += 1;
+    }
+};
+
 impl Counters {
     /// The values of this moment; each is exact, but they are not read at one instant.
     pub fn snapshot(&self) -> Snapshot {

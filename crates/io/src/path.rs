@@ -99,6 +99,14 @@ impl fmt::Display for Path {
     }
 }
 
+const _: () = {
+    let mut index = 0;
+    while index < Path::ALL.len() {
+        assert!(Path::ALL[index] as usize == index, "the list of paths is in the order of their index");
+        index += 1;
+    }
+};
+
 /// The paths that a [`Transfer`](crate::Transfer) sends a range of a file by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SocketPath {

@@ -96,6 +96,8 @@ impl Pipe {
 
     /// Notes that `count` bytes went in.
     pub(crate) fn put(&mut self, count: u64) {
+        let room = self.capacity - self.filled;
+        assert!(count <= room, "{count} bytes went into a pipe with room for {room}");
         self.filled += count;
     }
 

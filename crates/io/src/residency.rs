@@ -114,6 +114,7 @@ pub enum Lead {
 /// Pages in the cache between missing ones are passed over up to this size: one more request costs a device more than
 /// the bytes.
 pub const ISLAND_BYTES: u64 = 64 << 10;
+const _: () = assert!(ISLAND_BYTES.is_power_of_two(), "a whole number of pages, whatever their size");
 
 /// How `extent` begins, as of now. `None`: it is empty, or this kernel and this file cannot say. Never waits for the disk.
 ///

@@ -30,18 +30,30 @@ pub struct Thresholds {
     pub cold_window_bytes: u64,
 }
 
+impl Thresholds {
+    /// What holds where nothing was measured.
+    pub const DEFAULT: Thresholds = Thresholds {
+        small_extent_bytes: 16 << 10,
+        copy_bytes: 128 << 10,
+        pipe_bytes: 1 << 20,
+        pipe_floor_bytes: 128 << 10,
+        pipes: 32,
+        zero_copy_send_bytes: 16 << 10,
+        registered_send_bytes: 4 << 10,
+        cold_window_bytes: 1 << 20,
+    };
+}
+
+const _: () = {
+    let default = Thresholds::DEFAULT;
+    assert!(default.small_extent_bytes <= default.copy_bytes as u64, "a small extent fits into the buffer");
+    assert!(default.pipe_floor_bytes <= default.pipe_bytes, "a pipe of the size asked for is used");
+    assert!(default.registered_send_bytes <= default.zero_copy_send_bytes, "pinned buffers cost less");
+};
+
 impl Default for Thresholds {
     fn default() -> Thresholds {
-        Thresholds {
-            small_extent_bytes: 16 << 10,
-            copy_bytes: 128 << 10,
-            pipe_bytes: 1 << 20,
-            pipe_floor_bytes: 128 << 10,
-            pipes: 32,
-            zero_copy_send_bytes: 16 << 10,
-            registered_send_bytes: 4 << 10,
-            cold_window_bytes: 1 << 20,
-        }
+        Thresholds::DEFAULT
     }
 }
 

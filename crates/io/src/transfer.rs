@@ -155,6 +155,7 @@ impl Transfer {
         let beyond = job.budget.saturating_sub(self.queue.vouched());
         job.budget -= beyond;
         let progress = by_reference(job, &mut self.queue);
+        debug_assert!(beyond == 0 || job.budget <= self.queue.vouched(), "the path ran on into other pages");
         job.budget += beyond;
         progress
     }

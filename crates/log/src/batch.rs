@@ -41,6 +41,11 @@ const CRC_AT: usize = 17;
 const ATTRIBUTES_AT: usize = 21;
 const MAX_TIMESTAMP_AT: usize = 35;
 
+const _: () = assert!(LENGTH_AT + 4 == PREFIX_LEN, "the length counts what follows it");
+const _: () =
+    assert!(PREFIX_LEN < CRC_AT && CRC_AT + 4 == ATTRIBUTES_AT, "the checksum covers all that follows it");
+const _: () = assert!(ATTRIBUTES_AT < MAX_TIMESTAMP_AT && MAX_TIMESTAMP_AT + 8 < HEADER_LEN);
+
 const LOG_APPEND_TIME: i16 = 1 << 3;
 const TRANSACTIONAL: i16 = 1 << 4;
 const CONTROL: i16 = 1 << 5;

@@ -39,7 +39,14 @@ impl Epochs {
         // An epoch in which nothing was written leaves no trace.
         self.entries.retain(|entry| entry.1 < offset);
         self.entries.push((epoch, offset));
+        self.assert_in_order();
         true
+    }
+
+    /// Epochs increase, and none begins before the one before it.
+    fn assert_in_order(&self) {
+        let in_order = |pair: &[(i32, i64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
+        debug_assert!(self.entries.windows(2).all(in_order), "epochs out of order: {:?}", self.entries);
     }
 
     /// The latest epoch not after the one asked for, and where it ends; (-1, -1) if unknown.
@@ -74,6 +81,7 @@ impl Epochs {
         };
         self.entries.drain(..current);
         self.entries[0].1 = log_start;
+        self.assert_in_order();
         true
     }
 

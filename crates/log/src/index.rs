@@ -28,6 +28,9 @@ pub(crate) use txn::{Aborted, TxnIndex, WIDTH as TXN_WIDTH};
 
 /// Blocks are reserved in steps of this many bytes.
 const RESERVE: u64 = 16 * 1024;
+/// Blocks and pages of a file system.
+const PAGE: u64 = 4096;
+const _: () = assert!(RESERVE.is_multiple_of(PAGE), "a reservation ends where a page does");
 /// The count of an index that has not been looked at yet.
 const UNKNOWN: usize = usize::MAX;
 
@@ -77,6 +80,8 @@ impl Entries {
     }
 
     fn with_count(path: PathBuf, width: usize, count: usize) -> Entries {
+        // A mapping is read in words of four bytes.
+        assert!(width > 0 && width.is_multiple_of(4), "entries of {width} bytes");
         let (map, reserved) = (ArcSwapOption::empty(), AtomicU64::new(0));
         Entries { path, width, count: AtomicUsize::new(count), map, reserved, growing: Mutex::new(()) }
     }
@@ -153,6 +158,7 @@ impl Entries {
     pub(crate) fn append(&self, disk: &dyn Disk, entry: &[u8], capacity: usize) -> Result<(), LogError> {
         let count = self.view(disk)?.count;
         let position = count * self.width;
+        debug_assert_eq!(entry.len(), self.width, "an entry of {}", self.path.display());
         let mapped = self.map.load().as_deref().map_or(0, FileMap::len);
         let end = position + self.width;
         if mapped < end || self.reserved.load(Ordering::Relaxed) < end as u64 {
@@ -176,7 +182,7 @@ impl Entries {
         if file.metadata().at("look at", &self.path)?.len() < full as u64 {
             disk.truncate(&file, &self.path, full as u64).at("grow", &self.path)?;
         }
-        let start = position as u64 / 4096 * 4096;
+        let start = position as u64 / PAGE * PAGE;
         let reserve = RESERVE.min(full as u64 - start);
         disk.allocate(&file, &self.path, start, reserve).at("allocate", &self.path)?;
         if mapped < full {

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::disk::{At, Cached, Disk};
 use crate::epochs::Epochs;
-use crate::segment::{Head, Segment};
+use crate::segment::{Head, Segment, assert_in_order};
 use crate::{LogError, ReadError};
 
 mod flush;
@@ -104,6 +104,7 @@ impl Partition {
         epochs: Epochs,
         start: Start,
     ) -> Partition {
+        assert_in_order(&segments);
         let marks = Marks {
             log_start: start.log_start.into(),
             high_watermark: start.log_end.into(),
@@ -113,7 +114,7 @@ impl Partition {
             durable: start.recovery_point.into(),
             latest_epoch: epochs.latest().into(),
         };
-        Partition {
+        let partition = Partition {
             dir,
             disk,
             segments: ArcSwap::from_pointee(segments),
@@ -123,7 +124,27 @@ impl Partition {
             offline: AtomicBool::new(false),
             flushing: Mutex::new(()),
             unsynced_names: AtomicBool::new(false),
-        }
+        };
+        partition.assert_marks();
+        partition
+    }
+
+    /// The order of the marks. Called where they move, by the only thread that moves them: between two of its stores a reader may see
+    /// another order.
+    fn assert_marks(&self) {
+        let (start, end) = (self.log_start(), self.log_end());
+        let (stable, high) = (self.last_stable(), self.high_watermark());
+        assert!(
+            start <= stable && stable <= high && high <= end,
+            "marks of {} are out of order: log start {start}, last stable {stable}, high watermark {high}, log end {end}",
+            self.dir.display()
+        );
+    }
+
+    /// Puts another list in the place of the segments. Readers go on with the one that they have.
+    pub(crate) fn publish_segments(&self, segments: Vec<Arc<Segment>>) {
+        assert_in_order(&segments);
+        self.segments.store(Arc::new(segments));
     }
 
     /// The partition's directory.
@@ -254,6 +275,7 @@ impl Partition {
                 return Ok(Slice::nothing(offset, log_start));
             }
             let end = self.limit(disk, segment, (&head, end), (max_bytes, min_one))?;
+            debug_assert!(end <= size, "a range up to {end} of {segment}, which has {size} bytes");
             let extent = match end.checked_sub(head.position) {
                 None | Some(0) => None,
                 Some(len) => {
@@ -346,6 +368,8 @@ impl Partition {
     }
 
     pub(crate) fn publish_log_end(&self, offset: i64) {
+        let end = self.log_end();
+        assert!(offset >= end, "log end {offset} of {} is before the published {end}", self.dir.display());
         self.marks.log_end.store(offset, Ordering::Release);
     }
 
@@ -353,6 +377,7 @@ impl Partition {
     pub(crate) fn publish_marks(&self, high_watermark: i64, last_stable: i64) {
         self.marks.high_watermark.store(high_watermark, Ordering::Release);
         self.marks.last_stable.store(last_stable, Ordering::Release);
+        self.assert_marks();
     }
 
     /// Lets the log end earlier: no mark lies behind `end` afterwards.
@@ -368,9 +393,13 @@ impl Partition {
         ] {
             mark.fetch_min(end, Ordering::AcqRel);
         }
+        self.assert_marks();
     }
 
+    /// Before the other marks, which [`Partition::publish_marks`] moves behind it.
     pub(crate) fn publish_log_start(&self, offset: i64) {
+        let (start, high) = (self.log_start(), self.high_watermark());
+        assert!(start <= offset && offset <= high, "log start {offset} is not within {start}..={high}");
         self.marks.log_start.store(offset, Ordering::Release);
     }
 

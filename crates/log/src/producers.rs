@@ -156,6 +156,12 @@ impl Producers {
         self.open.first_key_value().map(|(offset, _)| *offset)
     }
 
+    /// The last stable offset of a log that reaches from `log_start` to `log_end`: the first one of the oldest open transaction, or the
+    /// log's end. A snapshot may tell of a transaction outside the log.
+    pub(crate) fn last_stable(&self, log_start: i64, log_end: i64) -> i64 {
+        self.first_unstable().unwrap_or(log_end).max(log_start).min(log_end)
+    }
+
     /// Judges a batch that carries a producer id. `version` is that of the transaction protocol.
     pub(crate) fn check(
         &self,

@@ -1,6 +1,26 @@
 //! One segment: a file of batches, its indexes, and how many bytes of it are published. Shared by readers and the writer;
 //! nothing in it is locked once its files are open.
+//!
+//! ```text
+//!  00000000000000000096.log: base offset 96, published up to `size`, batches up to the offset `end`
+//!
+//!   position 0          2100        4203         6300      8405        size = 10508
+//!            ├───────────┼───────────┼────────────┼─────────┼────────────┼ ─ ─ ─ ─ ─ ─ ─ ─ ─ ┐
+//!            │  96..=99  │ 100..=131 │ 132..=140  │   141   │ 142..=160  │ zeroes, if blocks
+//!            │           │           │            │         │            │ are reserved ahead
+//!            └───────────┴───────────┴────────────┴─────────┴────────────┴ ─ ─ ─ ─ ─ ─ ─ ─ ─ ┘
+//!                                    ▲                      ▲            ▲
+//!  .index     (delta, position)      (44, 4203)             (64, 8405)   end = 161
+//!  .timeindex (timestamp, delta)     one beside each of these if it is later, one when the segment is sealed
+//!  .txnindex                         one for each transaction whose abort marker lies in the segment
+//!  .snapshot                         the producers as they were at the base offset
+//! ```
+//!
+//! The first batch that begins more than `index.interval.bytes` behind the last indexed one gets an entry: its last
+//! offset less the base, and its position. In an index both increase from entry to entry. `size` and `end` only grow,
+//! except while a log is cut.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +29,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::LogError;
-use crate::batch::NO_TIMESTAMP;
+use crate::batch::{HEADER_LEN, NO_TIMESTAMP};
 use crate::disk::{At, Disk, remove_if_there};
 use crate::index::{Aborted, OffsetIndex, TimeEntry, TimeIndex, TxnIndex};
 
@@ -22,6 +42,7 @@ pub(crate) use scan::{Head, Scan};
 
 /// Bytes read at once by those who go through a segment from end to end.
 pub(crate) const SWEEP: usize = 256 * 1024;
+const _: () = assert!(SWEEP > HEADER_LEN, "a window has room for a header");
 /// The timestamp of a segment whose time index has not been looked at yet.
 const UNKNOWN: i64 = i64::MIN;
 
@@ -82,6 +103,20 @@ impl Built {
         if entry.timestamp > self.times.last().map_or(NO_TIMESTAMP, |last| last.timestamp) {
             self.times.push(entry);
         }
+    }
+}
+
+impl fmt::Display for Segment {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(to)
+    }
+}
+
+/// Segments as a log has them: at least one, by increasing base offset.
+pub(crate) fn assert_in_order(segments: &[Arc<Segment>]) {
+    assert!(!segments.is_empty(), "a log has a segment");
+    for pair in segments.windows(2) {
+        assert!(pair[0].base < pair[1].base, "{} is not behind {}", pair[1], pair[0]);
     }
 }
 
@@ -200,6 +235,13 @@ impl Segment {
 
     /// Publishes bytes that have been written.
     pub(crate) fn publish_size(&self, size: u64) {
+        assert!(size >= self.size(), "size {size} of {self} is below the published {}", self.size());
+        self.size.store(size, Ordering::Release);
+    }
+
+    /// Notes that the file was cut.
+    pub(crate) fn lower_size(&self, size: u64) {
+        assert!(size <= self.size(), "a cut of {self} to {size} is above the published {}", self.size());
         self.size.store(size, Ordering::Release);
     }
 
@@ -210,6 +252,15 @@ impl Segment {
 
     /// Before the size: whoever sees bytes finds an end that is not before theirs.
     pub(crate) fn publish_end(&self, offset: i64) {
+        let end = self.end();
+        assert!(end == i64::MAX || offset >= end, "end {offset} of {self} is before the published {end}");
+        assert!(offset >= self.base, "end {offset} of {self} is before its base");
+        self.end.store(offset, Ordering::Release);
+    }
+
+    /// Lets it end earlier: the log is being cut.
+    pub(crate) fn lower_end(&self, offset: i64) {
+        assert!(self.base <= offset && offset <= self.end(), "{self} cannot be cut to end at {offset}");
         self.end.store(offset, Ordering::Release);
     }
 

@@ -107,7 +107,7 @@ impl Writer {
         let start = Start {
             log_start,
             log_end,
-            last_stable: producers.first_unstable().unwrap_or(log_end).max(log_start),
+            last_stable: producers.last_stable(log_start, log_end),
             recovery_point: if options.clean { log_end } else { options.recovery_point.min(log_end) },
             index_interval_bytes: options.config.index_interval_bytes,
         };

@@ -17,13 +17,15 @@ use bytes::Bytes;
 use levada_io::buf::BufferPool;
 use levada_io::inflow::{Access, Inflow};
 use levada_io::ring::{Completion, Key, Ring, RingOptions};
-use levada_io::{Caps, Counters, Extent, MemoryPiece, Path};
+use levada_io::{Caps, Counters, Extent, MemoryPiece, Path, Thresholds};
 use rustix::fs::OFlags;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
 /// Four of these are one window of a transfer.
 const BUFFER_BYTES: usize = 256 << 10;
+const _: () = assert!(4 * BUFFER_BYTES as u64 == Thresholds::DEFAULT.cold_window_bytes);
+const _: () = assert!((BUFFER_BYTES as u64).is_multiple_of(ALIGNMENT));
 
 /// What a shard may hold for all its cold readers: 4 MiB.
 const BUFFERS: u16 = 16;

@@ -114,6 +114,7 @@ impl Inflow {
                 }
                 counters.moved(Path::UringRead, got);
                 counters.copied(got);
+                // The kernel reads no more than it was asked for, and `got` was cut to the extent.
                 let rest = part.extent.after(got);
                 part.extent.len = got;
                 let start = usize::try_from(skip).expect("within a buffer");
@@ -159,6 +160,7 @@ impl Inflow {
             let len = (capacity - capacity % alignment).saturating_sub(extent.offset % alignment);
             let part = Extent { len: len.clamp(1, extent.len), ..extent.clone() };
             *extent = extent.after(part.len);
+            debug_assert_eq!(part.offset + part.len, extent.offset, "parts are contiguous");
             if extent.len == 0 {
                 self.extents.pop_front();
             }

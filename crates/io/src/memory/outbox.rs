@@ -137,7 +137,9 @@ impl Outbox {
         self.gathered += gather::gather(&mut self.queue, terms.budget.max(1));
         let runs = self.runs(&terms, ring);
         let operations = self.operations(&runs, terms.budget);
+        debug_assert_eq!(operations.len(), runs.len());
         let Ok(keys) = ring.push_linked(operations) else { return Vec::new() };
+        assert_eq!(keys.len(), runs.len(), "one operation for each run");
         let links = keys.iter().zip(&runs);
         self.chain = links
             .map(|(key, run)| Link { key: *key, way: run.way, bytes: run.bytes, result: None })
@@ -208,6 +210,7 @@ impl Outbox {
     /// Notes one result, and settles the chain with the last of them.
     fn result(&mut self, key: Key, result: io::Result<usize>, counters: &Counters) -> Outcome {
         if let Some(link) = self.chain.iter_mut().find(|link| link.key == key) {
+            assert!(link.result.is_none(), "an operation has one result");
             link.result = Some(result);
         }
         if self.chain.iter().any(|link| link.result.is_none()) {
@@ -247,6 +250,7 @@ impl Outbox {
 
     /// Removes bytes from the front of the queue.
     fn taken(&mut self, mut count: usize) {
+        assert!(count as u64 <= self.queued_bytes, "{count} bytes of {} were taken", self.queued_bytes);
         self.queued_bytes -= count as u64;
         while let Some(first) = self.queue.front_mut() {
             let now = count.min(first.len());
@@ -257,6 +261,8 @@ impl Outbox {
             }
             self.queue.pop_front();
         }
+        debug_assert_eq!(count, 0, "bytes behind the end of the queue");
+        debug_assert_eq!(self.queue.is_empty(), self.queued_bytes == 0);
     }
 }
 

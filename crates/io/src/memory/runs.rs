@@ -47,6 +47,7 @@ pub const COPIED_PIECES: usize = 1024;
 
 /// A packet refers to no more pieces than this (`MAX_SKB_FRAGS`); more start another one.
 pub const REFERENCED_PIECES: usize = 17;
+const _: () = assert!(REFERENCED_PIECES <= COPIED_PIECES);
 
 /// Cuts a queue into runs, in order. `may_refer`: whether sending by reference is of use on this route.
 pub fn cut(

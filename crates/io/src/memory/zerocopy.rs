@@ -160,6 +160,7 @@ impl ZeroCopyOutbox {
 
     /// Removes bytes from the front of the queue.
     fn taken(&mut self, mut count: usize) {
+        assert!(count as u64 <= self.queued_bytes, "{count} bytes of {} were taken", self.queued_bytes);
         self.queued_bytes -= count as u64;
         while let Some(first) = self.queue.front_mut() {
             let now = count.min(first.len());
@@ -175,6 +176,7 @@ impl ZeroCopyOutbox {
 
 /// Slices of one call; more leave by the next.
 const SLICES: usize = 64;
+const _: () = assert!(SLICES <= runs::COPIED_PIECES);
 
 #[cfg(test)]
 mod tests;

@@ -54,7 +54,8 @@ impl Trail {
 
     /// What can be dropped now: all but the last [`LAG_BYTES`](Trail::LAG_BYTES), cut where no large page straddles the cut.
     pub fn ripe(&mut self) -> Vec<Extent> {
-        let mut excess = self.len().saturating_sub(Trail::LAG_BYTES);
+        let before = self.len();
+        let mut excess = before.saturating_sub(Trail::LAG_BYTES);
         let mut ripe = Vec::new();
         while let Some(first) = self.ranges.front_mut() {
             let end = first.offset.saturating_add(first.len.min(excess));
@@ -72,6 +73,8 @@ impl Trail {
             }
             break;
         }
+        debug_assert_eq!(self.len() + ripe.iter().map(|extent| extent.len).sum::<u64>(), before);
+        debug_assert!(self.len() >= before.min(Trail::LAG_BYTES), "the last pages stay");
         ripe
     }
 
@@ -93,6 +96,7 @@ impl Trail {
 
 /// The largest page that the page cache uses; such a page starts at a multiple of its size and is dropped whole or not at all.
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
+const _: () = assert!(Trail::LAG_BYTES.is_multiple_of(LARGE_PAGE_BYTES));
 
 /// Whether `next` begins in `last` or at its end.
 fn is_continued(last: &Extent, next: &Extent) -> bool {

@@ -287,6 +287,7 @@ fn by_reference(file: &File, offset: u64, len: u64, sink: &File) -> io::Result<u
 
 /// One call moves no more than this: the kernel would cap it somewhere above.
 const STEP_BYTES: u64 = 64 << 20;
+const _: () = assert!(STEP_BYTES.is_multiple_of(ADVICE_BYTES));
 
 /// Reads into a buffer that nobody looks at.
 fn by_copy(file: &File, offset: u64, len: u64) -> io::Result<u64> {

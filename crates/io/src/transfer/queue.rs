@@ -146,6 +146,7 @@ impl Queue {
 
     /// Removes `count` bytes from the front: the socket took them.
     pub(crate) fn sent(&mut self, count: u64) {
+        assert!(count <= self.remaining, "{count} bytes of {} were sent", self.remaining);
         self.remaining -= count;
         self.done += count;
         while let Some(front) = self.pieces.front() {
@@ -157,6 +158,8 @@ impl Queue {
             self.vouched = 0;
             self.pieces.pop_front();
         }
+        debug_assert_eq!(self.pieces.is_empty(), self.remaining == 0, "no piece is empty");
+        debug_assert!(!self.pieces.is_empty() || self.done == 0, "{} bytes behind the last piece", self.done);
     }
 
     /// The pipe that holds the next bytes, if any.
@@ -166,6 +169,7 @@ impl Queue {
 
     /// Keeps a pipe that holds the next bytes.
     pub(crate) fn keep_pipe(&mut self, pipe: Pipe) {
+        assert!(!pipe.is_empty() && pipe.filled() <= self.remaining, "{pipe:?} for {} bytes", self.remaining);
         self.pipe = Some(pipe);
     }
 }

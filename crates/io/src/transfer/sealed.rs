@@ -93,6 +93,7 @@ impl SealedTransfer {
                 return Ok(Turn::Yield);
             }
             let gathered = user_tls::gather(job.engine, &self.queue, plain)?;
+            debug_assert!(gathered as u64 <= self.queue.remaining());
             if gathered == 0 {
                 self.cold = self.queue.missing(job.engine);
                 return Ok(Turn::Cold);

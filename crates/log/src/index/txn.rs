@@ -14,6 +14,7 @@ use crate::disk::{At, Disk};
 mod tests;
 
 pub(crate) const WIDTH: usize = 34;
+const _: () = assert!(WIDTH == 2 + 4 * 8, "a version and four offsets");
 const VERSION: i16 = 0;
 /// The count of an index that has not been looked at yet.
 const UNKNOWN: usize = usize::MAX;

@@ -12,6 +12,7 @@ use crate::segment::file_name;
 const VERSION: i16 = 1;
 const HEAD_LEN: usize = 10;
 const ENTRY_LEN: usize = 46;
+const _: () = assert!(ENTRY_LEN == 8 + 2 + 4 + 8 + 4 + 8 + 4 + 8, "the fields of an entry");
 
 /// The file of the snapshot at an offset.
 pub(crate) fn path(dir: &Path, offset: i64) -> PathBuf {

@@ -147,7 +147,7 @@ impl Recovery<'_> {
     fn shorten(&self, at: usize, size: u64) -> Result<(), LogError> {
         let (disk, segment) = (&*self.options.disk, &self.segments[at]);
         disk.truncate(segment.file(disk)?, segment.path(), size).at("cut", segment.path())?;
-        segment.publish_size(size);
+        segment.lower_size(size);
         Ok(())
     }
 

@@ -14,6 +14,8 @@ use crate::{LogError, ReadError};
 /// Where in a batch its format lies; ten bytes on, its last offset delta ends.
 const MIDDLE_AT: u64 = 16;
 const MIDDLE_LEN: usize = 11;
+const _: () = assert!(MIDDLE_AT == PREFIX_LEN as u64 + 4, "the format follows the leader epoch");
+const _: () = assert!(MIDDLE_AT as usize + MIDDLE_LEN <= HEADER_LEN);
 
 /// Where a batch lies: known from its first twelve bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

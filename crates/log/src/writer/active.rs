@@ -25,6 +25,8 @@ pub(super) struct Active {
     pub(super) windows: Windows,
     // What a segment found on disk holds is looked up when the first batch is appended.
     known: bool,
+    // The last entry that this writer has given the offset index, as (delta, position).
+    indexed: Option<(u32, u32)>,
 }
 
 /// What the indexes depend on; a copy goes ahead with batches that are not written yet.
@@ -80,13 +82,14 @@ impl Active {
     /// A new segment, perhaps with a window that was prepared.
     pub(super) fn fresh(segment: Arc<Segment>, window: Option<WriteMap>, now_ms: i64) -> Active {
         let (progress, windows) = (Progress::none(), Windows::with(window));
-        Active { segment, size: 0, created_ms: now_ms, progress, windows, known: true }
+        assert_eq!(segment.size(), 0, "{segment} is new");
+        Active { segment, size: 0, created_ms: now_ms, progress, windows, known: true, indexed: None }
     }
 
     pub(super) fn resume(segment: Arc<Segment>, now_ms: i64) -> Active {
         let size = segment.size();
         let (progress, windows) = (Progress::none(), Windows::default());
-        Active { segment, size, created_ms: now_ms, progress, windows, known: size == 0 }
+        Active { segment, size, created_ms: now_ms, progress, windows, known: size == 0, indexed: None }
     }
 
     /// Looks up what a segment found on disk holds.
@@ -114,7 +117,7 @@ impl Active {
     /// # Errors
     /// An index that was lost while in use.
     pub(super) fn index(
-        &self,
+        &mut self,
         disk: &dyn Disk,
         config: &LogConfig,
         entries: &[((u32, u32), TimeEntry)],
@@ -122,6 +125,9 @@ impl Active {
         let capacity = OffsetIndex::capacity(config.segment_index_bytes);
         let time_capacity = TimeIndex::capacity(config.segment_index_bytes);
         for (offset, time) in entries {
+            let increases = |last: (u32, u32)| last.0 < offset.0 && last.1 < offset.1;
+            debug_assert!(self.indexed.is_none_or(increases), "{offset:?} after {:?}", self.indexed);
+            self.indexed = Some(*offset);
             let offsets = self.segment.offsets.append(disk, *offset, capacity);
             match offsets.and_then(|()| self.segment.times.append(disk, *time, time_capacity)) {
                 Ok(()) => {}

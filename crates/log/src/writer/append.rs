@@ -184,6 +184,8 @@ impl Writer {
             batch::stamp(&mut append.records, now_ms);
         }
         let batch = whole(&append.records)?;
+        debug_assert_eq!(batch.base_offset(), pending.next_offset, "offsets of a group are contiguous");
+        debug_assert!(batch.last_offset() >= batch.base_offset(), "a batch that was checked has a record");
         let completed = self.producers.note(&batch, now_ms);
         let first_unstable = self.producers.first_unstable();
         pending.aborted.extend(completed.and_then(|completed| completed.aborted(first_unstable)));
@@ -221,13 +223,14 @@ impl Writer {
             return Err(error);
         }
         self.producers.commit();
+        assert_eq!(pending.first_offset, self.partition.log_end(), "a group begins at the log's end");
         self.active.size += pending.bytes;
         self.active.progress = pending.progress;
-        let segment = &self.active.segment;
         if let Err(error) = self.active.index(&*self.disk, &self.config, &pending.entries) {
             // The batches are in the log all the same.
             self.partition.lose(&error);
         }
+        let segment = &self.active.segment;
         segment.publish_max_timestamp(self.active.progress.latest.timestamp);
         // Readers take the size before the log's end: in this order, no byte they see lies beyond it.
         self.partition.publish_log_end(pending.next_offset);
@@ -241,8 +244,7 @@ impl Writer {
     /// Shows everything there is: the broker is the only replica.
     pub(super) fn publish_marks(&self) {
         let (start, end) = (self.partition.log_start(), self.partition.log_end());
-        let last_stable = self.producers.first_unstable().map_or(end, |first| first.max(start));
-        self.partition.publish_marks(end, last_stable);
+        self.partition.publish_marks(end, self.producers.last_stable(start, end));
     }
 
     fn write(&mut self, group: &[Append], pending: &Pending) -> Result<(), LogError> {
@@ -251,6 +253,8 @@ impl Writer {
         let file = segment.file(&*self.disk)?;
         let mut parts: Vec<IoSlice<'_>> =
             pending.members.iter().map(|member| IoSlice::new(&group[*member].records)).collect();
+        debug_assert_eq!(parts.iter().map(|part| part.len() as u64).sum::<u64>(), pending.bytes);
+        debug_assert!(pending.aborted.is_sorted_by(|one, next| one.last_offset < next.last_offset));
         let written = match self.config.append_by {
             AppendBy::Pwrite => self.disk.write_at(file, segment.path(), &mut parts, self.active.size),
             AppendBy::Mapped => {

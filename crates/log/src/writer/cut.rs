@@ -119,7 +119,7 @@ impl Writer {
         let below = segments.windows(2).take_while(|pair| pair[1].base() <= log_start).count();
         let gone: Vec<Arc<Segment>> = segments.drain(..below).collect();
         if !gone.is_empty() {
-            self.partition.segments.store(Arc::new(segments));
+            self.partition.publish_segments(segments);
         }
         Ok(Discarded { disk: self.disk.clone(), segments: gone })
     }
@@ -202,8 +202,8 @@ impl Writer {
             segments[cut.at] = Arc::new(self.shorten(&segments[cut.at], cut)?);
         }
         let last = segments[cut.at].clone();
-        last.publish_end(cut.end);
-        self.partition.segments.store(Arc::new(segments));
+        last.lower_end(cut.end);
+        self.partition.publish_segments(segments);
         if shortened || !gone.is_empty() {
             self.active = Active::resume(last, now_ms);
         }

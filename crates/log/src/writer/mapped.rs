@@ -21,6 +21,8 @@ use crate::disk::{Disk, remove_if_there};
 /// A segment's windows begin small and double, so that a thousand quiet partitions reserve little.
 const WINDOW_MIN: u64 = 4096;
 const WINDOW_MAX: u64 = 8 << 20;
+const _: () = assert!(WINDOW_MIN.is_multiple_of(4096), "a window begins where a page does");
+const _: () = assert!(WINDOW_MIN < WINDOW_MAX && WINDOW_MAX.is_multiple_of(WINDOW_MIN));
 /// The file of the next segment before it has a name; removed with others of this ending if a crash leaves it.
 const SPARE: &str = "next.log.tmp";
 
@@ -95,6 +97,7 @@ impl Windows {
             let mut rest: &[u8] = part;
             while !rest.is_empty() {
                 let map = self.window(target, at)?;
+                debug_assert!(map.range().contains(&at), "{at} is not in the window {:?}", map.range());
                 let room = usize::try_from(map.range().end - at).unwrap_or(usize::MAX);
                 let (now, later) = rest.split_at(rest.len().min(room));
                 target.disk.write_mapped(map, target.path, now, at)?;

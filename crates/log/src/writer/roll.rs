@@ -41,7 +41,7 @@ impl Writer {
         let mut segments = Vec::clone(&self.partition.segments.load());
         let emptied = if self.active.size == 0 { segments.pop() } else { None };
         segments.push(fresh.clone());
-        self.partition.segments.store(Arc::new(segments));
+        self.partition.publish_segments(segments);
         let old = std::mem::replace(&mut self.active, Active::fresh(fresh, window, now_ms));
         let mut rest = old.trim(&*self.disk);
         if let Some(emptied) = emptied {

@@ -75,7 +75,7 @@ impl Writer {
         let fresh = Segment::on_disk(self.partition.dir(), cleaned.base, cleaned.size);
         fresh.publish_max_timestamp(cleaned.max_timestamp);
         segments.splice(at..at + cleaned.old.len(), [Arc::new(fresh)]);
-        self.partition.segments.store(Arc::new(segments));
+        self.partition.publish_segments(segments);
         self.partition.note_new_name();
         Ok(Some(retired))
     }
@@ -103,7 +103,7 @@ impl Writer {
         }
         tracing::info!(path = %fresh.path().display(), "index built again");
         segments[at] = Arc::new(fresh);
-        partition.segments.store(Arc::new(segments));
+        partition.publish_segments(segments);
         Ok(true)
     }
 

@@ -12,6 +12,7 @@ pub(super) const TINY: usize = 256;
 
 /// No more bytes become one piece.
 const TOGETHER: usize = 64 << 10;
+const _: () = assert!(TINY <= TOGETHER);
 
 /// Makes one piece of each run of tiny ones among the first `budget` bytes; returns how many bytes were copied for it.
 pub(super) fn gather(queue: &mut VecDeque<MemoryPiece>, budget: usize) -> usize {

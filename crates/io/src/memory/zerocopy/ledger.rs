@@ -45,7 +45,9 @@ impl Ledger {
             self.entries.pop_front();
             self.first = self.first.wrapping_add(1);
         }
+        assert!(freed <= self.parked_bytes, "{freed} bytes of {} are free again", self.parked_bytes);
         self.parked_bytes -= freed;
+        debug_assert!(!self.entries.is_empty() || self.parked_bytes == 0);
         freed
     }
 

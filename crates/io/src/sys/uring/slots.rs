@@ -104,6 +104,7 @@ impl<T> Slots<T> {
     pub(crate) fn insert(&mut self, payload: T) -> Result<Key, T> {
         let Some(index) = self.free.pop() else { return Err(payload) };
         let slot = &mut self.slots[index as usize];
+        assert!(matches!(slot.state, State::Free), "slot {index} is in use: its memory is the kernel's");
         slot.state = State::Submitted(payload);
         Ok(Key::new(index, slot.generation))
     }
@@ -162,7 +163,9 @@ impl<T> Slots<T> {
 
     /// Makes a slot free for the next use, under another generation.
     fn vacate(&mut self, index: usize) {
+        assert!(matches!(self.slots[index].state, State::Free), "slot {index} still has its memory");
         self.slots[index].generation = self.slots[index].generation.wrapping_add(1);
+        debug_assert!(self.free.len() < self.slots.len(), "slot {index} is given back twice");
         self.free.push(u32::try_from(index).expect("made from a u32"));
     }
 }

@@ -16,6 +16,7 @@ use crate::transfer::queue::Queue;
 
 /// One mapping is no larger than this.
 const WINDOW_BYTES: u64 = 1 << 20;
+const _: () = assert!(WINDOW_BYTES.is_power_of_two() && WINDOW_BYTES >= 64 << 10, "no page is larger");
 
 /// Sends from the extent at the front of the queue.
 pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, TransferError> {

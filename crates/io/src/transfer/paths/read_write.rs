@@ -22,6 +22,7 @@ use crate::transfer::queue::Queue;
 
 /// More slices than this go out in a second call; enough for a response of 32 partitions.
 const SLICES: usize = 64;
+const _: () = assert!(SLICES <= 1024, "the kernel takes no more in one call (IOV_MAX)");
 
 /// Gathers pieces from the front of the queue up to the next large extent and sends them by one `sendmsg`.
 pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, TransferError> {
