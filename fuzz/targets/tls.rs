@@ -11,10 +11,10 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use bytes::BytesMut;
-use levada_broker::server::tls::Setup;
-use levada_broker::server::tls::names::{Names, Rules, subject};
-use levada_broker::server::tls::session::{Next, Session};
+use levada_broker::server::channel::session::{Next, Session};
 use levada_broker::stores::{ClientTls, View};
+use levada_broker::tls::Setup;
+use levada_broker::tls::names::{Names, Rules, subject};
 use levada_io::Seal;
 use libfuzzer_sys::fuzz_target;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};

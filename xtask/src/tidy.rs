@@ -1,6 +1,7 @@
 //! The house rules that a machine can check. Each rule lies in a file of its own below `tidy/` and is a
 //! function from text to complaints, so that its test can feed it a bad sample.
 
+mod cycles;
 mod edges;
 mod formats;
 mod names;
@@ -102,6 +103,7 @@ fn check(sources: &[Source]) -> Vec<Complaint> {
     }
     complaints.extend(prose::check_documents(sources));
     complaints.extend(formats::check(sources));
+    complaints.extend(cycles::check(sources));
     complaints.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     complaints
 }

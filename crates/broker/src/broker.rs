@@ -1,9 +1,7 @@
 //! The broker as all its threads share it: configuration, metadata, partitions, groups, counters.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
 use levada_io::residency::Warmer;
@@ -17,15 +15,14 @@ use crate::config::BrokerConfig;
 use crate::error_code::ErrorCode;
 use crate::fetch_session::Sessions;
 use crate::groups::Groups;
-use crate::lane::Work;
 use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
 use crate::metadata::records::control::VoterEndpoint;
 use crate::partition::{Partition, Partitions};
-use crate::replay::{ReplayStats, Replays};
-use crate::server::memory::RequestMemory;
-use crate::server::tls::Tls;
+use crate::replay::Replays;
+use crate::request_memory::RequestMemory;
+use crate::stats::Stats;
+use crate::tls::Tls;
 use crate::txns::Txns;
-use crate::web::{CleanerStats, Source, Stats};
 
 mod access;
 mod compaction;
@@ -71,7 +68,7 @@ pub(crate) struct Broker {
     thresholds: Thresholds,
     counters: Arc<Counters>,
     warmer: Warmer,
-    replays: Replays,
+    replays: Arc<Replays>,
     stats: Stats,
     data_dir: DataDir,
     metadata: Metadata,
@@ -132,7 +129,7 @@ impl Broker {
     }
 
     /// Whether old records stay in the page cache when they come from the disk.
-    pub(crate) fn replays(&self) -> &Replays {
+    pub(crate) fn replays(&self) -> &Arc<Replays> {
         &self.replays
     }
 
@@ -228,61 +225,9 @@ impl Broker {
     pub(crate) fn cluster_id(&self) -> &str {
         self.metadata.cluster_id()
     }
-}
 
-impl Source for Broker {
-    fn transfers(&self) -> levada_io::Snapshot {
-        self.counters.snapshot()
+    /// Number of partitions that are offline after a failure of their storage.
+    pub(crate) fn offline_partitions(&self) -> usize {
+        self.unopened.lock().failed() + self.partitions.offline()
     }
-
-    fn stats(&self) -> &Stats {
-        &self.stats
-    }
-
-    fn partitions(&self) -> u64 {
-        self.partitions.count() as u64
-    }
-
-    fn request_bytes_held(&self) -> u64 {
-        self.request_memory.held_bytes()
-    }
-
-    fn durability(&self) -> BTreeMap<(String, String), u64> {
-        let mut counts = BTreeMap::new();
-        for partition in self.partitions.all().iter() {
-            let label = (partition.topic().to_owned(), partition.config().durability());
-            *counts.entry(label).or_default() += 1;
-        }
-        counts
-    }
-
-    fn cleaner(&self) -> CleanerStats {
-        self.cleaner.stats()
-    }
-
-    fn replays(&self) -> ReplayStats {
-        self.replays.stats()
-    }
-
-    fn recovery(&self) -> RecoveryProgress {
-        self.recovery.progress()
-    }
-
-    fn longest_lane_turn(&self, work: Work) -> Duration {
-        let partitions = self.partitions.all();
-        partitions.iter().map(|partition| partition.lane().longest_turn(work)).max().unwrap_or_default()
-    }
-
-    fn unhealthy(&self) -> Option<String> {
-        let offline = self.unopened.lock().failed() + self.partitions.offline();
-        (offline > 0).then(|| {
-            format!("{offline} partitions are offline after a failure of their storage; see the log")
-        })
-    }
-}
-
-/// Wall-clock time in milliseconds since 1970, as Kafka's timestamps have it.
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -2,7 +2,7 @@
 //! measured by the steady one, which goes on as if nothing had happened.
 
 use std::sync::LazyLock;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A moment, by both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Now {
 impl Now {
     /// This moment.
     pub(crate) fn read() -> Self {
-        Self { wall_ms: crate::broker::now_ms(), steady_ms: steady_ms() }
+        Self { wall_ms: now_ms(), steady_ms: steady_ms() }
     }
 }
 
@@ -24,4 +24,10 @@ impl Now {
 pub(crate) fn steady_ms() -> i64 {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     i64::try_from(BEGIN.elapsed().as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Wall-clock time in milliseconds since 1970, as Kafka's timestamps have it.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -4,19 +4,24 @@
 //! without a timer: a slow device makes larger groups, not longer queues.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use levada_log::LogError;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::partition::Partition;
+use crate::config::TopicConfig;
 
 /// What became of a sync.
 pub(crate) type Synced = Result<(), LogError>;
 
-/// The syncs of one partition's log.
-#[derive(Default)]
+/// The syncs of one partition's log, and the topic's rule for acknowledgements.
 pub(crate) struct Syncs {
+    log: Arc<levada_log::Partition>,
+    /// Every acknowledgement waits for the device.
+    acks_durable: AtomicBool,
+    /// So many records that are not on the device make an acknowledgement wait for it.
+    flush_messages: AtomicI64,
     state: Mutex<State>,
 }
 
@@ -28,20 +33,52 @@ struct State {
 }
 
 impl Syncs {
+    /// The syncs of this log, by the topic's configuration.
+    pub(crate) fn new(log: Arc<levada_log::Partition>, config: &TopicConfig) -> Self {
+        Self {
+            log,
+            acks_durable: AtomicBool::new(config.acks_durable),
+            flush_messages: AtomicI64::new(config.flush_messages),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes a changed configuration, effective for the next acknowledgement.
+    pub(crate) fn configure(&self, config: &TopicConfig) {
+        self.acks_durable.store(config.acks_durable, Ordering::Relaxed);
+        self.flush_messages.store(config.flush_messages, Ordering::Relaxed);
+    }
+
+    /// The log that is synced.
+    pub(crate) fn log(&self) -> &levada_log::Partition {
+        &self.log
+    }
+
+    /// True if some acknowledgement of this log may wait for the device.
+    pub(crate) fn may_be_due(&self) -> bool {
+        self.acks_durable.load(Ordering::Relaxed) || self.flush_messages.load(Ordering::Relaxed) < i64::MAX
+    }
+
+    /// True if acknowledgements wait for the device: always, or because `flush.messages` records do.
+    pub(crate) fn is_due(&self) -> bool {
+        self.acks_durable.load(Ordering::Relaxed)
+            || self.log.log_end() - self.log.durable() >= self.flush_messages.load(Ordering::Relaxed)
+    }
+
     /// Has everything that is in the log now made durable. The answer comes when it is; none if the broker stops first.
-    pub(crate) fn ask(partition: &Arc<Partition>) -> oneshot::Receiver<Synced> {
+    pub(crate) fn ask(self: &Arc<Self>) -> oneshot::Receiver<Synced> {
         let (done, answer) = oneshot::channel();
-        let mut state = partition.syncs().state.lock();
+        let mut state = self.state.lock();
         state.waiting.push(done);
         if !state.busy {
-            let partition = partition.clone();
-            tokio::task::spawn_blocking(move || partition.syncs().run(&partition));
+            let syncs = self.clone();
+            tokio::task::spawn_blocking(move || syncs.run());
             state.busy = true;
         }
         answer
     }
 
-    fn run(&self, partition: &Partition) {
+    fn run(&self) {
         let _broken = Broken(self);
         loop {
             let group = {
@@ -52,10 +89,10 @@ impl Syncs {
                 }
                 std::mem::take(&mut state.waiting)
             };
-            let synced = partition.log().sync_records().map(drop);
+            let synced = self.log.sync_records().map(drop);
             if let Err(error) = &synced {
-                let offline = partition.log().is_offline();
-                tracing::error!(partition = partition.name(), offline, %error, "records are not on the device");
+                let (offline, partition) = (self.log.is_offline(), name(&self.log));
+                tracing::error!(partition, offline, %error, "records are not on the device");
             }
             for waiter in group {
                 // A connection that died meanwhile does not want its answer.
@@ -63,6 +100,11 @@ impl Syncs {
             }
         }
     }
+}
+
+/// `topic-index`, which is the name of the log's directory.
+fn name(log: &levada_log::Partition) -> String {
+    log.dir().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Should a sync panic, nobody waits for it for ever, and the next one begins.

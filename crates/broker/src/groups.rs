@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
-use crate::broker::now_ms;
 use crate::clock::Now;
+use crate::clock::now_ms;
 use crate::coordination::{self, Due, Seats};
 use crate::group::coordinator::Replayed;
 use crate::group::request::EndTxnRequest;

@@ -20,7 +20,6 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::durability::{Synced, Syncs};
-use crate::partition::Partition;
 
 /// What the log said to one batch.
 pub(crate) type AppendResult = Result<Appended, AppendError>;
@@ -75,7 +74,7 @@ pub(crate) enum Submitted {
         dir: PathBuf,
     },
     /// Either of them, whose answer waits for the device.
-    Durable(Box<Submitted>, Arc<Partition>, Option<oneshot::Receiver<Synced>>),
+    Durable(Box<Submitted>, Arc<Syncs>, Option<oneshot::Receiver<Synced>>),
 }
 
 impl Submitted {
@@ -86,15 +85,15 @@ impl Submitted {
             Self::Queued { answer, dir } => {
                 answer.await.unwrap_or_else(|_| Err(LogError::Offline { dir }.into()))
             }
-            Self::Durable(submitted, partition, sync) => {
+            Self::Durable(submitted, syncs, sync) => {
                 let appended = Box::pin(submitted.wait()).await?;
-                let durable = partition.log().durable() > appended.last_offset;
+                let durable = syncs.log().durable() > appended.last_offset;
                 let sync = match sync {
                     Some(sync) => sync,
-                    None if durable || !partition.is_sync_due() => return Ok(appended),
-                    None => Syncs::ask(&partition),
+                    None if durable || !syncs.is_due() => return Ok(appended),
+                    None => syncs.ask(),
                 };
-                let stopped = |_| Err(LogError::Offline { dir: partition.log().dir().to_owned() });
+                let stopped = |_| Err(LogError::Offline { dir: syncs.log().dir().to_owned() });
                 sync.await.unwrap_or_else(stopped)?;
                 Ok(appended)
             }
@@ -105,18 +104,18 @@ impl Submitted {
     pub(crate) async fn written(self) -> Self {
         match self {
             Self::Queued { .. } => Self::Done(self.wait().await),
-            Self::Durable(submitted, partition, None) => {
+            Self::Durable(submitted, syncs, None) => {
                 let written = Box::pin(submitted.written()).await;
-                if partition.is_sync_due() { written.durable(&partition) } else { written }
+                if syncs.is_due() { written.durable(&syncs) } else { written }
             }
             done => done,
         }
     }
 
     /// Has the answer wait for the device. The sync begins at once if the batch is in the log, else when it is, should one be due then.
-    pub(crate) fn durable(self, partition: &Arc<Partition>) -> Self {
-        let sync = matches!(self, Self::Done(Ok(_))).then(|| Syncs::ask(partition));
-        Self::Durable(Box::new(self), partition.clone(), sync)
+    pub(crate) fn durable(self, syncs: &Arc<Syncs>) -> Self {
+        let sync = matches!(self, Self::Done(Ok(_))).then(|| syncs.ask());
+        Self::Durable(Box::new(self), syncs.clone(), sync)
     }
 }
 

@@ -10,7 +10,7 @@ use levada_log::{Append, Writer};
 use levada_wire::Uuid;
 use tokio::sync::RwLock;
 
-use crate::broker;
+use crate::clock;
 use crate::config::TopicConfig;
 use crate::durability::Syncs;
 use crate::error_code::ErrorCode;
@@ -38,7 +38,7 @@ pub(crate) struct Partition {
     log: Arc<levada_log::Partition>,
     lane: Lane,
     waiters: Arc<Waiters>,
-    syncs: Syncs,
+    syncs: Arc<Syncs>,
     /// Held shared from the question whether a batch belongs to its transaction until the batch has its place in the
     /// lane, and alone by a marker: so no marker comes between, behind which the batch would open the
     /// transaction again.
@@ -65,9 +65,9 @@ impl Partition {
             index: identity.index,
             leader_epoch: identity.leader_epoch,
             log: writer.partition().clone(),
+            syncs: Arc::new(Syncs::new(writer.partition().clone(), &config)),
             lane: Lane::new(writer),
             waiters: Arc::default(),
-            syncs: Syncs::default(),
             transactions: RwLock::default(),
             config: ArcSwap::new(config),
             told_of_marker: Told::default(),
@@ -98,6 +98,7 @@ impl Partition {
 
     /// Takes a changed configuration, effective for the next append.
     pub(crate) fn configure(&self, config: Arc<TopicConfig>, log: levada_log::LogConfig) {
+        self.syncs.configure(&config);
         self.config.store(config);
         self.lane.with_writer(|writer| writer.set_config(log));
     }
@@ -124,10 +125,6 @@ impl Partition {
         &self.lane
     }
 
-    pub(crate) fn syncs(&self) -> &Syncs {
-        &self.syncs
-    }
-
     pub(crate) fn waiters(&self) -> &Arc<Waiters> {
         &self.waiters
     }
@@ -139,28 +136,17 @@ impl Partition {
         if left == Left::More {
             let partition = self.clone();
             tokio::spawn(async move {
-                while partition.lane.drain(broker::now_ms(), || partition.waiters.wake()) == Left::More {
+                while partition.lane.drain(clock::now_ms(), || partition.waiters.wake()) == Left::More {
                     tokio::task::yield_now().await;
                 }
             });
         }
         match submitted {
             // Not in the log yet, as little as the write it waits behind: whether a sync is due shows once it is.
-            Submitted::Queued { .. } if self.may_wait_for_device() => submitted.durable(self),
-            Submitted::Done(_) if self.is_sync_due() => submitted.durable(self),
+            Submitted::Queued { .. } if self.syncs.may_be_due() => submitted.durable(&self.syncs),
+            Submitted::Done(_) if self.syncs.is_due() => submitted.durable(&self.syncs),
             _ => submitted,
         }
-    }
-
-    fn may_wait_for_device(&self) -> bool {
-        let config = self.config();
-        config.acks_durable || config.flush_messages < i64::MAX
-    }
-
-    /// Whether acknowledgements wait for the device: always, or because `flush.messages` records do.
-    pub(crate) fn is_sync_due(&self) -> bool {
-        let config = self.config();
-        config.acks_durable || self.log.log_end() - self.log.durable() >= config.flush_messages
     }
 
     /// Whether the operator is to be told that a marker could not be written here.

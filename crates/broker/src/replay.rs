@@ -13,7 +13,7 @@ use levada_io::Extent;
 use levada_io::residency::Warm;
 use parking_lot::Mutex;
 
-use crate::broker::Broker;
+use crate::blocking::off_shard;
 use crate::config::ReplayCache;
 
 mod admission;
@@ -87,6 +87,15 @@ impl Replays {
         }
     }
 
+    /// Decides if a range of old records that is read from the disk now may stay in the page cache.
+    pub(crate) async fn admits(self: &Arc<Self>, warm: &Warm, policy: ReplayCache) -> Verdict {
+        if policy == ReplayCache::Auto && self.is_due(Instant::now()) {
+            let replays = self.clone();
+            off_shard(move || replays.look()).await;
+        }
+        self.ask(&warm.extent, policy)
+    }
+
     /// Whether the caller is to look at memory again: one at a time is told so.
     fn is_due(&self, now: Instant) -> bool {
         let mut asked = self.asked.lock();
@@ -113,17 +122,6 @@ impl Replays {
         let count = if verdict == Verdict::Admitted { &self.admitted } else { &self.refused };
         count.fetch_add(extent.len, Ordering::Relaxed);
         verdict
-    }
-}
-
-impl Broker {
-    /// Whether a range of old records that is read from the disk now may stay in the page cache.
-    pub(crate) async fn admits(self: &Arc<Self>, warm: &Warm) -> Verdict {
-        let policy = self.config().replay_cache;
-        if policy == ReplayCache::Auto && self.replays().is_due(Instant::now()) {
-            self.off_shard(|broker| broker.replays().look()).await;
-        }
-        self.replays().ask(&warm.extent, policy)
     }
 }
 

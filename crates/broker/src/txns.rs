@@ -13,8 +13,8 @@ use levada_log::{Append, AppendError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::broker::now_ms;
 use crate::clock::Now;
+use crate::clock::now_ms;
 use crate::coordination::{self, Due, Seats};
 use crate::lane::{AppendResult, Submitted};
 use crate::partition::Partition;

@@ -7,10 +7,10 @@
 
 mod metrics;
 mod process;
-mod stats;
 
-pub use crate::{broker::RecoveryProgress, cleaner::CleanerStats, lane::Work, replay::ReplayStats};
-pub use stats::{Connection, Stats};
+pub use crate::{
+    broker::RecoveryProgress, cleaner::CleanerStats, lane::Work, replay::ReplayStats, stats::Stats,
+};
 
 use std::{
     collections::BTreeMap,
@@ -38,7 +38,7 @@ use hyper_util::{
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::config::{HostPort, Secret};
-use crate::server::descriptors;
+use crate::descriptors;
 
 /// Connections at once, and the part of all descriptors that they may take.
 const CONNECTIONS_MAX: u64 = 64;

@@ -4,7 +4,8 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
-use levada_broker::server::{Recovery, RecoveryProgress, Server, Signals, descriptors};
+use levada_broker::descriptors;
+use levada_broker::server::{Recovery, RecoveryProgress, Server, Signals};
 
 use crate::{config::SourceArgs, failure::Failure, logging};
 

@@ -220,3 +220,58 @@ fn data_is_reached_through_the_seam() {
     }
     accepted(RS, "//! A.\nuse std::fs::File;\nfn a(b: &std::fs::File) { rustix::fs::seek(b); }\n");
 }
+
+/// Complaints about the modules of a crate that is not exempt, given as (file below `src`, text).
+fn cycles(files: &[(&str, &str)]) -> Vec<String> {
+    let files: Vec<(String, String)> = files
+        .iter()
+        .map(|(file, text)| (format!("crates/wire/src/{file}"), format!("//! A.\n{text}")))
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(file, text)| (&**file, &**text)).collect();
+    complaints(&files)
+}
+
+#[test]
+fn modules_that_use_each_other_are_refused() {
+    let direct = [("a.rs", "use crate::b::B;\n"), ("b.rs", "fn b() { crate::a::a(); }\n")];
+    let told = "crates/wire/src/a.rs:2: modules in a cycle: a uses b (crates/wire/src/a.rs:2), b uses a (crates/wire/src/b.rs:2)";
+    assert_eq!(cycles(&direct), [told]);
+
+    let round = [
+        ("a.rs", "mod deep;\n"),
+        ("a/deep.rs", "use crate::{c::C, std_like};\n"),
+        ("b/mod.rs", "use super::a;\n"),
+        ("c.rs", "fn c() { print!(\"{}\", crate::b::B); }\n"),
+    ];
+    let [one] = &cycles(&round)[..] else { panic!("one cycle: {:?}", cycles(&round)) };
+    assert!(one.contains("a uses c") && one.contains("c uses b") && one.contains("b uses a"), "{one}");
+
+    let exported = [
+        ("lib.rs", "mod a;\nmod b;\npub use self::b::{B, C as D};\n"),
+        ("a.rs", "use crate::D;\n"),
+        ("b.rs", "use crate::a::A;\n"),
+    ];
+    assert_eq!(cycles(&exported).len(), 1);
+    let nested = [("a.rs", "mod inner { use super::super::b; }\n"), ("b.rs", "use super::a;\n")];
+    assert_eq!(cycles(&nested).len(), 1);
+}
+
+#[test]
+fn modules_that_use_others_one_way_are_accepted() {
+    let one_way = [
+        ("lib.rs", "pub use a::A;\nuse crate::b::B;\n"),
+        ("a.rs", "use crate::b::B;\nuse crate::c;\n"),
+        ("b.rs", "use self::deep::D;\nmod deep;\nuse crate::c::C;\n"),
+        ("b/deep.rs", "use super::B;\nuse crate::b;\n"),
+        ("b/a.rs", "use super::deep;\n"),
+        ("c.rs", "pub(in crate::c) struct C;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n"),
+        ("c/tests.rs", "use crate::a::A;\n"),
+        ("bin/tool.rs", "use crate::a::A;\n"),
+    ];
+    assert_eq!(cycles(&one_way), Vec::<String>::new());
+    let others = [
+        ("crates/wire/src/a.rs", "//! A.\nuse crate::b;\n"),
+        ("crates/io/src/b.rs", "//! B.\nuse crate::a;\n"),
+    ];
+    assert_eq!(complaints(&others), Vec::<String>::new());
+}

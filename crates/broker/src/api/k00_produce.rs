@@ -31,7 +31,8 @@ use levada_wire::produce::{
 };
 
 use crate::api::{Context, Refusal, Reply};
-use crate::broker::{Membership, now_ms};
+use crate::broker::Membership;
+use crate::clock::now_ms;
 use crate::config::{TimestampType, TopicConfig};
 use crate::error_code::{ErrorCode, Failure};
 use crate::lane::Submitted;

@@ -33,7 +33,7 @@ use crate::broker::Broker;
 use crate::error_code::ErrorCode;
 use crate::partition::Partition;
 use crate::security::acl::Operation;
-use crate::server::memory::UNCOUNTED_BYTES;
+use crate::request_memory::UNCOUNTED_BYTES;
 
 mod once;
 mod session;
@@ -142,7 +142,7 @@ async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> 
         tokio::select! {
             () = sleeper.notified() => {}
             () = tokio::time::sleep_until(deadline) => return look,
-            () = context.shard.stop.signalled() => return look,
+            () = context.stop().signalled() => return look,
         }
     }
 }

@@ -12,7 +12,7 @@ use levada_wire::messages::write_txn_markers_response::{
 use levada_wire::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 
 use crate::api::Context;
-use crate::broker::now_ms;
+use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
 use crate::security::acl::Operation;
 

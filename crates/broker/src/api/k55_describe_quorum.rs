@@ -8,7 +8,7 @@ use levada_wire::messages::{DescribeQuorumRequest, DescribeQuorumResponse};
 
 use crate::api::access::forbidden;
 use crate::api::{Context, text};
-use crate::broker::now_ms;
+use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::METADATA_TOPIC;
 use crate::security::acl::Operation;

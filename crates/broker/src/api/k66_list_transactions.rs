@@ -10,7 +10,7 @@ use levada_wire::messages::list_transactions_response::TransactionState;
 use levada_wire::messages::{ListTransactionsRequest, ListTransactionsResponse};
 
 use crate::api::{Context, text};
-use crate::broker::now_ms;
+use crate::clock::now_ms;
 use crate::pattern::whole;
 use crate::error_code::ErrorCode;
 use crate::security::acl::{Operation, ResourceType};

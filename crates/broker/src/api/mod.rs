@@ -16,20 +16,21 @@ use levada_wire::api::Api;
 use levada_wire::messages::{KafkaRequest, KafkaResponse, StrBytes};
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
 
+use crate::api::entry::Entry;
 use crate::broker::Broker;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
 use crate::partition::Partition;
 use crate::quota::Client;
+use crate::request_memory::Held;
 use crate::security::Session;
-use crate::server::entry::Entry;
-use crate::server::memory::Held;
-use crate::server::shard::Shard;
+use crate::shutdown::Stop;
 
 mod access;
 mod changes;
 mod commits;
 mod configurable;
+pub(crate) mod entry;
 mod group_order;
 mod merged;
 
@@ -133,9 +134,15 @@ pub(crate) fn served() -> impl Iterator<Item = &'static Api> {
     SERVED.iter().map(|key| key.api())
 }
 
+/// The broker and the signal of its stop, shared by all requests of one shard.
+pub(crate) struct Service {
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) stop: Stop,
+}
+
 /// Who asks, on which connection, in which version.
 pub(crate) struct Context {
-    pub(crate) shard: Rc<Shard>,
+    service: Rc<Service>,
     pub(crate) header: RequestHeader,
     /// How the connection came in.
     pub(crate) entry: Rc<Entry>,
@@ -164,11 +171,11 @@ impl AsRef<[u8]> for Counted {
 impl Context {
     /// A request with this header by `session`, on a connection that came in as `entry`, to the address `local`.
     pub(crate) fn new(
-        shard: Rc<Shard>,
+        service: Rc<Service>,
         header: RequestHeader,
         (entry, session, local): (Rc<Entry>, Rc<Session>, SocketAddr),
     ) -> Self {
-        Self { shard, header, entry, session, local, mute: Cell::default(), held: Cell::default() }
+        Self { service, header, entry, session, local, mute: Cell::default(), held: Cell::default() }
     }
 
     /// With the request's share of the memory of requests, held until the body is gone, or else until the answer is there.
@@ -211,7 +218,12 @@ impl Context {
     }
 
     pub(crate) fn broker(&self) -> &Arc<Broker> {
-        &self.shard.broker
+        &self.service.broker
+    }
+
+    /// The signal that ends long polls when the broker stops.
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.service.stop
     }
 
     pub(crate) fn version(&self) -> i16 {

@@ -10,8 +10,9 @@ use levada_log::checkpoint::OffsetCheckpoint;
 use levada_log::compact::{CleanError, Cleaning, Counts, Dirt, Job};
 use tokio::task::JoinSet;
 
+use crate::broker::Broker;
 use crate::broker::opening::log_config;
-use crate::broker::{Broker, now_ms};
+use crate::clock::now_ms;
 use crate::partition::Key;
 use crate::partition::Partition;
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use levada_log::{Discarded, LogError, Retired};
 use parking_lot::Mutex;
 
-use crate::broker::{Broker, now_ms};
+use crate::broker::Broker;
+use crate::clock::now_ms;
 use crate::partition::Partition;
 
 /// What is to be removed, by when.

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::broker::{Broker, now_ms};
+use crate::broker::Broker;
+use crate::clock::now_ms;
 
 impl Broker {
     /// Looks for silent producers every `producer.id.expiration.check.interval.ms`; never returns.

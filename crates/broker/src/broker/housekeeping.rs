@@ -7,8 +7,9 @@ use std::time::Duration;
 use levada_log::LogError;
 use levada_log::checkpoint::OffsetCheckpoint;
 
+use crate::broker::Broker;
 use crate::broker::data_dir::{Left, Offsets};
-use crate::broker::{Broker, now_ms};
+use crate::clock::now_ms;
 use crate::partition::Partition;
 
 /// How often topics with `flush.ms` are looked for, at most and at least.

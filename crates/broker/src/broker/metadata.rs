@@ -9,8 +9,8 @@ use levada_log::checkpoint::MetaProperties;
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 
-use crate::broker::now_ms;
-use crate::error_code::{ErrorCode, Failure};
+use crate::clock::now_ms;
+use crate::error_code::Failure;
 use crate::metadata::controller::{Decision, Node, Refusal, start_node, stop_node};
 use crate::metadata::image::Image;
 use crate::metadata::store::{OpenReport, Store, StoreError};
@@ -132,19 +132,5 @@ pub(super) fn warn_of(report: &OpenReport) {
             error,
             "a snapshot of the metadata is damaged; an older one and the log behind it are used"
         );
-    }
-}
-
-/// As Kafka's controller says that a request makes too many records.
-const EXCESSIVE: &str = "Unable to perform excessively large batch operation.";
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        if let StoreError::TooLarge { .. } = error {
-            tracing::warn!(%error, "metadata not changed");
-            return Self::new(ErrorCode::PolicyViolation, EXCESSIVE);
-        }
-        tracing::error!(%error, "metadata not changed");
-        Self::new(ErrorCode::KafkaStorageError, error.to_string())
     }
 }

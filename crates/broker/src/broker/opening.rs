@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
+use crate::broker::Broker;
 use crate::broker::data_dir::{DataDir, Left, LeftBehind};
 use crate::broker::discarded::Waiting;
 use crate::broker::metadata::{Metadata, warn_of};
@@ -23,8 +24,8 @@ use crate::broker::producer_ids::ProducerIds;
 use crate::broker::quotas::QuotaBook;
 use crate::broker::searches::Searches;
 use crate::broker::signing_keys::SigningKeys;
-use crate::broker::{Broker, now_ms};
 use crate::cleaner::Cleaner;
+use crate::clock::now_ms;
 use crate::config::{BrokerConfig, TimestampType, TopicConfig, thresholds};
 use crate::fetch_session::Sessions;
 use crate::group::{ConsumerConfig, GroupConfig};
@@ -36,12 +37,11 @@ use crate::metadata::records::control::VoterEndpoint;
 use crate::metadata::store::{Store, StoreError, StoreOptions};
 use crate::metadata::uuid;
 use crate::partition::{Identity, Key, OFFSETS_TOPIC, Partition, Partitions, TRANSACTIONS_TOPIC};
-use crate::replay::Replays;
-use crate::server::tls::Tls;
+use crate::stats::Stats;
 use crate::stores::TlsError;
+use crate::tls::Tls;
 use crate::txn::TxnConfig;
 use crate::txns::Txns;
-use crate::web::Stats;
 
 /// Why a data directory cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -149,7 +149,7 @@ impl Broker {
             thresholds: thresholds_in_force(&config)?,
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
-            replays: Replays::default(),
+            replays: Arc::default(),
             stats: Stats::new(SystemTime::now()),
             data_dir,
             metadata: Metadata::new(store),

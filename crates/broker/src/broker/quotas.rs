@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::broker::Broker;
 use crate::broker::topics::flatten_keyed;
-use crate::broker::{Broker, now_ms};
+use crate::clock::now_ms;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{AlterQuota, alter_client_quotas};
 use crate::metadata::image::{QuotaEntity, Quotas};

@@ -6,7 +6,7 @@ use crate::config::{
 };
 use crate::metadata::controller::{ConfigRules, Reason, Refusal};
 use crate::metadata::image::{ConfigResource, ResourceKind};
-use crate::server::tls::Tls;
+use crate::tls::Tls;
 
 impl ConfigRules for BrokerConfig {
     fn check(&self, resource: &ConfigResource, values: &Values) -> Result<(), Refusal> {

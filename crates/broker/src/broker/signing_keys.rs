@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use crate::broker::{Broker, now_ms};
+use crate::broker::Broker;
+use crate::clock::now_ms;
 use crate::security::jaas::Jaas;
 use crate::security::oauth::KeySource;
 use crate::security::oauth::jwks::{Jwks, JwksError};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use levada_wire::Uuid;
 
+use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::broker::data_dir::Left;
 use crate::error_code::{ErrorCode, Failure};
@@ -24,10 +25,7 @@ impl Broker {
         work: impl FnOnce(&Arc<Self>) -> T + Send + 'static,
     ) -> T {
         let broker = self.clone();
-        match tokio::task::spawn_blocking(move || work(&broker)).await {
-            Ok(result) => result,
-            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
-        }
+        off_shard(move || work(&broker)).await
     }
 
     /// Creates topics, each or not at all; results in the order of `topics`.

@@ -10,7 +10,8 @@ use levada_log::batch::{EndMarker, Marker};
 use tokio::sync::RwLockReadGuard;
 use tokio::time::Instant;
 
-use crate::broker::{Broker, now_ms};
+use crate::broker::Broker;
+use crate::clock::now_ms;
 use crate::error_code::{ErrorCode, Failure};
 use crate::group::Producer;
 use crate::group::request::EndTxnRequest;

@@ -5,10 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use levada_wire::primitives::Uuid;
-
-use crate::metadata::records::AccessControlEntryRecord;
-
 mod filter;
 #[cfg(test)]
 pub(in crate::security) mod tests;
@@ -121,35 +117,6 @@ pub struct Acl {
     pub operation: Operation,
     /// Whether it may be.
     pub permission: Permission,
-}
-
-impl Acl {
-    /// The entry that a record holds; none if it holds numbers that this version does not know.
-    pub(crate) fn from_record(record: &AccessControlEntryRecord) -> Option<Self> {
-        Some(Self {
-            resource_type: ResourceType::from_code(record.resource_type)?,
-            resource_name: record.resource_name.clone(),
-            pattern_type: PatternType::from_code(record.pattern_type)?,
-            principal: record.principal.clone(),
-            host: record.host.clone(),
-            operation: Operation::from_code(record.operation)?,
-            permission: Permission::from_code(record.permission_type)?,
-        })
-    }
-
-    /// The record that holds this entry.
-    pub(crate) fn record(&self, id: Uuid) -> AccessControlEntryRecord {
-        AccessControlEntryRecord {
-            id,
-            resource_type: self.resource_type.code(),
-            resource_name: self.resource_name.clone(),
-            pattern_type: self.pattern_type.code(),
-            principal: self.principal.clone(),
-            host: self.host.clone(),
-            operation: self.operation.code(),
-            permission_type: self.permission.code(),
-        }
-    }
 }
 
 impl fmt::Display for Acl {

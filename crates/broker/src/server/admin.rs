@@ -15,7 +15,7 @@ use crate::config::Listener;
 use crate::server::StartError;
 use crate::server::listener::Doorman;
 use crate::server::shard::Accepted;
-use crate::server::shutdown::Stop;
+use crate::shutdown::Stop;
 
 /// What the admin thread is given.
 pub(crate) struct Duties {

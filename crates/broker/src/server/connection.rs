@@ -21,15 +21,15 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
+use crate::api::entry::Entry;
 use crate::api::{self, Context, Refusal, Reply};
 use crate::quota::Used;
 use crate::replay;
-use crate::server::entry::Entry;
+use crate::request_memory::{Held, NewcomerShare};
+use crate::server::channel::{Channel, Received, Sending};
 use crate::server::gate::{Gate, Passage, TurnedAway};
-use crate::server::memory::{Held, NewcomerShare};
 use crate::server::places::Place;
 use crate::server::shard::{Accepted, Shard};
-use crate::server::tls::channel::{Channel, Received, Sending};
 
 mod receive;
 
@@ -83,7 +83,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
     let peer = accepted.entry.peer;
     let principal = accepted.entry.certificate.as_ref().map(|name| name.principal.as_str());
     tracing::debug!(%peer, listener = accepted.entry.listener.name, principal, "connection opened");
-    let _counted = shard.broker.stats().connection();
+    let _counted = shard.broker().stats().connection();
     match run(&shard, accepted).await {
         Ok(()) => tracing::debug!(%peer, "connection closed"),
         Err(error @ Ended::Idle) => tracing::debug!(%peer, %error, "connection closed by the broker"),
@@ -102,10 +102,10 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
     let stream = TcpStream::from_std(accepted.stream)?;
     let mut connection = Connection {
         shard: shard.clone(),
-        gate: Gate::new(&shard.broker, &accepted.entry),
+        gate: Gate::new(shard.broker(), &accepted.entry),
         entry: Rc::new(accepted.entry),
         local: stream.local_addr()?,
-        max_idle: shard.broker.config().connections_max_idle,
+        max_idle: shard.broker().config().connections_max_idle,
         silent: Box::pin(tokio::time::sleep(SILENCE_MAX)),
         _place: accepted.place,
         received: FrameBuffer::new(0),
@@ -116,7 +116,7 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
         channel: accepted.channel,
         stream,
     };
-    connection.received.set_limit(connection.gate.frame_bytes_max(&shard.broker));
+    connection.received.set_limit(connection.gate.frame_bytes_max(shard.broker()));
     let ended = connection.converse().await;
     match &ended {
         Ok(()) => connection.gate.close(&connection.entry, &"closed"),
@@ -177,7 +177,7 @@ impl Connection {
     async fn converse(&mut self) -> Result<(), Ended> {
         let shard = self.shard.clone();
         // One for all requests: to begin listening takes a lock that all shards share.
-        let mut stopped = std::pin::pin!(shard.stop.signalled());
+        let mut stopped = std::pin::pin!(shard.stop().signalled());
         loop {
             let frame = tokio::select! {
                 frame = self.next_in_time() => frame?,
@@ -204,12 +204,12 @@ impl Connection {
 
     /// Takes one frame: a request to be answered, or a step of the client's authentication.
     async fn take(&mut self, mut frame: BytesMut) -> Result<(), Ended> {
-        match self.gate.pass(&self.shard.broker, &self.entry, frame)? {
+        match self.gate.pass(self.shard.broker(), &self.entry, frame)? {
             Passage::Through(through) => frame = through,
             Passage::Versions(header, body) => return self.answer(header, body).await,
             Passage::Answer(bytes) => {
                 self.send(vec![Piece::Bytes(bytes)], Kept::Yes).await?;
-                self.received.set_limit(self.gate.frame_bytes_max(&self.shard.broker));
+                self.received.set_limit(self.gate.frame_bytes_max(self.shard.broker()));
                 return Ok(());
             }
             Passage::Closed { answer, after, error } => {
@@ -217,7 +217,7 @@ impl Connection {
                 // What a client learns by guessing, it learns slowly.
                 tokio::select! {
                     () = tokio::time::sleep(after) => {}
-                    () = self.shard.stop.signalled() => {}
+                    () = self.shard.stop().signalled() => {}
                 }
                 if let Some(bytes) = answer {
                     self.send(vec![Piece::Bytes(bytes)], Kept::Yes).await?;
@@ -231,8 +231,8 @@ impl Connection {
 
     async fn answer(&mut self, header: RequestHeader, frame: BytesMut) -> Result<(), Ended> {
         let who = (self.entry.clone(), self.gate.session().clone(), self.local);
-        let context = Context::new(self.shard.clone(), header, who).holding(self.held.take());
-        let measured = self.shard.broker.has_quotas().then(Cell::default);
+        let context = Context::new(self.shard.service.clone(), header, who).holding(self.held.take());
+        let measured = self.shard.broker().has_quotas().then(Cell::default);
         let waits = matches!(context.header.api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
         let work = metered(measured.as_ref(), api::answer(&context, frame));
         let reply = self.replied(work, waits).await?;
@@ -244,7 +244,7 @@ impl Connection {
         }
         let spent = measured.map_or(Duration::ZERO, Cell::into_inner);
         let percent = spent.as_secs_f64() * 100.0;
-        let mute = context.mute().max(self.shard.broker.book(Used::Time, context.client(), percent));
+        let mute = context.mute().max(self.shard.broker().book(Used::Time, context.client(), percent));
         drop(context);
         if !mute.is_zero() {
             self.send_kept_back().await?;
@@ -261,7 +261,7 @@ impl Connection {
         tokio::select! {
             () = tokio::time::sleep(wait.min(idle)) => if wait > idle { Err(Ended::Idle) } else { Ok(()) },
             () = self.gone() => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
-            () = shard.stop.signalled() => Ok(()),
+            () = shard.stop().signalled() => Ok(()),
         }
     }
 
@@ -389,10 +389,10 @@ impl Connection {
                     && let Some(bytes) = lane.read(&warm.extent).await
                 {
                     let count = bytes.iter().map(|bytes| bytes.len() as u64).sum();
-                    self.shard.broker.replays().went_around(count);
+                    self.shard.broker().replays().went_around(count);
                     return transfer.supply(bytes);
                 }
-                warm.ahead.iter().for_each(|extent| self.shard.broker.replays().note(extent));
+                warm.ahead.iter().for_each(|extent| self.shard.broker().replays().note(extent));
                 warm = warm.once(&mut self.trail);
             }
         }
@@ -401,7 +401,7 @@ impl Connection {
             // The connection may be gone.
             let _ = done.send(warmed);
         };
-        if self.shard.broker.warmer().submit(warm, told).is_ok()
+        if self.shard.broker().warmer().submit(warm, told).is_ok()
             && let Ok(Ok(warmed)) = there.await
         {
             self.trail.follow(warmed);
@@ -410,15 +410,17 @@ impl Connection {
 
     /// Whether old records may stay in the page cache. What this connection asked for itself a moment ago is no second reading.
     async fn is_admitted(&self, warm: &Warm) -> bool {
+        let broker = self.shard.broker();
+        let policy = broker.config().replay_cache;
         !self.trail.is_under_way(&warm.extent)
-            && self.shard.broker.admits(warm).await == replay::Verdict::Admitted
+            && broker.replays().admits(warm, policy).await == replay::Verdict::Admitted
     }
 
     /// Drops what this connection has brought into the page cache and nobody else had there.
     fn leave_no_trace(&mut self) {
         if let Some(warm) = Warm::behind(self.trail.finish()) {
             // With a full queue there are others to push these pages out.
-            let _ = self.shard.broker.warmer().submit(warm, |_| {});
+            let _ = self.shard.broker().warmer().submit(warm, |_| {});
         }
     }
 }

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use levada_wire::{ApiKey, RequestHeader};
 
-use crate::broker::{Broker, now_ms};
+use crate::api::entry::Entry;
+use crate::broker::Broker;
+use crate::clock::now_ms;
 use crate::security::sasl::{Exchange, Identity, Moment, Outcome, SaslConfig, SaslError};
 use crate::security::{Session, audit, nonce, process_secret};
-use crate::server::entry::Entry;
 
 /// A client may not show again who it is sooner than so long after it began the last time.
 const AGAIN_AFTER_MS: i64 = 1000;

@@ -8,16 +8,16 @@ use parking_lot::Mutex;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::sync::{mpsc, watch};
 
+use crate::api::entry::Entry;
 use crate::broker::Broker;
 use crate::config::{HostPort, Listener};
+use crate::descriptors::{self, Reserve};
 use crate::server::StartError;
-use crate::server::descriptors::{self, Reserve};
-use crate::server::entry::Entry;
+use crate::server::channel::Channel;
 use crate::server::log_pace::LogPace;
 use crate::server::places::{Full, Pace, Place, Places};
 use crate::server::shard::Accepted;
-use crate::server::shutdown::Stop;
-use crate::server::tls::channel::Channel;
+use crate::shutdown::Stop;
 
 /// Pending connections that the kernel keeps for us while every shard is busy.
 const BACKLOG: i32 = 1024;

@@ -9,25 +9,22 @@ pub use self::signals::Signals;
 use crate::broker::Broker;
 pub use crate::broker::{OpenError, Recovery, RecoveryProgress};
 use crate::config::{BrokerConfig, Listener};
+use crate::server::channel::handshakes::{self, Handshakes};
 use crate::server::shard::ShardHandle;
-use crate::server::shutdown::Stop;
-use crate::server::tls::handshakes::{self, Handshakes};
+use crate::shutdown::Stop;
 use crate::web::{WebError, WebServer};
 
 mod admin;
+pub mod channel;
 mod cold_lane;
 mod connection;
-pub mod descriptors;
-pub(crate) mod entry;
 mod gate;
 mod listener;
 mod log_pace;
-pub(crate) mod memory;
 mod places;
 pub(crate) mod shard;
-pub(crate) mod shutdown;
 mod signals;
-pub mod tls;
+mod source;
 
 /// A running broker. Dropping it does not stop it; [`Server::stop`] does.
 pub struct Server {

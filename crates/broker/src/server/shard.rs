@@ -10,25 +10,35 @@ use levada_io::Engine;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
+use crate::api::Service;
+use crate::api::entry::Entry;
 use crate::broker::Broker;
 use crate::server::StartError;
+use crate::server::channel::Channel;
 use crate::server::cold_lane::ColdLane;
 use crate::server::connection;
-use crate::server::entry::Entry;
 use crate::server::log_pace::LogPace;
 use crate::server::places::Place;
-use crate::server::shutdown::Stop;
-use crate::server::tls::channel::Channel;
+use crate::shutdown::Stop;
 
 /// What the connections of one shard share; never leaves its thread.
 pub(crate) struct Shard {
-    pub(crate) broker: Arc<Broker>,
+    pub(crate) service: Rc<Service>,
     pub(crate) engine: RefCell<Engine>,
     /// Where a ring is allowed.
     pub(crate) cold_lane: Option<ColdLane>,
-    pub(crate) stop: Stop,
     /// Of what is told of connections that the broker closes.
     pub(crate) told: LogPace,
+}
+
+impl Shard {
+    pub(crate) fn broker(&self) -> &Arc<Broker> {
+        &self.service.broker
+    }
+
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.service.stop
+    }
 }
 
 /// A connection on its way from the listener to its shard.
@@ -68,7 +78,12 @@ pub(crate) fn start(index: usize, broker: Arc<Broker>, stop: Stop) -> Result<Sha
             let entered = runtime.enter();
             let cold_lane = ColdLane::new(broker.caps(), broker.counters().clone());
             drop(entered);
-            let shard = Rc::new(Shard { broker, engine, cold_lane, stop, told: LogPace::default() });
+            let shard = Rc::new(Shard {
+                service: Rc::new(Service { broker, stop }),
+                engine,
+                cold_lane,
+                told: LogPace::default(),
+            });
             // What a set of tasks is driven by is looked at with every step of one of them: it only waits.
             let work = async move { tokio::task::spawn_local(run(shard, accepted)).await };
             if let Err(error) = LocalSet::new().block_on(&runtime, work) {
@@ -98,11 +113,11 @@ async fn run(shard: Rc<Shard>, mut accepted: mpsc::Receiver<Accepted>) {
                 None => break,
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            () = shard.stop.signalled() => break,
+            () = shard.stop().signalled() => break,
         }
     }
     let finished = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(shard.stop.grace(), finished).await.is_err() {
+    if tokio::time::timeout(shard.stop().grace(), finished).await.is_err() {
         tracing::warn!("connections still busy after the grace period are closed");
     }
     lane.abort();

@@ -7,7 +7,7 @@ use levada_wire::gather::HoleLen;
 use levada_wire::messages::StrBytes;
 
 use crate::api::{Context, TOPIC_ID_VERSION_MIN};
-use crate::broker::now_ms;
+use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
 use crate::fetch_session::{Asked, Continued, PartitionKey, Plan, Seen, TopicKey};
 

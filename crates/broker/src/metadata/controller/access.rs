@@ -7,7 +7,8 @@ use levada_wire::primitives::Uuid;
 use super::{Decision, Reason, Refusal};
 use crate::metadata::image::Image;
 use crate::metadata::records::{
-    Record, RemoveAccessControlEntryRecord, RemoveUserScramCredentialRecord, UserScramCredentialRecord,
+    AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord, RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
 };
 use crate::security::acl::{Acl, AclFilter};
 use crate::security::scram::{ITERATIONS_MAX, ITERATIONS_MIN, Mechanism};
@@ -19,7 +20,10 @@ const REMOVED_MAX: usize = 10_000;
 pub fn create_acls(image: &Image, acls: &[Acl], mut new_id: impl FnMut() -> Uuid) -> Decision<()> {
     let mut known: BTreeSet<&Acl> = image.acls().iter().map(|(_, acl)| &**acl).collect();
     let new = acls.iter().filter(|acl| known.insert(acl));
-    Decision { records: new.map(|acl| Record::from(acl.record(new_id()))).collect(), outcome: () }
+    Decision {
+        records: new.map(|acl| Record::from(AccessControlEntryRecord::of_acl(new_id(), acl))).collect(),
+        outcome: (),
+    }
 }
 
 /// Removes the entries that each filter means, and says which those were.

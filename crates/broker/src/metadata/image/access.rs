@@ -82,7 +82,7 @@ impl Acls {
     }
 
     pub(super) fn put(&mut self, record: &AccessControlEntryRecord) -> Result<(), ApplyError> {
-        let acl = Arc::new(Acl::from_record(record).ok_or(ApplyError::UnknownAcl { id: record.id })?);
+        let acl = Arc::new(record.acl().ok_or(ApplyError::UnknownAcl { id: record.id })?);
         if let Some(before) = Arc::make_mut(&mut self.by_id).insert(record.id, acl.clone()) {
             Arc::make_mut(&mut self.index).remove(&before);
         }

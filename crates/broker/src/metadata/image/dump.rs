@@ -3,8 +3,8 @@
 use super::Image;
 use crate::metadata::features::METADATA_VERSION;
 use crate::metadata::records::{
-    ClientQuotaRecord, ConfigRecord, FeatureLevelRecord, ProducerIdsRecord, Record, TopicRecord,
-    UserScramCredentialRecord,
+    AccessControlEntryRecord, ClientQuotaRecord, ConfigRecord, FeatureLevelRecord, ProducerIdsRecord, Record,
+    TopicRecord, UserScramCredentialRecord,
 };
 
 /// Who gave out producer ids is not kept.
@@ -28,7 +28,9 @@ impl Image {
             let next_producer_id = self.next_producer_id;
             records.push(ProducerIdsRecord { broker_id: NOBODY, broker_epoch: -1, next_producer_id }.into());
         }
-        records.extend(self.acls.iter().map(|(id, acl)| Record::from(acl.record(id))));
+        records.extend(
+            self.acls.iter().map(|(id, acl)| Record::from(AccessControlEntryRecord::of_acl(id, acl))),
+        );
         records.extend(self.credential_records());
         records.extend(self.kept.iter().cloned().map(Record::Opaque));
         records

@@ -5,6 +5,7 @@ use std::fmt;
 use levada_wire::primitives::{DecodeError, Decoder, EncodeError, Uuid};
 
 use super::body::{Body, Out, read_text, skip_tags, write_no_tags, write_text};
+use crate::security::acl::{Acl, Operation, PatternType, Permission, ResourceType};
 
 /// A user's credential for one SCRAM mechanism.
 #[derive(Clone, Default, PartialEq)]
@@ -114,6 +115,35 @@ pub struct AccessControlEntryRecord {
     pub operation: i8,
     /// Allowed or denied.
     pub permission_type: i8,
+}
+
+impl AccessControlEntryRecord {
+    /// The record of an entry, under this id.
+    pub(crate) fn of_acl(id: Uuid, acl: &Acl) -> Self {
+        Self {
+            id,
+            resource_type: acl.resource_type.code(),
+            resource_name: acl.resource_name.clone(),
+            pattern_type: acl.pattern_type.code(),
+            principal: acl.principal.clone(),
+            host: acl.host.clone(),
+            operation: acl.operation.code(),
+            permission_type: acl.permission.code(),
+        }
+    }
+
+    /// The entry; none if the record holds numbers that this version does not know.
+    pub(crate) fn acl(&self) -> Option<Acl> {
+        Some(Acl {
+            resource_type: ResourceType::from_code(self.resource_type)?,
+            resource_name: self.resource_name.clone(),
+            pattern_type: PatternType::from_code(self.pattern_type)?,
+            principal: self.principal.clone(),
+            host: self.host.clone(),
+            operation: Operation::from_code(self.operation)?,
+            permission: Permission::from_code(self.permission_type)?,
+        })
+    }
 }
 
 impl Body for AccessControlEntryRecord {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 
 use super::{Connection, Ended, SILENCE_MAX};
-use crate::server::memory::{Held, UNCOUNTED_BYTES};
-use crate::server::tls::channel::Received;
+use crate::request_memory::{Held, UNCOUNTED_BYTES};
+use crate::server::channel::Received;
 
 /// A request in progress has to grow by so much in so long, or as long as a connection may be idle if that is shorter: half a request
 /// holds memory, and one byte now and then is no progress.
@@ -29,7 +29,7 @@ impl Connection {
         let Some(deadline) = self.gate.deadline() else { return self.next_frame().await };
         match tokio::time::timeout_at(deadline.into(), self.next_frame()).await {
             Ok(frame) => frame,
-            Err(_) => Err(self.gate.too_late(&self.shard.broker, &self.entry).into()),
+            Err(_) => Err(self.gate.too_late(self.shard.broker(), &self.entry).into()),
         }
     }
 
@@ -66,7 +66,7 @@ impl Connection {
         if pending <= UNCOUNTED_BYTES {
             return Ok(());
         }
-        let broker = &self.shard.broker;
+        let broker = self.shard.broker();
         let memory = broker.request_memory();
         if !self.gate.is_open() {
             let address = self.entry.peer.ip();
@@ -87,8 +87,8 @@ impl Connection {
         progress: &mut Option<(Instant, usize)>,
     ) -> Result<(), Ended> {
         let counts = self.gate.is_open() && claimed.is_some_and(|bytes| bytes as usize > UNCOUNTED_BYTES);
-        let memory = self.shard.broker.request_memory();
-        let limit_bytes = self.shard.broker.config().queued_max_request_bytes.filter(|_| counts);
+        let memory = self.shard.broker().request_memory();
+        let limit_bytes = self.shard.broker().config().queued_max_request_bytes.filter(|_| counts);
         let Some(limit_bytes) = limit_bytes.filter(|limit_bytes| !memory.has_room(*limit_bytes)) else {
             return Ok(());
         };

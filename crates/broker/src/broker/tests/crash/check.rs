@@ -7,7 +7,8 @@ use levada_log::batch::{self, BatchView, EndMarker, Marker};
 
 use super::facts::{BatchFact, Facts, TopicFact};
 use super::life::{Incarnation, copier, settle};
-use crate::broker::{Broker, now_ms};
+use crate::broker::Broker;
+use crate::clock::now_ms;
 use crate::group::request::FetchRequest;
 use crate::metadata::image::ConfigResource;
 use crate::partition::{OFFSETS_TOPIC, Partition};

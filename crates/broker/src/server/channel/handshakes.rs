@@ -16,17 +16,18 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, LocalSet};
 
-use super::channel::Channel;
+use super::Channel;
 use super::kernel::{self, Offer};
 use super::session::{Next, Session};
-use super::{Setup, Tls};
 use crate::broker::Broker;
+use crate::descriptors;
 use crate::security::audit;
 use crate::server::StartError;
-use crate::server::descriptors;
 use crate::server::log_pace::LogPace;
 use crate::server::shard::Accepted;
-use crate::server::shutdown::Stop;
+use crate::shutdown::Stop;
+use crate::tls::names::CertifiedName;
+use crate::tls::{Setup, Tls};
 
 /// How long a handshake may take, the network included.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -174,7 +175,7 @@ async fn handshake(room: &Rc<Room>, mut accepted: Accepted) -> Result<Accepted, 
     let stream = TcpStream::from_std(accepted.stream)?;
     let tls: &Tls = room.broker.tls();
     let setup = tls.setup(&accepted.entry.listener).expect("every TLS listener has its setup from the start");
-    let mut session = Session::new(setup.config.clone()).map_err(Failed::Refused)?;
+    let mut session = Session::new(setup.config().clone()).map_err(Failed::Refused)?;
     match agree(&stream, &mut session, &setup).await {
         Ok(name) => accepted.entry.certificate = name.map(Arc::new),
         Err(error @ (Failed::Refused(_) | Failed::Nobody(_))) => {
@@ -184,7 +185,7 @@ async fn handshake(room: &Rc<Room>, mut accepted: Accepted) -> Result<Accepted, 
         }
         Err(error) => return Err(error),
     }
-    let offload = setup.config.enable_secret_extraction;
+    let offload = setup.config().enable_secret_extraction;
     accepted.channel = match offload {
         true => match kernel::offer(Box::new(session), &stream, room.broker.caps().tls_suites)? {
             Offer::Taken(session) => Channel::Kernel(session),
@@ -200,7 +201,7 @@ async fn agree(
     stream: &TcpStream,
     session: &mut Session,
     setup: &Setup,
-) -> Result<Option<crate::server::entry::CertifiedName>, Failed> {
+) -> Result<Option<CertifiedName>, Failed> {
     let mut early = BytesMut::new();
     loop {
         let next = session.process(&mut early);

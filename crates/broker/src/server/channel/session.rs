@@ -12,8 +12,8 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus};
 use rustls::{ExtractedSecrets, ProtocolVersion, ServerConfig, SupportedCipherSuite};
 
-use super::{Setup, names};
-use crate::server::entry::CertifiedName;
+use crate::tls::Setup;
+use crate::tls::names::CertifiedName;
 
 /// The header of a record: its kind, a version, its length.
 const HEADER_BYTES: usize = 5;
@@ -199,17 +199,7 @@ impl Session {
     /// The rules let nobody in by it.
     pub fn peer(&self, setup: &Setup) -> Result<Option<CertifiedName>, String> {
         let Some([certificate, ..]) = self.tls.peer_certificates() else { return Ok(None) };
-        let distinguished =
-            names::subject(certificate).ok_or("the certificate's subject is not understood")?;
-        let principal = setup.rules.principal(&distinguished);
-        let no_rule = || format!("no rule of ssl.principal.mapping.rules fits {distinguished:?}");
-        let principal = principal.ok_or_else(no_rule)?;
-        if principal == crate::security::Session::ANONYMOUS {
-            return Err(format!(
-                "{distinguished:?} becomes {principal}, the name of clients that show no certificate"
-            ));
-        }
-        Ok(Some(CertifiedName { principal, distinguished }))
+        setup.certified_name(certificate).map(Some)
     }
 
     pub(super) fn suite(&self) -> Option<(ProtocolVersion, SupportedCipherSuite)> {

@@ -1,8 +1,8 @@
-//! TLS of the listeners: what each was told about keys, trust and versions, made into what a handshake needs, and made anew when
+//! TLS settings of the listeners: keys, trust and versions of each, made into a configuration for handshakes, and reloaded when
 //! the configuration or a file changes.
 //!
-//! `stores` reads key and trust stores, `names` turns certificates into principals, `handshakes` brings connections up on a
-//! thread of their own, `session` is one connection that this process encrypts, `kernel` one that the kernel encrypts.
+//! `stores` reads key and trust stores, `names` turns certificates into principals. Connections and their handshakes are in
+//! `server/channel`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,15 +13,12 @@ use rustls::ServerConfig;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 
 use crate::config::{BrokerConfig, Listener, Settings};
+use crate::security::Session;
 use crate::stores::{self, TlsError, View};
 
-pub(crate) mod channel;
-pub(crate) mod handshakes;
-mod kernel;
 pub mod names;
-pub mod session;
 
-use self::names::{Names, Rules};
+use self::names::{CertifiedName, Names, Rules};
 
 /// What every TLS listener goes by.
 pub(crate) struct Tls {
@@ -170,6 +167,24 @@ impl Setup {
         Ok(Setup { config: Arc::new(config), rules, names, files: files.collect() })
     }
 
+    /// Names of the subject and of the principal of a certificate that the handshake has verified.
+    ///
+    /// # Errors
+    /// No rule applies to the subject, or the principal would be that of anonymous clients.
+    pub(crate) fn certified_name(&self, certificate: &[u8]) -> Result<CertifiedName, String> {
+        let distinguished =
+            names::subject(certificate).ok_or("the certificate's subject is not understood")?;
+        let principal = self.rules.principal(&distinguished);
+        let no_rule = || format!("no rule of ssl.principal.mapping.rules fits {distinguished:?}");
+        let principal = principal.ok_or_else(no_rule)?;
+        if principal == Session::ANONYMOUS {
+            return Err(format!(
+                "{distinguished:?} becomes {principal}, the name of clients that show no certificate"
+            ));
+        }
+        Ok(CertifiedName { principal, distinguished })
+    }
+
     /// What rustls takes.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.config
@@ -202,6 +217,3 @@ fn client_auth<'a>(settings: &'a Settings, listener: &Listener) -> &'a str {
     };
     found.unwrap_or("none")
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,6 +13,15 @@ pub fn subject(der: &[u8]) -> Option<String> {
     Some(distinguished_name(certificate.subject()))
 }
 
+/// Names in a client certificate that was verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertifiedName {
+    /// The subject's distinguished name in the form of RFC 2253, as Java writes it.
+    pub(crate) distinguished: String,
+    /// The name of the principal, by `ssl.principal.mapping.rules`: what comes after `User:`.
+    pub(crate) principal: String,
+}
+
 /// Whose a broker's certificate is: its subject, and its other names.
 #[derive(Clone, Debug)]
 pub struct Names {

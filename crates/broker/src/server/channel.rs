@@ -7,8 +7,12 @@ use levada_io::residency::Warm;
 use levada_io::{Engine, Piece, SealedTransfer, Transfer, TransferError, Turn};
 use tokio::net::TcpStream;
 
-use super::kernel::KernelSession;
-use super::session::Session;
+pub(crate) mod handshakes;
+mod kernel;
+pub mod session;
+
+use self::kernel::KernelSession;
+use self::session::Session;
 
 /// What a connection may send by reference in one turn before others on its shard get theirs.
 const TURN_BYTES: u64 = 1 << 20;
@@ -156,3 +160,6 @@ impl Sending {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! What clients asked for, counted in relaxed atomics that hot paths may touch.
+//! Counts of connections, requests and bytes since the start, in relaxed atomics that hot paths may touch.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -58,13 +58,13 @@ impl Stats {
     }
 
     /// An HTTP connection was opened; it is one less when the returned value is dropped.
-    pub(super) fn http_connection(&self) -> HttpConnection<'_> {
+    pub(crate) fn http_connection(&self) -> HttpConnection<'_> {
         self.http_connections.fetch_add(1, Ordering::Relaxed);
         HttpConnection { stats: self }
     }
 
     /// HTTP connections open now.
-    pub(super) fn http_connections(&self) -> u64 {
+    pub(crate) fn http_connections(&self) -> u64 {
         self.http_connections.load(Ordering::Relaxed)
     }
 
@@ -80,7 +80,7 @@ impl Stats {
     }
 
     /// How many clients have shown who they are, how many could not, and how many sessions have expired.
-    pub(super) fn authentications(&self) -> [(&'static str, u64); 3] {
+    pub(crate) fn authentications(&self) -> [(&'static str, u64); 3] {
         let counts = [
             ("success", &self.authenticated),
             ("failure", &self.not_authenticated),
@@ -104,12 +104,12 @@ impl Stats {
         self.fetched_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn started(&self) -> SystemTime {
+    pub(crate) fn started(&self) -> SystemTime {
         self.started
     }
 
     /// Each API that was asked for, with its count.
-    pub(super) fn requests(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counted = APIS.iter().map(|api| {
             let count = self.slot(api.key).map_or(0, |count| count.load(Ordering::Relaxed));
             (api.name, count)
@@ -117,7 +117,7 @@ impl Stats {
         counted.filter(|(_, count)| *count > 0)
     }
 
-    pub(super) fn connections_opened(&self) -> u64 {
+    pub(crate) fn connections_opened(&self) -> u64 {
         self.connections_opened.load(Ordering::Relaxed)
     }
 
@@ -127,15 +127,15 @@ impl Stats {
         self.connections_opened.load(Ordering::Relaxed).saturating_sub(closed)
     }
 
-    pub(super) fn handshakes_failed(&self) -> u64 {
+    pub(crate) fn handshakes_failed(&self) -> u64 {
         self.handshakes_failed.load(Ordering::Relaxed)
     }
 
-    pub(super) fn produced_bytes(&self) -> u64 {
+    pub(crate) fn produced_bytes(&self) -> u64 {
         self.produced_bytes.load(Ordering::Relaxed)
     }
 
-    pub(super) fn fetched_bytes(&self) -> u64 {
+    pub(crate) fn fetched_bytes(&self) -> u64 {
         self.fetched_bytes.load(Ordering::Relaxed)
     }
 
@@ -151,7 +151,7 @@ pub struct Connection<'a> {
 }
 
 /// An open HTTP connection.
-pub(super) struct HttpConnection<'a> {
+pub(crate) struct HttpConnection<'a> {
     stats: &'a Stats,
 }
 

@@ -27,8 +27,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{CipherSuite, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::*;
-use crate::config::Sources;
+use crate::config::{BrokerConfig, Sources};
 use crate::server::Server;
+use crate::tls::Tls;
 
 mod forger;
 mod hostile;
@@ -145,7 +146,7 @@ impl Rig {
                 chunk.copy_from_slice(&seed.to_ne_bytes()[..chunk.len()]);
             }
             let mut builder = Builder::new().compression(Compression::None);
-            builder.push(crate::broker::now_ms(), None, Some(&value));
+            builder.push(crate::clock::now_ms(), None, Some(&value));
             let mut partition = PartitionProduceData::default();
             partition.records = Some(builder.build().unwrap().freeze());
             let mut topic_data = TopicProduceData::default();
