@@ -5,6 +5,7 @@
 //! for what Kafka does; checks that only Levada promises are then left out.
 
 pub mod corpus;
+pub mod files;
 pub mod hostile;
 pub mod journal;
 pub mod ledger;

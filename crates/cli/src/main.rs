@@ -11,6 +11,7 @@ mod consume;
 mod cp;
 mod doctor;
 mod failure;
+mod files;
 mod group;
 mod kafka_error;
 mod lab;
@@ -45,7 +46,8 @@ use crate::failure::Failure;
   levada consume clicks -e                      print what is there, then exit
   levada group describe readers                 who reads, and how far behind
   levada config set topic clicks retention.ms=86400000
-  levada doctor                                 which transfer paths this machine allows",
+  levada doctor                                 which transfer paths this machine allows
+  levada files public --listing                 serve a directory over HTTP",
     disable_help_subcommand = true
 )]
 struct Cli {
@@ -56,6 +58,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Files(Box<files::Args>),
     Topic(cluster::Asked<topic::Verb>),
     Produce(produce::Args),
     Consume(consume::Args),
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
     match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Files(args) => files::run(*args),
         Command::Topic(args) => topic::run(args, out),
         Command::Produce(args) => produce::run(args),
         Command::Consume(args) => consume::run(args, out),

@@ -61,6 +61,12 @@ impl Transfer {
         Transfer { queue: Queue::new(Tls::Kernel, pieces), cold: None }
     }
 
+    /// Appends a piece behind those that are left; an empty one is left out. A transfer that is done can be used again in this way, and needs
+    /// no memory that it does not have already.
+    pub fn push(&mut self, piece: Piece) {
+        self.queue.push(piece);
+    }
+
     /// How many bytes the kernel has not taken.
     pub fn remaining(&self) -> u64 {
         self.queue.remaining()

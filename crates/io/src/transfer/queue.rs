@@ -37,6 +37,14 @@ impl Queue {
         Queue { pieces, remaining, tls, ..Queue::default() }
     }
 
+    /// Appends a piece that is not empty.
+    pub(crate) fn push(&mut self, piece: Piece) {
+        if !piece.is_empty() {
+            self.remaining = self.remaining.saturating_add(piece.len());
+            self.pieces.push_back(piece);
+        }
+    }
+
     /// How many bytes the socket has not taken.
     pub(crate) fn remaining(&self) -> u64 {
         self.remaining

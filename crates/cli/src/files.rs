@@ -1,0 +1,162 @@
+//! `levada files`: serves a directory over HTTP until it is told to stop.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use levada_files::root::Links;
+use levada_files::{Address, CacheRule, Config, LogForm, LogOptions, Server, Signals, SiteOptions};
+
+use crate::{failure::Failure, logging};
+
+/// Serve a directory over HTTP until SIGTERM or SIGINT
+///
+/// HTTP/1.1 with ranges, conditional requests and keep-alive. Small files leave by one call with their head, large ones by splice or
+/// sendfile, and what is not in memory is waited for beside other clients. SIGHUP opens the directory and the access log again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada files                                  this directory on 127.0.0.1:8080
+  levada files public --listing --listen :80    with listings, on every address
+  levada files dist --fallback index.html --cache 'assets/*=max-age=31536000, immutable'
+  levada files /srv/www --hosts --precompressed --access-log access.log
+  curl -r 0-99 http://127.0.0.1:8080/video.mp4  the first 100 bytes")]
+pub(crate) struct Args {
+    /// Directory to serve
+    #[arg(default_value = ".", value_name = "DIR")]
+    directory: PathBuf,
+    /// Address to listen on: HOST:PORT, :PORT for every address, unix:PATH, or systemd for the sockets handed over; more than one may be given
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    listen: Vec<Address>,
+    /// List directories that have no index file, as HTML, or as JSON for those who accept it
+    #[arg(long, short)]
+    listing: bool,
+    /// File that stands for its directory; more than one may be given, and the first that is there is sent
+    #[arg(long, value_name = "NAME", default_value = "index.html", value_parser = plain_name)]
+    index: Vec<String>,
+    /// File to send with status 404
+    #[arg(long, value_name = "PATH", conflicts_with = "fallback")]
+    not_found: Option<String>,
+    /// File to send with status 200 in the place of a missing one, as single-page applications want it
+    #[arg(long, value_name = "PATH")]
+    fallback: Option<String>,
+    /// Serve names that begin with a dot; without this only /.well-known
+    #[arg(long)]
+    hidden: bool,
+    /// Follow symbolic links out of the directory; without this only relative ones that stay within
+    #[arg(long)]
+    follow_links: bool,
+    /// Send FILE.zst, FILE.br or FILE.gz to clients that accept it, if it is not older than FILE
+    #[arg(long)]
+    precompressed: bool,
+    /// Cache-Control of the paths that match a pattern; more than one may be given, and the first that matches counts
+    #[arg(long, value_name = "PATTERN=VALUE", value_parser = CacheRule::parse)]
+    cache: Vec<CacheRule>,
+    /// Origin whose pages may read the files, or *; more than one may be given
+    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    cors: Vec<String>,
+    /// Serve each host from DIR/HOST, and others from DIR/default
+    #[arg(long)]
+    hosts: bool,
+    /// Write requests to a file; - is standard output
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+    /// Form of the access log
+    #[arg(long, value_name = "FORM", default_value = "combined", requires = "access_log")]
+    access_log_form: Form,
+    /// Address of /metrics and /healthz
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<Address>,
+    /// Threads that serve; as many as there are cores if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    shards: Option<u16>,
+    /// Connections at most; more wait
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections: u32,
+    /// Connections of one address at most; more are closed at once
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections_per_address: u32,
+    /// Seconds that answers under way have to finish when the server stops
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    grace: u32,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Form {
+    /// The Common Log Format.
+    Common,
+    /// The same with referer and user agent.
+    Combined,
+    /// One JSON object a line.
+    Json,
+}
+
+impl From<Form> for LogForm {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Common => Self::Common,
+            Form::Combined => Self::Combined,
+            Form::Json => Self::Json,
+        }
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let _logs = logging::start();
+    let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
+    let server = Server::start(config(args)).map_err(|error| Failure::new(error.to_string()))?;
+    for address in server.addresses() {
+        eprintln!("listening on {address}");
+    }
+    if let Some(address) = server.metrics_address() {
+        eprintln!("metrics on {address}");
+    }
+    eprintln!("ready");
+    server.wait(signals);
+    Ok(())
+}
+
+fn config(args: Args) -> Config {
+    let form = args.access_log_form.into();
+    Config {
+        site: SiteOptions {
+            directory: args.directory,
+            hosts: args.hosts,
+            index: args.index,
+            listing: args.listing,
+            hidden: args.hidden,
+            links: if args.follow_links { Links::Anywhere } else { Links::Within },
+            precompressed: args.precompressed,
+            not_found: args.not_found,
+            fallback: args.fallback,
+            cache: args.cache,
+            cors: args.cors,
+        },
+        listen: args.listen,
+        metrics: args.metrics,
+        access_log: args.access_log.map(|path| LogOptions { path, form }),
+        shards: args.shards.map(usize::from),
+        connections_max: usize::try_from(args.max_connections).unwrap_or(usize::MAX),
+        connections_per_address_max: usize::try_from(args.max_connections_per_address).unwrap_or(usize::MAX),
+        grace: Duration::from_secs(args.grace.into()),
+    }
+}
+
+/// The name of a file, without a path.
+fn plain_name(text: &str) -> Result<String, String> {
+    let is_plain = !text.is_empty() && !text.contains('/') && text != "." && text != "..";
+    if is_plain {
+        Ok(text.to_owned())
+    } else {
+        Err("the name of a file in each directory is wanted".to_owned())
+    }
+}
+
+/// An origin as browsers send it, or `*`.
+fn origin(text: &str) -> Result<String, String> {
+    let is_graphic = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let has_scheme = text.split_once("://").is_some_and(|(_, host)| !host.is_empty() && !host.contains('/'));
+    match is_graphic && (text == "*" || text == "null" || has_scheme) {
+        true => Ok(text.to_owned()),
+        false => Err("an origin is SCHEME://HOST or SCHEME://HOST:PORT, without a path".to_owned()),
+    }
+}

@@ -1,0 +1,263 @@
+//! The access log: lines are made on the shards and written by a thread of their own.
+//!
+//! A disk that is too slow loses lines, which are counted, and delays no answer.
+
+use std::cell::{Cell, RefCell};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use http::StatusCode;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::request::Head;
+use crate::socket::Peer;
+use crate::stats::Stats;
+
+/// The form of a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Form {
+    /// The Common Log Format.
+    Common,
+    /// The same with referer and user agent.
+    #[default]
+    Combined,
+    /// A JSON object.
+    Json,
+}
+
+/// Where lines go, and in which form.
+#[derive(Debug, Clone)]
+pub struct LogOptions {
+    /// A file, to which is appended; `-` is standard output.
+    pub path: PathBuf,
+    /// The form.
+    pub form: Form,
+}
+
+/// Bytes of lines that a shard collects before it passes them on.
+const BLOCK_BYTES: usize = 32 << 10;
+
+/// Blocks of all shards that may wait for the disk.
+const BLOCKS_MAX: usize = 128;
+
+enum Message {
+    Lines(Vec<u8>),
+    Reopen,
+}
+
+/// The writing thread.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    sender: SyncSender<Message>,
+    form: Form,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    /// Opens the log and starts the thread.
+    pub(crate) fn start(options: &LogOptions) -> io::Result<Writer> {
+        let path = options.path.clone();
+        let sink = open(&path)?;
+        let (sender, receiver) = sync_channel(BLOCKS_MAX);
+        let thread = std::thread::Builder::new()
+            .name("access-log".to_owned())
+            .spawn(move || write(&receiver, sink, &path))?;
+        Ok(Writer { sender, form: options.form, thread })
+    }
+
+    /// The end of one shard.
+    pub(crate) fn pen(&self, stats: Arc<Stats>) -> Pen {
+        let (sender, form) = (self.sender.clone(), self.form);
+        Pen { sender, form, stats, lines: RefCell::default(), count: Cell::new(0) }
+    }
+
+    /// Has the file opened again under its name, which may be that of a new one by now.
+    pub(crate) fn reopen(&self) {
+        // Waits for the disk at most.
+        let _ = self.sender.send(Message::Reopen);
+    }
+
+    /// Waits until everything is written; the shards' ends must be gone.
+    pub(crate) fn finish(self) {
+        drop(self.sender);
+        if self.thread.join().is_err() {
+            tracing::error!("the thread of the access log ended with a panic");
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdout()));
+    }
+    let file: File = OpenOptions::new().create(true).append(true).open(path)?;
+    Ok(Box::new(file))
+}
+
+fn write(messages: &Receiver<Message>, mut sink: Box<dyn Write + Send>, path: &Path) {
+    let mut failing = false;
+    while let Ok(message) = messages.recv() {
+        let outcome = match message {
+            Message::Lines(lines) => sink.write_all(&lines).and_then(|()| sink.flush()),
+            Message::Reopen => open(path).map(|opened| sink = opened),
+        };
+        match outcome {
+            Ok(()) => failing = false,
+            Err(error) if !failing => {
+                failing = true;
+                tracing::error!(path = %path.display(), %error, "the access log cannot be written; lines are lost");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// One shard's end of the log.
+#[derive(Debug)]
+pub(crate) struct Pen {
+    sender: SyncSender<Message>,
+    form: Form,
+    stats: Arc<Stats>,
+    lines: RefCell<Vec<u8>>,
+    count: Cell<u64>,
+}
+
+/// What a line says of the request, empty if it was not understood; taken before the answer, which may outlive the request's bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    method: String,
+    target: String,
+    is_1_1: bool,
+    host: Option<String>,
+    referer: Option<String>,
+    agent: Option<String>,
+}
+
+impl Draft {
+    pub(crate) fn of(head: &Head<'_, '_>) -> Draft {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Draft {
+            method: head.method_name.to_owned(),
+            target: text(head.target),
+            is_1_1: head.is_1_1,
+            host: head.host().map(text),
+            referer: head.referer().map(text),
+            agent: head.user_agent().map(text),
+        }
+    }
+}
+
+/// What a line says of the answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Result {
+    pub(crate) peer: Peer,
+    pub(crate) status: StatusCode,
+    /// Of the body.
+    pub(crate) bytes: u64,
+    pub(crate) taken: Duration,
+    pub(crate) now: SystemTime,
+}
+
+#[derive(Serialize)]
+struct Object<'a> {
+    time: String,
+    remote: String,
+    method: &'a str,
+    target: &'a str,
+    protocol: &'a str,
+    host: Option<&'a str>,
+    status: u16,
+    bytes: u64,
+    seconds: f64,
+    referer: Option<&'a str>,
+    agent: Option<&'a str>,
+}
+
+impl Pen {
+    /// Adds a line.
+    pub(crate) fn note(&self, draft: &Draft, result: Result) {
+        let mut lines = self.lines.borrow_mut();
+        write_line(&mut lines, self.form, draft, result);
+        self.count.set(self.count.get() + 1);
+        if lines.len() >= BLOCK_BYTES {
+            drop(lines);
+            self.pass_on();
+        }
+    }
+
+    /// Passes on what was collected.
+    pub(crate) fn pass_on(&self) {
+        let lines = self.lines.take();
+        let count = self.count.replace(0);
+        if !lines.is_empty() && self.sender.try_send(Message::Lines(lines)).is_err() {
+            self.stats.log_lines_lost(count);
+        }
+    }
+}
+
+impl Drop for Pen {
+    fn drop(&mut self) {
+        self.pass_on();
+    }
+}
+
+fn write_line(lines: &mut Vec<u8>, form: Form, draft: &Draft, result: Result) {
+    let protocol = if draft.is_1_1 { "HTTP/1.1" } else { "HTTP/1.0" };
+    if form == Form::Json {
+        let object = Object {
+            time: time(result.now, "%Y-%m-%dT%H:%M:%S%.3fZ"),
+            remote: result.peer.to_string(),
+            method: &draft.method,
+            target: &draft.target,
+            protocol,
+            host: draft.host.as_deref(),
+            status: result.status.as_u16(),
+            bytes: result.bytes,
+            seconds: result.taken.as_secs_f64(),
+            referer: draft.referer.as_deref(),
+            agent: draft.agent.as_deref(),
+        };
+        serde_json::to_writer(&mut *lines, &object).expect("an object of texts and numbers");
+        lines.push(b'\n');
+        return;
+    }
+    let put =
+        |lines: &mut Vec<u8>, text: std::fmt::Arguments<'_>| lines.write_fmt(text).expect("a Vec takes all");
+    put(lines, format_args!("{} - - [{}] \"", result.peer, time(result.now, "%d/%b/%Y:%H:%M:%S +0000")));
+    escape(lines, &draft.method);
+    lines.push(b' ');
+    escape(lines, &draft.target);
+    put(lines, format_args!(" {protocol}\" {} {}", result.status.as_str(), result.bytes));
+    if form == Form::Combined {
+        for value in [&draft.referer, &draft.agent] {
+            lines.extend_from_slice(b" \"");
+            escape(lines, value.as_deref().unwrap_or("-"));
+            lines.push(b'"');
+        }
+    }
+    lines.push(b'\n');
+}
+
+fn time(now: SystemTime, form: &str) -> String {
+    // Times that no calendar has do not come from a clock.
+    Timestamp::try_from(now).unwrap_or(Timestamp::UNIX_EPOCH).strftime(form).to_string()
+}
+
+/// Writes a value so that it can end neither its quotes nor its line.
+fn escape(lines: &mut Vec<u8>, value: &str) {
+    for byte in value.bytes() {
+        match byte {
+            b'"' | b'\\' | 0..0x20 | 0x7f.. => write!(lines, "\\x{byte:02X}").expect("a Vec takes all"),
+            _ => lines.push(byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

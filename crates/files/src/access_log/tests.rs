@@ -1,0 +1,56 @@
+//! Lines in each form, with values that would like to be more than that.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, UNIX_EPOCH};
+
+use http::StatusCode;
+
+use super::{Draft, Form, Result, write_line};
+use crate::socket::Peer;
+
+fn line(form: Form, target: &str, agent: Option<&str>) -> String {
+    let draft = Draft {
+        method: "GET".to_owned(),
+        target: target.to_owned(),
+        is_1_1: true,
+        host: Some("x".to_owned()),
+        referer: None,
+        agent: agent.map(str::to_owned),
+    };
+    let result = Result {
+        peer: Peer::Address(IpAddr::V4(Ipv4Addr::LOCALHOST), 1),
+        status: StatusCode::OK,
+        bytes: 5,
+        taken: Duration::from_millis(1500),
+        now: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
+    };
+    let mut lines = Vec::new();
+    write_line(&mut lines, form, &draft, result);
+    String::from_utf8(lines).unwrap()
+}
+
+#[test]
+fn each_form_is_the_known_one() {
+    let common = "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /a HTTP/1.1\" 200 5";
+    assert_eq!(line(Form::Common, "/a", None), format!("{common}\n"));
+    assert_eq!(line(Form::Combined, "/a", Some("curl")), format!("{common} \"-\" \"curl\"\n"));
+    let object: serde_json::Value = serde_json::from_str(&line(Form::Json, "/a", Some("curl"))).unwrap();
+    assert_eq!(object["time"], "1994-11-06T08:49:37.250Z");
+    assert_eq!(
+        (&object["status"], &object["bytes"], &object["seconds"]),
+        (&200.into(), &5.into(), &1.5.into())
+    );
+    assert_eq!((&object["agent"], &object["referer"]), (&"curl".into(), &serde_json::Value::Null));
+}
+
+#[test]
+fn no_value_ends_its_line() {
+    for form in [Form::Common, Form::Combined, Form::Json] {
+        let line = line(form, "/\"\\ü\u{1b}[31m", Some("a\"\r\nb"));
+        assert_eq!(line.matches('\n').count(), 1);
+        assert!(line.bytes().all(|byte| byte == b'\n' || byte >= 0x20), "{line:?}");
+        if form != Form::Json {
+            assert!(line.contains(r"/\x22\x5C\xC3\xBC\x1B[31m"), "{line}");
+        }
+    }
+}

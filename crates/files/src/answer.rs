@@ -1,0 +1,350 @@
+//! Answers: their heads, written byte by byte, and the ranges of the file that follow.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::Write;
+use std::rc::Rc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use crate::condition::{self, Verdict};
+use crate::encoding::{self, Encoding};
+use crate::entry::{DatedHead, Entry, Resource};
+use crate::range::{self, Ranges, Span};
+use crate::request::{Head, Method, Refusal};
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) head: Bytes,
+    pub(crate) body: Body,
+    /// Whether the connection ends with it.
+    pub(crate) close: bool,
+}
+
+/// What follows the head.
+#[derive(Debug)]
+pub(crate) enum Body {
+    None,
+    Bytes(Bytes),
+    /// A range of a file.
+    File(Rc<Entry>, Span),
+    /// Several, with what stands between them.
+    Parts(Rc<Entry>, VecDeque<Part>),
+}
+
+impl Body {
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> u64 {
+        let of_part = |part: &Part| match part {
+            Part::Bytes(bytes) => bytes.len() as u64,
+            Part::Span(span) => span.len(),
+        };
+        match self {
+            Body::None => 0,
+            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::File(_, span) => span.len(),
+            Body::Parts(_, parts) => parts.iter().map(of_part).sum(),
+        }
+    }
+}
+
+/// A part of a body.
+#[derive(Debug)]
+pub(crate) enum Part {
+    Bytes(Bytes),
+    Span(Span),
+}
+
+/// Whether the connection goes on after an answer, in the words of the client's version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// As HTTP/1.1 does without a word.
+    Kept,
+    /// As HTTP/1.0 has to be told.
+    KeptAlive,
+    Closed,
+}
+
+impl Persistence {
+    /// What the client asks for.
+    pub(crate) fn of(head: &Head<'_, '_>) -> Persistence {
+        match (head.keep_alive, head.is_1_1) {
+            // Nobody knows whether the body comes after an answer that did not wait for it.
+            _ if head.expects_continue() && head.body_bytes > 0 => Persistence::Closed,
+            (true, true) => Persistence::Kept,
+            (true, false) => Persistence::KeptAlive,
+            (false, _) => Persistence::Closed,
+        }
+    }
+}
+
+/// The moment of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment<'a> {
+    pub(crate) now: SystemTime,
+    /// Whole seconds since 1970.
+    pub(crate) second: u64,
+    /// The same as HTTP writes it.
+    pub(crate) date: &'a str,
+}
+
+/// Who may read answers besides pages of the same origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing<'a> {
+    /// Nobody; the site shares nothing.
+    None,
+    /// Any origin.
+    Any,
+    /// This one, of a list.
+    With(&'a [u8]),
+    /// Not the origin that asks, if any; there is a list.
+    Refused,
+}
+
+impl<'a> Sharing<'a> {
+    /// What a site that shares with `origins` says to a request.
+    pub(crate) fn of(origins: &[String], head: &Head<'_, 'a>) -> Sharing<'a> {
+        match head.origin() {
+            _ if origins.is_empty() => Sharing::None,
+            _ if origins.iter().any(|origin| origin == "*") => Sharing::Any,
+            Some(asking) if origins.iter().any(|origin| origin.as_bytes() == asking) => Sharing::With(asking),
+            _ => Sharing::Refused,
+        }
+    }
+}
+
+/// The circumstances of one answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frame<'a> {
+    pub(crate) moment: Moment<'a>,
+    pub(crate) persistence: Persistence,
+    pub(crate) sharing: Sharing<'a>,
+    /// Whether only the head is asked for.
+    pub(crate) head_only: bool,
+}
+
+/// A head that is being written.
+struct Writing(Vec<u8>);
+
+impl Writing {
+    fn new(status: StatusCode, frame: &Frame<'_>) -> Writing {
+        let mut writing = Writing(Vec::with_capacity(512));
+        let reason = status.canonical_reason().unwrap_or("");
+        writing.line(format_args!("HTTP/1.1 {} {reason}", status.as_str()));
+        writing.field("Date", &frame.moment.date);
+        writing
+    }
+
+    fn line(&mut self, line: fmt::Arguments<'_>) {
+        write!(self.0, "{line}\r\n").expect("a Vec takes all");
+    }
+
+    fn field(&mut self, name: &str, value: &dyn fmt::Display) {
+        self.line(format_args!("{name}: {value}"));
+    }
+
+    fn raw(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn finish(mut self, frame: &Frame<'_>) -> Bytes {
+        match frame.sharing {
+            Sharing::None => {}
+            Sharing::Any => self.raw(b"Access-Control-Allow-Origin: *\r\n"),
+            Sharing::With(origin) => {
+                self.raw(b"Vary: Origin\r\nAccess-Control-Allow-Origin: ");
+                self.raw(origin);
+                self.raw(b"\r\n");
+            }
+            Sharing::Refused => self.raw(b"Vary: Origin\r\n"),
+        }
+        if matches!(frame.sharing, Sharing::Any | Sharing::With(_)) {
+            self.raw(
+                b"Access-Control-Expose-Headers: Accept-Ranges, Content-Encoding, Content-Range, ETag\r\n",
+            );
+        }
+        match frame.persistence {
+            Persistence::Kept => {}
+            Persistence::KeptAlive => self.raw(b"Connection: keep-alive\r\n"),
+            Persistence::Closed => self.raw(b"Connection: close\r\n"),
+        }
+        self.raw(b"\r\n");
+        self.0.into()
+    }
+}
+
+fn reply(status: StatusCode, frame: &Frame<'_>, head: Bytes, body: Body) -> Reply {
+    let body = if frame.head_only { Body::None } else { body };
+    Reply { status, head, body, close: frame.persistence == Persistence::Closed }
+}
+
+/// A short text.
+pub(crate) fn text(status: StatusCode, frame: &Frame<'_>, fields: &[u8], text: &str) -> Reply {
+    page(status, frame, fields, ("text/plain; charset=utf-8", text.to_owned().into()))
+}
+
+/// A body that was made for this answer.
+pub(crate) fn page(
+    status: StatusCode,
+    frame: &Frame<'_>,
+    fields: &[u8],
+    (media, body): (&str, Bytes),
+) -> Reply {
+    let mut writing = Writing::new(status, frame);
+    writing.field("Content-Type", &media);
+    writing.field("Content-Length", &body.len());
+    writing.raw(fields);
+    reply(status, frame, writing.finish(frame), Body::Bytes(body))
+}
+
+/// The status as a text.
+pub(crate) fn plain(status: StatusCode, frame: &Frame<'_>, fields: &[u8]) -> Reply {
+    text(status, frame, fields, &format!("{status}\n"))
+}
+
+/// The answer to a request that is refused; it ends the connection.
+pub(crate) fn refused(refusal: Refusal, moment: Moment<'_>) -> Reply {
+    let persistence = Persistence::Closed;
+    let frame = Frame { moment, persistence, sharing: Sharing::None, head_only: false };
+    text(refusal.status, &frame, b"", &format!("{}: {}\n", refusal.status, refusal.reason))
+}
+
+/// The methods that files have.
+pub(crate) const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
+
+/// The answer to OPTIONS.
+pub(crate) fn options(frame: &Frame<'_>, is_preflight: bool) -> Reply {
+    let mut writing = Writing::new(StatusCode::NO_CONTENT, frame);
+    writing.raw(ALLOW);
+    if is_preflight && matches!(frame.sharing, Sharing::Any | Sharing::With(_)) {
+        writing.raw(b"Access-Control-Allow-Methods: GET, HEAD, OPTIONS\r\n");
+        writing.raw(b"Access-Control-Allow-Headers: If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range\r\n");
+        writing.raw(b"Access-Control-Max-Age: 86400\r\n");
+    }
+    reply(StatusCode::NO_CONTENT, frame, writing.finish(frame), Body::None)
+}
+
+/// The answer with a file, or with the part of it that is asked for, if the client wants this version at all.
+pub(crate) fn file(frame: &Frame<'_>, head: &Head<'_, '_>, resource: &Resource) -> Reply {
+    let entry = chosen(head, resource);
+    match condition::evaluate(head, entry.validators()) {
+        Verdict::Proceed => {}
+        Verdict::NotModified => {
+            let mut writing = Writing::new(StatusCode::NOT_MODIFIED, frame);
+            writing.raw(&entry.version_fields);
+            return reply(StatusCode::NOT_MODIFIED, frame, writing.finish(frame), Body::None);
+        }
+        Verdict::Failed => return plain(StatusCode::PRECONDITION_FAILED, frame, b""),
+    }
+    let applies = || condition::range_applies(head.if_range(), entry.validators(), frame.moment.now);
+    let ranges = match head.range() {
+        Some(field) if head.method == Method::Get && applies() => range::resolve(field, entry.len()),
+        _ => Ranges::Whole,
+    };
+    match ranges {
+        Ranges::Whole => whole(StatusCode::OK, frame, entry),
+        Ranges::One(span) => part(frame, entry, span),
+        Ranges::Many(spans) => parts(frame, entry, &spans),
+        Ranges::Unsatisfiable => {
+            let field = format!("Content-Range: bytes */{}\r\n", entry.len());
+            plain(StatusCode::RANGE_NOT_SATISFIABLE, frame, field.as_bytes())
+        }
+    }
+}
+
+/// The answer with a file in the place of one that is missing.
+pub(crate) fn not_found(frame: &Frame<'_>, head: &Head<'_, '_>, resource: &Resource) -> Reply {
+    whole(StatusCode::NOT_FOUND, frame, chosen(head, resource))
+}
+
+fn chosen<'r>(head: &Head<'_, '_>, resource: &'r Resource) -> &'r Rc<Entry> {
+    let form = |encoding: Encoding| resource.encoded[encoding as usize].as_ref();
+    if resource.encoded.iter().all(Option::is_none) {
+        return &resource.plain;
+    }
+    // A form that was written since it was found is not the one that its fields tell of.
+    let there = |encoding| form(encoding).is_some_and(|entry| entry.is_current());
+    encoding::choose(head, there).and_then(form).unwrap_or(&resource.plain)
+}
+
+fn whole(status: StatusCode, frame: &Frame<'_>, entry: &Rc<Entry>) -> Reply {
+    let span = Span { start: 0, end: entry.len() };
+    let body = if span.is_empty() { Body::None } else { Body::File(entry.clone(), span) };
+    let is_usual = status == StatusCode::OK
+        && frame.persistence == Persistence::Kept
+        && matches!(frame.sharing, Sharing::None | Sharing::Any);
+    if !is_usual {
+        return reply(status, frame, whole_head(status, frame, entry), body);
+    }
+    let mut known = entry.head.borrow_mut();
+    let second = frame.moment.second;
+    let dated = match known.take() {
+        Some(dated) if dated.second == second => dated,
+        _ => DatedHead { second, bytes: whole_head(status, frame, entry) },
+    };
+    let bytes = dated.bytes.clone();
+    *known = Some(dated);
+    reply(status, frame, bytes, body)
+}
+
+fn whole_head(status: StatusCode, frame: &Frame<'_>, entry: &Entry) -> Bytes {
+    let mut writing = Writing::new(status, frame);
+    writing.field("Content-Type", &entry.media);
+    writing.field("Content-Length", &entry.len());
+    if status == StatusCode::OK {
+        writing.raw(&entry.version_fields);
+    }
+    writing.raw(&entry.body_fields);
+    writing.finish(frame)
+}
+
+fn part(frame: &Frame<'_>, entry: &Rc<Entry>, span: Span) -> Reply {
+    let status = StatusCode::PARTIAL_CONTENT;
+    let mut writing = Writing::new(status, frame);
+    writing.field("Content-Type", &entry.media);
+    writing.field("Content-Length", &span.len());
+    writing.line(format_args!("Content-Range: bytes {}-{}/{}", span.start, span.end - 1, entry.len()));
+    writing.raw(&entry.version_fields);
+    writing.raw(&entry.body_fields);
+    reply(status, frame, writing.finish(frame), Body::File(entry.clone(), span))
+}
+
+fn parts(frame: &Frame<'_>, entry: &Rc<Entry>, spans: &[Span]) -> Reply {
+    let status = StatusCode::PARTIAL_CONTENT;
+    let boundary = boundary();
+    let mut parts = VecDeque::with_capacity(2 * spans.len() + 1);
+    let mut len = 0;
+    for (index, span) in spans.iter().enumerate() {
+        let line = if index == 0 { "" } else { "\r\n" };
+        let between: Bytes = format!(
+            "{line}--{boundary}\r\nContent-Type: {}\r\nContent-Range: bytes {}-{}/{}\r\n\r\n",
+            entry.media,
+            span.start,
+            span.end - 1,
+            entry.len()
+        )
+        .into();
+        len += between.len() as u64 + span.len();
+        parts.extend([Part::Bytes(between), Part::Span(*span)]);
+    }
+    let end: Bytes = format!("\r\n--{boundary}--\r\n").into();
+    len += end.len() as u64;
+    parts.push_back(Part::Bytes(end));
+    let mut writing = Writing::new(status, frame);
+    writing.field("Content-Type", &format_args!("multipart/byteranges; boundary={boundary}"));
+    writing.field("Content-Length", &len);
+    writing.raw(&entry.version_fields);
+    writing.raw(&entry.body_fields);
+    reply(status, frame, writing.finish(frame), Body::Parts(entry.clone(), parts))
+}
+
+/// A line that no file has, as far as chance goes.
+fn boundary() -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let random = || RandomState::new().build_hasher().finish();
+    format!("levada-{:016x}{:016x}", random(), random())
+}

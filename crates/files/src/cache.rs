@@ -1,0 +1,90 @@
+//! The open files of one shard: by path, bounded in number and in bytes, checked with every use.
+//!
+//! With every request the file is asked for its state (`fstat`), so that a file that was written, renamed over or removed is found out at
+//! once; the path is looked up again a second after the last time, which finds directories and links that were exchanged above it.
+
+use std::cell::{Cell, RefCell};
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use lru::LruCache;
+
+use crate::entry::{Entry, Resource};
+
+/// How long the way to a file counts as known.
+const LOOKUP_AGE: Duration = Duration::from_secs(1);
+
+/// A file that nobody has asked for in this time is closed: it may have been removed, and keeps its blocks for as long as it is open.
+const IDLE_AGE: Duration = Duration::from_secs(20);
+
+/// Bytes of small files that one shard keeps.
+const BODY_BYTES_MAX: u64 = 16 << 20;
+
+/// The cache of one shard.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    files: RefCell<LruCache<Box<[u8]>, Rc<Resource>>>,
+    /// Bytes of small files that entries keep, also entries that have left the cache.
+    body_bytes: Rc<Cell<u64>>,
+}
+
+/// What is known of a path.
+#[derive(Debug)]
+pub(crate) enum Known {
+    /// Its file as it is now.
+    Current(Rc<Resource>),
+    /// A file that has to be looked up again.
+    Stale(Rc<Resource>),
+    /// Nothing.
+    Nothing,
+}
+
+impl Cache {
+    /// A cache of so many files at most.
+    pub(crate) fn new(files_max: usize) -> Cache {
+        let most = NonZeroUsize::new(files_max).unwrap_or(NonZeroUsize::MIN);
+        Cache { files: RefCell::new(LruCache::new(most)), body_bytes: Rc::default() }
+    }
+
+    /// What is known of a path at the time `now`.
+    pub(crate) fn look(&self, key: &[u8], now: Instant) -> Known {
+        let Some(resource) = self.files.borrow_mut().get(key).cloned() else { return Known::Nothing };
+        resource.used.set(now);
+        let fresh = now.saturating_duration_since(resource.looked_up.get()) < LOOKUP_AGE;
+        if fresh && resource.plain.is_current() { Known::Current(resource) } else { Known::Stale(resource) }
+    }
+
+    /// Keeps a file under its path.
+    pub(crate) fn insert(&self, key: &[u8], resource: Rc<Resource>) {
+        self.files.borrow_mut().put(key.into(), resource);
+    }
+
+    /// Forgets a path.
+    pub(crate) fn remove(&self, key: &[u8]) {
+        self.files.borrow_mut().pop(key);
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        self.files.borrow_mut().clear();
+    }
+
+    /// Closes what nobody has asked for lately.
+    pub(crate) fn sweep(&self, now: Instant) {
+        let mut files = self.files.borrow_mut();
+        while let Some((_, oldest)) = files.peek_lru()
+            && now.saturating_duration_since(oldest.used.get()) >= IDLE_AGE
+        {
+            files.pop_lru();
+        }
+    }
+
+    /// Keeps the bytes of a small file, if there is room.
+    pub(crate) fn keep_body(&self, entry: &Entry, bytes: &Bytes, now: SystemTime) {
+        if self.body_bytes.get() + bytes.len() as u64 <= BODY_BYTES_MAX {
+            entry.keep(bytes, &self.body_bytes, now);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Conditional requests (RFC 9110, 13): whether the client has the file already, or wants another one than there is.
+
+use std::time::{Duration, SystemTime};
+
+use crate::request::{Head, members};
+
+/// What tells one version of a file from the others.
+#[derive(Debug, Clone, Copy)]
+pub struct Validators<'a> {
+    /// A strong entity tag with its quotes.
+    pub etag: &'a [u8],
+    /// The last modification, in whole seconds.
+    pub modified: SystemTime,
+}
+
+/// The outcome of all conditions of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The request is answered as if it had no conditions.
+    Proceed,
+    /// 304: the client has this version.
+    NotModified,
+    /// 412: the client does not want this version.
+    Failed,
+}
+
+/// Evaluates the conditions of a GET or HEAD request in the order of RFC 9110, 13.2.2.
+#[must_use]
+pub fn evaluate(head: &Head<'_, '_>, current: Validators<'_>) -> Verdict {
+    if let Some(matched) = any_match(head, "if-match", current.etag, Comparison::Strong) {
+        if !matched {
+            return Verdict::Failed;
+        }
+    } else if let Some(since) = head.if_unmodified_since().and_then(date)
+        && current.modified > since
+    {
+        return Verdict::Failed;
+    }
+    if let Some(matched) = any_match(head, "if-none-match", current.etag, Comparison::Weak) {
+        return if matched { Verdict::NotModified } else { Verdict::Proceed };
+    }
+    match head.if_modified_since().and_then(date) {
+        Some(since) if current.modified <= since => Verdict::NotModified,
+        _ => Verdict::Proceed,
+    }
+}
+
+/// Whether a Range field applies: there is no If-Range, or it names this version. A date does so only for a file that was not modified in the
+/// second before `now`, since another version of the same second would have the same date.
+#[must_use]
+pub fn range_applies(if_range: Option<&[u8]>, current: Validators<'_>, now: SystemTime) -> bool {
+    let Some(value) = if_range else { return true };
+    if value.first() == Some(&b'"') {
+        return value == current.etag;
+    }
+    let settled = current.modified + Duration::from_secs(1) < now;
+    settled && date(value) == Some(current.modified)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Strong,
+    Weak,
+}
+
+/// Whether one of the tags of a field is the current one; nothing if there is no such field.
+fn any_match(head: &Head<'_, '_>, name: &'static str, etag: &[u8], comparison: Comparison) -> Option<bool> {
+    let mut values = head.all(name).peekable();
+    values.peek()?;
+    // Our tags have no comma, so that cutting a foreign one in two matches nothing.
+    let same = |tag: &[u8]| match (tag, comparison) {
+        (b"*", _) => true,
+        (_, Comparison::Weak) => tag.strip_prefix(b"W/").unwrap_or(tag) == etag,
+        (_, Comparison::Strong) => tag == etag,
+    };
+    Some(values.flat_map(members).any(same))
+}
+
+fn date(value: &[u8]) -> Option<SystemTime> {
+    httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,334 @@
+//! One connection: takes a request, answers it, takes the next. Answers leave in the order of their requests, because one is begun when the
+//! one before it is done; small ones to a client that has sent more requests already leave together.
+
+use std::cell::Cell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant, SystemTime};
+
+use levada_io::{Piece, Transfer, TransferError};
+use tokio::sync::futures::Notified;
+
+use crate::access_log::Draft;
+use crate::answer::{self, Reply};
+use crate::listen::Purpose;
+use crate::metrics;
+use crate::request::{self, Parsed};
+use crate::responder::{Decision, Prepared, Work};
+use crate::shard::Shard;
+use crate::socket::{Peer, Socket};
+use crate::timer::Timer;
+
+mod send;
+
+/// How long a connection may wait for its next request.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How long a head may take from its first byte on.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+
+/// How long a client may take nothing of an answer.
+const SEND_TIME: Duration = Duration::from_secs(60);
+
+/// How long a client that was refused has to take the reason, and how much it may still send meanwhile.
+const FAREWELL_TIME: Duration = Duration::from_secs(2);
+const FAREWELL_BYTES: usize = 256 << 10;
+
+/// Answers of so many bytes are kept back at most while more requests of the client are there.
+const KEPT_BACK_BYTES: u64 = 64 << 10;
+
+/// Why a connection ends other than by the client's wish.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error("connection lost: {0}")]
+    Lost(#[from] io::Error),
+    #[error("the client took too long")]
+    Slow,
+    #[error("answer not sent whole: {0}")]
+    Send(#[from] TransferError),
+    #[error("the file changed while it was sent")]
+    Changed,
+    #[error("the file could not be read: {0}")]
+    Read(io::Error),
+}
+
+/// Serves one connection until it ends; its errors concern nobody else.
+pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purpose: Purpose) {
+    let stopped = shard.clone();
+    let stopped = std::pin::pin!(stopped.stopped.notified());
+    let mut connection = Connection {
+        shard,
+        socket,
+        peer,
+        purpose,
+        timer: Timer::new(IDLE),
+        pending: Vec::new(),
+        skip: 0,
+        head_since: None,
+        transfer: Transfer::new([]),
+        pushed: 0,
+        notes: Vec::new(),
+        prepared: Vec::new(),
+    };
+    let ended = connection.converse(stopped).await;
+    connection.write_notes();
+    match ended {
+        Ok(Farewell::None) => {}
+        Ok(Farewell::Long) => connection.part().await,
+        Err(error @ (Ended::Changed | Ended::Read(_) | Ended::Send(TransferError::Source { .. }))) => {
+            connection.shard.shared.stats.cut();
+            tracing::info!(%peer, %error, "connection closed");
+        }
+        Err(error) => tracing::debug!(%peer, %error, "connection closed"),
+    }
+}
+
+/// How a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Farewell {
+    /// It is closed.
+    None,
+    /// What the client still sends is read for a while: closing before would reset the connection, and the client might never see the last
+    /// answer.
+    Long,
+}
+
+/// What is to be written into the access log once an answer has left.
+#[derive(Debug)]
+struct Note {
+    draft: Option<Box<Draft>>,
+    status: http::StatusCode,
+    head_bytes: u64,
+    body_bytes: u64,
+    begun: Instant,
+}
+
+struct Connection {
+    shard: Rc<Shard>,
+    socket: Socket,
+    peer: Peer,
+    purpose: Purpose,
+    timer: Timer,
+    /// Received and not yet answered: a part of a head, or the requests behind the one in hand.
+    pending: Vec<u8>,
+    /// Bytes of a request's body that are still to be dropped.
+    skip: u64,
+    /// When the first byte of an unfinished head came.
+    head_since: Option<tokio::time::Instant>,
+    transfer: Transfer,
+    /// Bytes given to the transfer since it was last empty.
+    pushed: u64,
+    /// Of the answers among them.
+    notes: Vec<Note>,
+    /// What was waited for, for the request in hand.
+    prepared: Vec<Prepared>,
+}
+
+/// What came of looking at what has been received.
+enum Taken {
+    Answer(Reply, Option<Box<Draft>>),
+    /// The last answer: the request is refused.
+    Refused(Reply, Option<Box<Draft>>),
+    Wait(Work),
+    /// More has to come.
+    More,
+    /// Nothing more comes.
+    End,
+}
+
+impl Connection {
+    async fn converse(&mut self, mut stopped: Pin<&mut Notified<'_>>) -> Result<Farewell, Ended> {
+        loop {
+            match self.take()? {
+                Taken::Answer(reply, draft) => {
+                    self.prepared.clear();
+                    let last = reply.close;
+                    self.send(reply, draft).await?;
+                    if last {
+                        self.flush().await?;
+                        let more = self.skip > 0 || !self.pending.is_empty();
+                        return Ok(if more { Farewell::Long } else { Farewell::None });
+                    }
+                }
+                Taken::Refused(reply, draft) => {
+                    self.send(reply, draft).await?;
+                    self.flush().await?;
+                    return Ok(Farewell::Long);
+                }
+                Taken::Wait(work) => {
+                    self.flush().await?;
+                    let shard = self.shard.clone();
+                    self.prepared.extend(shard.perform(work).await);
+                }
+                Taken::More => {
+                    self.flush().await?;
+                    if !self.more(stopped.as_mut()).await? {
+                        return Ok(Farewell::None);
+                    }
+                }
+                Taken::End => {
+                    self.flush().await?;
+                    return Ok(Farewell::None);
+                }
+            }
+        }
+    }
+
+    /// Answers what has been received, as far as that needs no waiting.
+    fn take(&mut self) -> Result<Taken, Ended> {
+        let shard = self.shard.clone();
+        let mut inbox = shard.inbox.borrow_mut();
+        if !self.pass_over(&mut inbox)? {
+            return Ok(Taken::More);
+        }
+        loop {
+            let pending = std::mem::take(&mut self.pending);
+            let (taken, used) = if pending.is_empty() { (Taken::More, 0) } else { self.judge(&pending) };
+            self.pending = pending;
+            self.consume(used);
+            if !matches!(taken, Taken::More) {
+                self.head_since = None;
+                return Ok(taken);
+            }
+            let count = match self.socket.try_read(&mut inbox) {
+                Ok(0) => return Ok(Taken::End),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.pending.is_empty() {
+                        self.head_since.get_or_insert_with(tokio::time::Instant::now);
+                    }
+                    return Ok(Taken::More);
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if !self.pending.is_empty() {
+                self.pending.extend_from_slice(&inbox[..count]);
+                continue;
+            }
+            // The usual case: a whole request, answered from where it was read.
+            let (taken, used) = self.judge(&inbox[..count]);
+            self.pending.extend_from_slice(&inbox[used..count]);
+            if !matches!(taken, Taken::More) {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// Forgets bytes that are done with, and the memory when they were all.
+    fn consume(&mut self, used: usize) {
+        if used == self.pending.len() {
+            self.pending = Vec::new();
+        } else {
+            self.pending.drain(..used);
+        }
+    }
+
+    /// Drops what is left of a request's body; whether all of it has come.
+    fn pass_over(&mut self, inbox: &mut [u8]) -> Result<bool, Ended> {
+        let here = self.skip.min(self.pending.len() as u64);
+        self.consume(usize::try_from(here).unwrap_or(usize::MAX));
+        self.skip -= here;
+        while self.skip > 0 {
+            let room = usize::try_from(self.skip).unwrap_or(usize::MAX).min(inbox.len());
+            match self.socket.try_read(&mut inbox[..room]) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                Ok(count) => self.skip -= count as u64,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Answers the request at the front of `bytes`, and says how many of them are done with.
+    fn judge(&mut self, bytes: &[u8]) -> (Taken, usize) {
+        let shard = self.shard.clone();
+        let now = SystemTime::now();
+        shard.clock.with(now, |moment| {
+            let mut room = request::room();
+            let refused =
+                |refusal, draft| (Taken::Refused(answer::refused(refusal, moment), draft), bytes.len());
+            let (head, used) = match request::parse(bytes, &mut room) {
+                Ok(Parsed::Whole(head, used)) => (head, used),
+                Ok(Parsed::Partial) => return (Taken::More, 0),
+                Err(refusal) => return refused(refusal, self.draft(None)),
+            };
+            let decided = match self.purpose {
+                Purpose::Files => shard.responder.decide(&head, &mut self.prepared, (moment, Instant::now())),
+                Purpose::Metrics => metrics::decide(&head, &shard.shared, moment).map(Decision::Reply),
+            };
+            match decided {
+                Ok(Decision::Reply(reply)) => {
+                    self.skip = head.body_bytes;
+                    (Taken::Answer(reply, self.draft(Some(&head))), used)
+                }
+                // Answered anew from the same bytes when the work is done.
+                Ok(Decision::Wait(work)) => (Taken::Wait(work), 0),
+                Err(refusal) => refused(refusal, self.draft(Some(&head))),
+            }
+        })
+    }
+
+    /// What the log says of a request, of which there may be no more than its refusal.
+    fn draft(&self, head: Option<&request::Head<'_, '_>>) -> Option<Box<Draft>> {
+        let is_noted = self.shard.pen.is_some() && self.purpose == Purpose::Files;
+        is_noted.then(|| Box::new(head.map(Draft::of).unwrap_or_default()))
+    }
+
+    /// Waits for more of a request, or for one to begin; not if the server stops before that.
+    async fn more(&mut self, mut stopped: Pin<&mut Notified<'_>>) -> Result<bool, Ended> {
+        let idle = self.pending.is_empty() && self.skip == 0;
+        let now = tokio::time::Instant::now();
+        let deadline = match self.head_since {
+            _ if idle => now + IDLE,
+            Some(since) => since + HEAD_TIME,
+            None => now + HEAD_TIME,
+        };
+        self.timer.until(deadline);
+        let stopping = &self.shard.stopping;
+        let (socket, timer) = (&self.socket, &mut self.timer);
+        let ready = std::future::poll_fn(|context| {
+            if let Poll::Ready(ready) = socket.poll_readable(context) {
+                return Poll::Ready(ready.map(|()| true).map_err(Ended::from));
+            }
+            if idle && (stopping.get() || stopped.as_mut().poll(context).is_ready()) {
+                return Poll::Ready(Ok(false));
+            }
+            match timer.poll(context) {
+                // There is nothing to say to a client that has asked for nothing.
+                Poll::Ready(()) if idle => Poll::Ready(Ok(false)),
+                Poll::Ready(()) => Poll::Ready(Err(Ended::Slow)),
+                Poll::Pending => Poll::Pending,
+            }
+        });
+        ready.await
+    }
+
+    /// Says that nothing more comes, and takes what the client has under way.
+    async fn part(&mut self) {
+        self.socket.shut();
+        let left = Cell::new(FAREWELL_BYTES);
+        let drained = async {
+            let mut some = [0; 1024];
+            while left.get() > 0
+                && std::future::poll_fn(|context| self.socket.poll_readable(context)).await.is_ok()
+            {
+                match self.socket.try_read(&mut some) {
+                    Ok(0) => return,
+                    Ok(count) => left.set(left.get().saturating_sub(count)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(_) => return,
+                }
+            }
+        };
+        // However it ends, the client had its time.
+        let _ = tokio::time::timeout(FAREWELL_TIME, drained).await;
+    }
+
+    fn push(&mut self, piece: Piece) {
+        self.pushed += piece.len();
+        self.transfer.push(piece);
+    }
+}

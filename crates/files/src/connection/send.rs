@@ -1,0 +1,194 @@
+//! Sending answers: bytes together, ranges of files in turns, and nothing of a file that has changed since its head was written.
+//!
+//! The end of each range is held back, read into memory and sent after a last look at the file's state: a client has the announced number of
+//! bytes only if nothing was written to the file until its last bytes were read.
+
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+use levada_io::residency::Warm;
+use levada_io::{Extent, Piece, Turn};
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use tokio::io::Interest;
+use tokio::sync::oneshot;
+
+use super::{Connection, Ended, KEPT_BACK_BYTES, Note, SEND_TIME};
+use crate::access_log::{self, Draft};
+use crate::answer::{Body, Part, Reply};
+use crate::entry::{Entry, SMALL_BYTES};
+use crate::listen::Purpose;
+use crate::range::Span;
+
+/// What a connection may send by reference in one turn before others of its shard get theirs.
+const TURN_BYTES: u64 = 1 << 20;
+
+/// The same for bytes that are copied.
+const COPIED_TURN_BYTES: u64 = 256 << 10;
+
+/// How much is read ahead of what a slow disk is waited for.
+const AHEAD_BYTES: u64 = 1 << 20;
+
+impl Connection {
+    /// Sends an answer, or keeps it back with others before it while the client's next request is there already.
+    pub(super) async fn send(&mut self, reply: Reply, draft: Option<Box<Draft>>) -> Result<(), Ended> {
+        let Reply { status, head, body, .. } = reply;
+        let (head_bytes, body_bytes) = (head.len() as u64, body.len());
+        self.notes.push(Note { draft, status, head_bytes, body_bytes, begun: Instant::now() });
+        self.push(Piece::Bytes(head));
+        match body {
+            Body::None => {}
+            Body::Bytes(bytes) => self.push(Piece::Bytes(bytes)),
+            Body::File(entry, span) => self.send_span(&entry, span).await?,
+            Body::Parts(entry, parts) => {
+                for part in parts {
+                    match part {
+                        Part::Bytes(bytes) => self.push(Piece::Bytes(bytes)),
+                        Part::Span(span) => self.send_span(&entry, span).await?,
+                    }
+                }
+            }
+        }
+        if self.pending.is_empty() || self.transfer.remaining() > KEPT_BACK_BYTES {
+            self.flush().await?;
+        } else {
+            // Other connections of the shard have their turns also when nothing is waited for.
+            tokio::task::consume_budget().await;
+        }
+        Ok(())
+    }
+
+    async fn send_span(&mut self, entry: &Rc<Entry>, span: Span) -> Result<(), Ended> {
+        // The last page-aligned piece of up to so many bytes.
+        let tail = ((span.end - 1) / SMALL_BYTES * SMALL_BYTES).max(span.start);
+        if tail > span.start {
+            let (file, offset) = (Arc::clone(&entry.file), span.start);
+            self.push(Piece::Extent(Extent { file, offset, len: tail - span.start }));
+            self.run(Some(entry)).await?;
+        }
+        let bytes = self.read(entry, Span { start: tail, end: span.end }).await?;
+        if !entry.is_intact() {
+            return Err(Ended::Changed);
+        }
+        self.push(Piece::Bytes(bytes));
+        Ok(())
+    }
+
+    /// Reads a short range; another thread waits for the disk if it is not in memory.
+    async fn read(&mut self, entry: &Entry, span: Span) -> Result<Bytes, Ended> {
+        let read = |entry: &Entry| entry.read(span).map_err(Ended::Read);
+        if let Some(bytes) = read(entry)? {
+            return Ok(bytes);
+        }
+        let extent = Extent { file: Arc::clone(&entry.file), offset: span.start, len: span.len() };
+        self.bring_in(Warm::of(extent, Vec::new())).await;
+        match read(entry)? {
+            Some(bytes) => Ok(bytes),
+            // Gone from memory again, or too many wait: now this thread waits.
+            None => entry.read_waiting(span).map_err(Ended::Read),
+        }
+    }
+
+    /// Sends everything that was kept back.
+    pub(super) async fn flush(&mut self) -> Result<(), Ended> {
+        if self.transfer.remaining() > 0 {
+            self.run(None).await?;
+        }
+        self.write_notes();
+        Ok(())
+    }
+
+    /// Sends what the transfer has, a turn at a time, each when the socket takes more.
+    async fn run(&mut self, entry: Option<&Entry>) -> Result<(), Ended> {
+        loop {
+            self.writable().await?;
+            let mut failed = None;
+            let by_reference = self.transfer.in_memory() <= COPIED_TURN_BYTES;
+            let budget = if by_reference { TURN_BYTES } else { COPIED_TURN_BYTES };
+            let (socket, transfer) = (&self.socket, &mut self.transfer);
+            let turn = socket.try_io(Interest::WRITABLE, || {
+                let mut engine = self.shard.engine.borrow_mut();
+                match transfer.step(&mut engine, socket.as_fd(), budget) {
+                    Ok(Turn::Blocked) => Err(io::ErrorKind::WouldBlock.into()),
+                    Ok(turn) => Ok(Some(turn)),
+                    Err(error) => {
+                        failed = Some(error);
+                        Ok(None)
+                    }
+                }
+            });
+            if let Some(error) = failed {
+                return Err(error.into());
+            }
+            match turn {
+                Ok(Some(Turn::Done)) => return Ok(()),
+                Ok(Some(Turn::Cold)) => {
+                    if let Some(warm) = self.transfer.cold(AHEAD_BYTES) {
+                        self.bring_in(warm).await;
+                    }
+                }
+                Ok(_) => {
+                    if entry.is_some_and(|entry| !entry.is_intact()) {
+                        return Err(Ended::Changed);
+                    }
+                    tokio::task::yield_now().await;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits until the socket takes more, for so long at most.
+    async fn writable(&mut self) -> Result<(), Ended> {
+        let (socket, timer) = (&self.socket, &mut self.timer);
+        let mut is_set = false;
+        let ready = std::future::poll_fn(|context| {
+            if let Poll::Ready(ready) = socket.poll_writable(context) {
+                return Poll::Ready(ready.map_err(Ended::from));
+            }
+            if !is_set {
+                timer.until(tokio::time::Instant::now() + SEND_TIME);
+                is_set = true;
+            }
+            timer.poll(context).map(|()| Err(Ended::Slow))
+        });
+        ready.await
+    }
+
+    /// Waits until a range is in memory, while other connections go on. If too many wait already, or the disk fails, the next turn sees.
+    async fn bring_in(&self, warm: Warm) {
+        let (done, there) = oneshot::channel();
+        let told = move |warmed| {
+            // The connection may be gone.
+            let _ = done.send(warmed);
+        };
+        if self.shard.shared.warmer.submit(warm, told).is_ok() {
+            let _ = there.await;
+        }
+    }
+
+    /// Counts and writes down the answers with files that have left, or the part of them that has.
+    pub(super) fn write_notes(&mut self) {
+        let mut sent = self.pushed - self.transfer.remaining();
+        self.pushed = self.transfer.remaining();
+        if self.purpose == Purpose::Metrics {
+            self.notes.clear();
+            return;
+        }
+        self.shard.shared.stats.sent(sent);
+        for note in self.notes.drain(..) {
+            self.shard.shared.stats.answered(note.status);
+            sent = sent.saturating_sub(note.head_bytes);
+            let bytes = sent.min(note.body_bytes);
+            sent -= bytes;
+            if let (Some(pen), Some(draft)) = (&self.shard.pen, &note.draft) {
+                let (peer, status, taken) = (self.peer, note.status, note.begun.elapsed());
+                pen.note(draft, access_log::Result { peer, status, bytes, taken, now: SystemTime::now() });
+            }
+        }
+    }
+}

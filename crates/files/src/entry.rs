@@ -1,0 +1,216 @@
+//! An open file as answers need it: descriptor, state, the header fields that do not change, and the bytes of a small one.
+
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::{self, IoSliceMut, Write};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use httpdate::HttpDate;
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::condition::Validators;
+use crate::encoding::Encoding;
+use crate::media;
+use crate::range::Span;
+use crate::root::{Opened, Stamp};
+use crate::site::{FoundFile, Site};
+
+/// A file of up to this size is read whole and leaves together with its head.
+pub(crate) const SMALL_BYTES: u64 = 16 << 10;
+
+/// A file that was changed this lately may change again without a new time of modification: its bytes are not kept.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// The answer's head for one second, without anything that depends on the request.
+#[derive(Debug, Clone)]
+pub(crate) struct DatedHead {
+    pub(crate) second: u64,
+    pub(crate) bytes: Bytes,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) file: Arc<File>,
+    pub(crate) stamp: Cell<Stamp>,
+    etag: String,
+    modified: SystemTime,
+    pub(crate) media: String,
+    /// ETag, Last-Modified, Vary and Cache-Control: what a 304 also has.
+    pub(crate) version_fields: Vec<u8>,
+    /// Content-Encoding and Accept-Ranges.
+    pub(crate) body_fields: Vec<u8>,
+    body: RefCell<Option<Kept>>,
+    pub(crate) head: RefCell<Option<DatedHead>>,
+}
+
+/// The bytes of a small file, counted for as long as they are kept.
+#[derive(Debug)]
+struct Kept {
+    bytes: Bytes,
+    counted: Rc<Cell<u64>>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.counted.set(self.counted.get() - self.bytes.len() as u64);
+    }
+}
+
+/// The forms of one file that were found together.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    pub(crate) plain: Rc<Entry>,
+    pub(crate) encoded: [Option<Rc<Entry>>; Encoding::ALL.len()],
+    /// When the path was looked up.
+    pub(crate) looked_up: Cell<Instant>,
+    /// When it was last asked for.
+    pub(crate) used: Cell<Instant>,
+}
+
+impl Resource {
+    /// Makes one of what was found, with the entries of `before` that are still the same files.
+    pub(crate) fn new(site: &Site, found: FoundFile, before: Option<&Resource>, now: Instant) -> Resource {
+        let FoundFile { path, plain, encoded } = found;
+        let (media, cache) = (media::of(&path), site.cache_control(&path));
+        let varies = site.options().precompressed;
+        let make = |opened: Opened, encoding: Option<Encoding>, old: Option<&Rc<Entry>>| match old {
+            Some(old) if old.stamp.get().same_bytes(&opened.stamp) => {
+                old.stamp.set(opened.stamp);
+                old.clone()
+            }
+            _ => Rc::new(Entry::new(opened, (&media, encoding), (varies, cache))),
+        };
+        let plain = make(plain, None, before.map(|before| &before.plain));
+        let mut index = 0;
+        let encoded = encoded.map(|opened| {
+            let old = before.and_then(|before| before.encoded[index].as_ref());
+            let entry = opened.map(|opened| make(opened, Some(Encoding::ALL[index]), old));
+            index += 1;
+            entry
+        });
+        Resource { plain, encoded, looked_up: Cell::new(now), used: Cell::new(now) }
+    }
+}
+
+impl Entry {
+    fn new(
+        opened: Opened,
+        (media, encoding): (&str, Option<Encoding>),
+        (varies, cache): (bool, Option<&str>),
+    ) -> Entry {
+        let Opened { file, stamp, .. } = opened;
+        let seconds = Duration::from_secs(u64::try_from(stamp.modified.0).unwrap_or(0));
+        let modified = UNIX_EPOCH + seconds;
+        let nanos = i128::from(stamp.modified.0) * 1_000_000_000 + i128::from(stamp.modified.1);
+        let etag = format!("\"{:x}-{:x}-{nanos:x}\"", stamp.identity.1, stamp.len);
+        let mut version_fields = Vec::new();
+        let mut field = |name: &str, value: &dyn std::fmt::Display| {
+            write!(version_fields, "{name}: {value}\r\n").expect("a Vec takes all");
+        };
+        field("ETag", &etag);
+        field("Last-Modified", &HttpDate::from(modified));
+        if varies {
+            field("Vary", &"Accept-Encoding");
+        }
+        if let Some(value) = cache {
+            field("Cache-Control", &value);
+        }
+        let mut body_fields = Vec::new();
+        if let Some(encoding) = encoding {
+            write!(body_fields, "Content-Encoding: {}\r\n", encoding.token()).expect("a Vec takes all");
+        }
+        body_fields.extend_from_slice(b"Accept-Ranges: bytes\r\n");
+        Entry {
+            file: Arc::new(file),
+            stamp: Cell::new(stamp),
+            etag,
+            modified,
+            media: media.to_owned(),
+            version_fields,
+            body_fields,
+            body: RefCell::default(),
+            head: RefCell::default(),
+        }
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.stamp.get().len
+    }
+
+    /// What conditions are held against.
+    pub(crate) fn validators(&self) -> Validators<'_> {
+        Validators { etag: self.etag.as_bytes(), modified: self.modified }
+    }
+
+    /// Whether nothing about the file has changed since it was looked up: neither its bytes nor its name.
+    pub(crate) fn is_current(&self) -> bool {
+        Stamp::now(&self.file).is_ok_and(|now| now == self.stamp.get())
+    }
+
+    /// Whether its bytes are those that the head of the answer tells of.
+    pub(crate) fn is_intact(&self) -> bool {
+        Stamp::now(&self.file).is_ok_and(|now| now.same_bytes(&self.stamp.get()))
+    }
+
+    /// The bytes of a small file that are kept.
+    pub(crate) fn kept(&self) -> Option<Bytes> {
+        self.body.borrow().as_ref().map(|kept| kept.bytes.clone())
+    }
+
+    /// Keeps the bytes of a small file and counts them, unless it was changed a moment before they were read.
+    pub(crate) fn keep(&self, bytes: &Bytes, counted: &Rc<Cell<u64>>, now: SystemTime) {
+        let (seconds, nanos) = self.stamp.get().changed;
+        let changed = Duration::new(u64::try_from(seconds).unwrap_or(0), u32::try_from(nanos).unwrap_or(0));
+        if UNIX_EPOCH + changed + SETTLED < now && self.body.borrow().is_none() {
+            counted.set(counted.get() + bytes.len() as u64);
+            *self.body.borrow_mut() = Some(Kept { bytes: bytes.clone(), counted: counted.clone() });
+        }
+    }
+
+    /// Reads a range without waiting for the disk; nothing if it is not all in memory. Waits on a file system that cannot be asked not to.
+    ///
+    /// # Errors
+    /// The file is shorter than its state says, or cannot be read.
+    pub(crate) fn read(&self, span: Span) -> io::Result<Option<Bytes>> {
+        self.read_by(span, |into, offset| {
+            let mut slices = [IoSliceMut::new(into)];
+            match rustix::io::preadv2(&self.file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
+                Err(Errno::OPNOTSUPP) => rustix::io::pread(&self.file, into, offset),
+                outcome => outcome,
+            }
+        })
+    }
+
+    /// The same, waiting for the disk.
+    ///
+    /// # Errors
+    /// As [`Entry::read`].
+    pub(crate) fn read_waiting(&self, span: Span) -> io::Result<Bytes> {
+        let read = self.read_by(span, |into, offset| rustix::io::pread(&self.file, into, offset))?;
+        read.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+
+    fn read_by(
+        &self,
+        span: Span,
+        mut read: impl FnMut(&mut [u8], u64) -> Result<usize, Errno>,
+    ) -> io::Result<Option<Bytes>> {
+        let mut bytes = vec![0; usize::try_from(span.len()).unwrap_or(usize::MAX)];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match read(&mut bytes[filled..], span.start + filled as u64) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(Some(bytes.into()))
+    }
+}

@@ -1,0 +1,227 @@
+//! Addresses: read, bound, and opened on each shard.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use socket2::{Domain, Protocol, Socket as Bare, Type};
+
+use crate::socket::{Peer, Socket};
+
+/// Pending connections that the kernel keeps while every shard is busy.
+const BACKLOG: i32 = 1024;
+
+/// An address to listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A host and a port; an empty host is every address of the machine.
+    Tcp(String, u16),
+    /// A path of a socket of AF_UNIX.
+    Unix(PathBuf),
+    /// Every socket that systemd, or whoever started the process, has handed over.
+    Inherited,
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        if text == "systemd" {
+            return Ok(Address::Inherited);
+        }
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() {
+                Err("unix: needs a path".to_owned())
+            } else {
+                Ok(Address::Unix(path.into()))
+            };
+        }
+        let fault = || format!("{text:?} is no HOST:PORT, unix:PATH or systemd");
+        let (host, port) = text.rsplit_once(':').ok_or_else(fault)?;
+        let port = port.parse().map_err(|_| fault())?;
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        if bracketed.is_none() && host.contains(':') {
+            return Err(format!("{text:?}: an IPv6 address stands in brackets"));
+        }
+        Ok(Address::Tcp(bracketed.unwrap_or(host).to_owned(), port))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Address::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::Inherited => f.write_str("systemd"),
+        }
+    }
+}
+
+/// What connections of a listener are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Files,
+    Metrics,
+}
+
+/// A bound listener. Its clones share the queue of connections.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: Bound,
+    purpose: Purpose,
+}
+
+#[derive(Debug)]
+enum Bound {
+    Tcp(std::net::TcpListener),
+    Unix(StdUnixListener),
+}
+
+/// Binds an address: one listener, or as many as were handed over.
+///
+/// # Errors
+/// It is taken, or nothing was handed over.
+pub(crate) fn bind(address: &Address, purpose: Purpose) -> io::Result<Vec<Listener>> {
+    let bound = match address {
+        Address::Tcp(host, port) => vec![Bound::Tcp(tcp(host, *port)?)],
+        Address::Unix(path) => vec![Bound::Unix(unix(path)?)],
+        Address::Inherited => inherited()?,
+    };
+    let listeners = bound.into_iter().map(|socket| Listener { socket, purpose });
+    Ok(listeners.collect())
+}
+
+fn tcp(host: &str, port: u16) -> io::Result<std::net::TcpListener> {
+    if host.is_empty()
+        && let Ok(both_families) = open(SocketAddr::from(([0_u16; 8], port)))
+    {
+        return Ok(both_families);
+    }
+    let host = if host.is_empty() { "0.0.0.0" } else { host };
+    let address = (host, port).to_socket_addrs()?.next();
+    open(address.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the host has no address"))?)
+}
+
+fn open(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = Bare::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(&address.into())?;
+    // Connections inherit it.
+    socket.set_tcp_nodelay(true)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Binds a path. A socket of a server that is gone is replaced, one that somebody answers on is not.
+fn unix(path: &PathBuf) -> io::Result<StdUnixListener> {
+    match StdUnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let is_socket = fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+            let refused = || {
+                UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+            };
+            if !is_socket || !refused() {
+                return Err(error);
+            }
+            fs::remove_file(path)?;
+            StdUnixListener::bind(path)
+        }
+        outcome => outcome,
+    }
+}
+
+fn inherited() -> io::Result<Vec<Bound>> {
+    let mut handed = listenfd::ListenFd::from_env();
+    let mut bound = Vec::new();
+    for index in 0..handed.len() {
+        let socket = match handed.take_tcp_listener(index) {
+            Ok(tcp) => tcp
+                .map(|tcp| socket2::SockRef::from(&tcp).set_tcp_nodelay(true).map(|()| Bound::Tcp(tcp)))
+                .transpose()?,
+            Err(_) => handed.take_unix_listener(index)?.map(Bound::Unix),
+        };
+        bound.extend(socket);
+    }
+    if bound.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "no socket was handed over (LISTEN_FDS)"));
+    }
+    Ok(bound)
+}
+
+impl Listener {
+    /// The same for another shard.
+    pub(crate) fn share(&self) -> io::Result<Listener> {
+        let socket = match &self.socket {
+            Bound::Tcp(listener) => Bound::Tcp(listener.try_clone()?),
+            Bound::Unix(listener) => Bound::Unix(listener.try_clone()?),
+        };
+        Ok(Listener { socket, purpose: self.purpose })
+    }
+
+    /// The address as it is bound.
+    pub(crate) fn address(&self) -> io::Result<Address> {
+        Ok(match &self.socket {
+            Bound::Tcp(listener) => {
+                let address = listener.local_addr()?;
+                Address::Tcp(address.ip().to_string(), address.port())
+            }
+            Bound::Unix(listener) => {
+                let address = listener.local_addr()?;
+                Address::Unix(address.as_pathname().map(PathBuf::from).unwrap_or_default())
+            }
+        })
+    }
+
+    /// Watches it on this thread.
+    pub(crate) fn open(self) -> io::Result<Door> {
+        let socket = match self.socket {
+            Bound::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                Watched::Tcp(tokio::net::TcpListener::from_std(listener)?)
+            }
+            Bound::Unix(listener) => {
+                listener.set_nonblocking(true)?;
+                Watched::Unix(tokio::net::UnixListener::from_std(listener)?)
+            }
+        };
+        Ok(Door { socket, purpose: self.purpose })
+    }
+}
+
+/// A listener that a shard watches.
+#[derive(Debug)]
+pub(crate) struct Door {
+    socket: Watched,
+    pub(crate) purpose: Purpose,
+}
+
+#[derive(Debug)]
+enum Watched {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+impl Door {
+    /// The next connection.
+    pub(crate) async fn accept(&self) -> io::Result<(Socket, Peer)> {
+        match &self.socket {
+            Watched::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                Ok((Socket::Tcp(stream), Peer::Address(peer.ip().to_canonical(), peer.port())))
+            }
+            Watched::Unix(listener) => Ok((Socket::Unix(listener.accept().await?.0), Peer::Local)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

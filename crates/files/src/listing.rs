@@ -1,0 +1,173 @@
+//! Listings of directories: a page for people, JSON for programs.
+
+use std::fs::File;
+use std::io;
+use std::time::{Duration, UNIX_EPOCH};
+
+use bytes::Bytes;
+use httpdate::HttpDate;
+use maud::{DOCTYPE, Markup, html};
+use percent_encoding::percent_encode;
+use rustix::fs::{AtFlags, Dir, FileType};
+use serde::Serialize;
+
+use crate::request::{Head, members};
+use crate::root::{Opened, Patience};
+use crate::site::{Found, Site};
+use crate::target::PATH;
+
+/// A directory with more names than this is listed up to so many.
+pub(crate) const NAMES_MAX: usize = 20_000;
+
+/// The form of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Html,
+    Json,
+}
+
+impl Form {
+    /// JSON for those who name it in Accept, a page for all others.
+    pub(crate) fn wanted(head: &Head<'_, '_>) -> Form {
+        let mut accepted = head.all("accept").flat_map(members);
+        let names_json = |member: &[u8]| {
+            let media = member.split(|byte| *byte == b';').next().unwrap_or_default();
+            media.trim_ascii().eq_ignore_ascii_case(b"application/json")
+        };
+        if accepted.any(names_json) { Form::Json } else { Form::Html }
+    }
+
+    pub(crate) fn media(self) -> &'static str {
+        match self {
+            Form::Html => "text/html; charset=utf-8",
+            Form::Json => "application/json",
+        }
+    }
+}
+
+/// One name of a directory.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Line {
+    name: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    /// Bytes of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    /// As HTTP writes dates.
+    mtime: String,
+    /// The name as a link has it.
+    #[serde(skip)]
+    link: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Directory,
+    File,
+}
+
+/// Lists an open directory: directories first, then files, each by name. Waits for the disk.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(crate) fn render(
+    site: &Site,
+    host: Option<&str>,
+    (opened, path): (Opened, &[u8]),
+    form: Form,
+) -> io::Result<Bytes> {
+    let (lines, is_cut) = lines(site, host, (opened.file, path))?;
+    Ok(match form {
+        Form::Json => serde_json::to_vec(&lines)?.into(),
+        Form::Html => page(path, &lines, is_cut).into_string().into(),
+    })
+}
+
+fn lines(site: &Site, host: Option<&str>, (directory, path): (File, &[u8])) -> io::Result<(Vec<Line>, bool)> {
+    let (mut lines, mut is_cut) = (Vec::new(), false);
+    for name in Dir::read_from(&directory)? {
+        let name = name?;
+        let bytes = name.file_name().to_bytes();
+        if matches!(bytes, b"." | b"..") || (bytes[0] == b'.' && !site.options().hidden) {
+            continue;
+        }
+        if lines.len() == NAMES_MAX {
+            is_cut = true;
+            break;
+        }
+        // One that has gone meanwhile is not listed.
+        let Ok(stat) = rustix::fs::statat(&directory, name.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
+            continue;
+        };
+        let seen = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Some((Kind::File, stat.st_size.cast_unsigned(), stat.st_mtime)),
+            FileType::Directory => Some((Kind::Directory, 0, stat.st_mtime)),
+            FileType::Symlink => behind_link(site, host, (path, bytes), stat.st_mtime),
+            _ => None,
+        };
+        let Some((kind, size, modified)) = seen else { continue };
+        let modified = UNIX_EPOCH + Duration::from_secs(u64::try_from(modified).unwrap_or(0));
+        let slash = if kind == Kind::Directory { "/" } else { "" };
+        lines.push(Line {
+            name: String::from_utf8_lossy(bytes).into_owned(),
+            kind,
+            size: (kind == Kind::File).then_some(size),
+            mtime: HttpDate::from(modified).to_string(),
+            // "./" keeps a name with a colon from being taken for a scheme.
+            link: format!("./{}{slash}", percent_encode(bytes, PATH)),
+        });
+    }
+    lines.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
+    Ok((lines, is_cut))
+}
+
+/// The file that a link leads to, if it may be followed; `own` is the link's own time.
+fn behind_link(
+    site: &Site,
+    host: Option<&str>,
+    (path, name): (&[u8], &[u8]),
+    own: i64,
+) -> Option<(Kind, u64, i64)> {
+    let separator = if path.is_empty() { &b""[..] } else { b"/" };
+    let path = [path, separator, name].concat();
+    match site.find(host, (&path, false), Patience::Unlimited).ok()? {
+        Found::File(file) => Some((Kind::File, file.plain.stamp.len, file.plain.stamp.modified.0)),
+        Found::Redirect => Some((Kind::Directory, 0, own)),
+        _ => None,
+    }
+}
+
+fn page(path: &[u8], lines: &[Line], is_cut: bool) -> Markup {
+    let title = format!("/{}", String::from_utf8_lossy(path));
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width";
+                title { (title) }
+                style { "body{font-family:sans-serif;margin:2em}td{padding:.1em 1em .1em 0}td+td{text-align:right}" }
+            }
+            body {
+                h1 { (title) }
+                table {
+                    @if !path.is_empty() {
+                        tr { td { a href="../" { "../" } } td {} td {} }
+                    }
+                    @for line in lines {
+                        tr {
+                            td { a href=(line.link) { (line.name) @if line.kind == Kind::Directory { "/" } } }
+                            td { @if let Some(size) = line.size { (size) } }
+                            td { (line.mtime) }
+                        }
+                    }
+                }
+                @if is_cut {
+                    p { "There are more names; the first " (NAMES_MAX) " are listed." }
+                }
+            }
+        }
+    }
+}

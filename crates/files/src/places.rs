@@ -1,0 +1,84 @@
+//! Connections, counted: so many in all, so many from one address.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// The connections that there are.
+#[derive(Debug)]
+pub(crate) struct Places {
+    most: usize,
+    most_of_address: usize,
+    taken: Mutex<Taken>,
+    freed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    total: usize,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// The limit that is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Full {
+    All,
+    Address,
+}
+
+/// A connection's place until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    places: Arc<Places>,
+    address: Option<IpAddr>,
+}
+
+impl Places {
+    pub(crate) fn new(most: usize, most_of_address: usize) -> Arc<Places> {
+        Arc::new(Places { most, most_of_address, taken: Mutex::default(), freed: Notify::new() })
+    }
+
+    /// A place; sockets of this machine have no address and count only among all.
+    pub(crate) fn take(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Place, Full> {
+        let address = address.map(|address| address.to_canonical());
+        let mut taken = self.taken.lock();
+        if taken.total >= self.most {
+            return Err(Full::All);
+        }
+        if let Some(address) = address {
+            let count = taken.by_address.entry(address).or_insert(0);
+            if *count >= self.most_of_address {
+                return Err(Full::Address);
+            }
+            *count += 1;
+        }
+        taken.total += 1;
+        Ok(Place { places: self.clone(), address })
+    }
+
+    /// Completes when a connection has gone since the last time somebody waited.
+    pub(crate) async fn freed(&self) {
+        self.freed.notified().await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken.lock();
+        taken.total -= 1;
+        if let Some(address) = self.address {
+            match taken.by_address.get_mut(&address) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => drop(taken.by_address.remove(&address)),
+            }
+        }
+        drop(taken);
+        self.places.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+//! From the head of a request to its answer: the site, the cache of open files, and what has to be waited for in between.
+//!
+//! Answering never waits for the disk. A lookup that would have to is handed back as [`Work`]; its result comes in again as
+//! [`Prepared`] when the same head is answered once more.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::StatusCode;
+use percent_encoding::percent_encode;
+
+use crate::answer::{self, Body, Frame, Moment, Persistence, Reply, Sharing};
+use crate::cache::{Cache, Known};
+use crate::entry::{Resource, SMALL_BYTES};
+use crate::listing;
+use crate::range::Span;
+use crate::request::{Head, Method, Refusal};
+use crate::root::{Fault, Opened, Patience};
+use crate::site::{Found, Site};
+use crate::target::{self, Shape, Target};
+
+/// Answers the requests of one shard.
+#[derive(Debug)]
+pub(crate) struct Responder {
+    site: Arc<ArcSwap<Site>>,
+    pub(crate) cache: Cache,
+    /// The path and the key of the request in hand, so that each takes no memory of its own.
+    scratch: RefCell<(Vec<u8>, Vec<u8>)>,
+}
+
+/// What comes of a head.
+#[derive(Debug)]
+pub(crate) enum Decision {
+    Reply(Reply),
+    /// Something to be done by a thread that may wait for the disk.
+    Wait(Work),
+}
+
+/// What has to wait for the disk.
+#[derive(Debug)]
+pub(crate) struct Work {
+    key: Vec<u8>,
+    task: Task,
+}
+
+#[derive(Debug)]
+enum Task {
+    Find { host: Option<String>, path: Vec<u8>, directory: bool },
+    List { opened: Opened, host: Option<String>, path: Vec<u8>, form: listing::Form },
+}
+
+/// What has come of the work for one path.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    key: Vec<u8>,
+    outcome: Outcome,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Found(Result<Found, Fault>),
+    Listed(std::io::Result<Bytes>, listing::Form),
+}
+
+impl Work {
+    /// Does the work. Waits for the disk.
+    pub(crate) fn run(self, site: &Site) -> Prepared {
+        let outcome = match self.task {
+            Task::Find { host, path, directory } => {
+                Outcome::Found(site.find(host.as_deref(), (&path, directory), Patience::Unlimited))
+            }
+            Task::List { opened, host, path, form } => {
+                Outcome::Listed(listing::render(site, host.as_deref(), (opened, &path), form), form)
+            }
+        };
+        Prepared { key: self.key, outcome }
+    }
+}
+
+/// The end of a lookup.
+enum Landed {
+    File(Rc<Resource>),
+    Redirect,
+    Listing(Opened),
+    Listed(std::io::Result<Bytes>, listing::Form),
+    Missing,
+    Forbidden,
+    Failed(Fault),
+    Wait(Work),
+}
+
+/// What is looked up.
+struct Asked<'a> {
+    host: Option<&'a str>,
+    path: &'a [u8],
+    directory: bool,
+    key: &'a [u8],
+}
+
+impl Responder {
+    pub(crate) fn new(site: Arc<ArcSwap<Site>>, files_max: usize) -> Responder {
+        Responder { site, cache: Cache::new(files_max), scratch: RefCell::default() }
+    }
+
+    /// The site of this moment.
+    pub(crate) fn site(&self) -> Arc<Site> {
+        self.site.load_full()
+    }
+
+    /// Answers a request, with what was prepared for it.
+    ///
+    /// # Errors
+    /// The request is refused; the connection ends.
+    pub(crate) fn decide(
+        &self,
+        head: &Head<'_, '_>,
+        prepared: &mut Vec<Prepared>,
+        (moment, now): (Moment<'_>, Instant),
+    ) -> Result<Decision, Refusal> {
+        let site = self.site.load();
+        let frame = Frame {
+            moment,
+            persistence: Persistence::of(head),
+            sharing: Sharing::of(&site.options().cors, head),
+            head_only: head.method == Method::Head,
+        };
+        let answered = |reply| Ok(Decision::Reply(reply));
+        match head.method {
+            Method::Get | Method::Head => {}
+            Method::Options => {
+                target::split(head.target)?;
+                return answered(answer::options(&frame, head.is_preflight()));
+            }
+            Method::Other => {
+                return answered(answer::plain(StatusCode::METHOD_NOT_ALLOWED, &frame, answer::ALLOW));
+            }
+            Method::Unknown => return answered(answer::plain(StatusCode::NOT_IMPLEMENTED, &frame, b"")),
+        }
+        let Target::Path { path, query, authority } = target::split(head.target)? else {
+            return Err(Refusal::bad("only OPTIONS asks about the whole server"));
+        };
+        let host = match authority.or(head.host()) {
+            Some(host) if site.options().hosts => target::host(host)?,
+            _ => None,
+        };
+        let (mut normal, mut key) = self.scratch.take();
+        normal.clear();
+        let shape = target::normalise(path, &mut normal);
+        let decision = shape.map(|shape| {
+            let request = Request { site: &site, head, frame: &frame, query, now };
+            self.answer(&request, prepared, (host.as_deref(), &normal, shape), &mut key)
+        });
+        self.scratch.replace((normal, key));
+        decision
+    }
+
+    fn answer(
+        &self,
+        request: &Request<'_>,
+        prepared: &mut Vec<Prepared>,
+        (host, path, shape): (Option<&str>, &[u8], Shape),
+        key: &mut Vec<u8>,
+    ) -> Decision {
+        let Request { site, head, frame, .. } = *request;
+        write_key(key, host, path, shape.directory);
+        let asked = Asked { host, path, directory: shape.directory, key };
+        let landed = match shape.hidden && !site.options().hidden {
+            true => Landed::Missing,
+            false => self.look(request, &asked, prepared),
+        };
+        match landed {
+            Landed::File(resource) => {
+                let make = |resource: &Resource| answer::file(frame, head, resource);
+                self.with_file(request, (&asked, prepared), resource, make)
+            }
+            Landed::Redirect => Decision::Reply(redirect(frame, path, request.query)),
+            Landed::Listing(opened) => Decision::Wait(list(&asked, head, opened)),
+            Landed::Listed(Ok(page), form) => {
+                let page = (form.media(), page);
+                Decision::Reply(answer::page(StatusCode::OK, frame, b"Vary: Accept\r\n", page))
+            }
+            Landed::Listed(Err(error), _) => self.failed(frame, path, Fault::Io(error)),
+            Landed::Failed(fault) => self.failed(frame, path, fault),
+            Landed::Forbidden => Decision::Reply(answer::plain(StatusCode::FORBIDDEN, frame, b"")),
+            Landed::Wait(work) => Decision::Wait(work),
+            Landed::Missing => self.substitute(request, prepared, host, key),
+        }
+    }
+
+    /// Answers a request for a file that is missing.
+    fn substitute(
+        &self,
+        request: &Request<'_>,
+        prepared: &mut Vec<Prepared>,
+        host: Option<&str>,
+        key: &mut Vec<u8>,
+    ) -> Decision {
+        let Request { site, head, frame, .. } = *request;
+        let nothing = || Decision::Reply(answer::plain(StatusCode::NOT_FOUND, frame, b""));
+        let Some((path, counts_as_found)) = site.substitute() else { return nothing() };
+        write_key(key, host, path, false);
+        let asked = Asked { host, path, directory: false, key };
+        match self.look(request, &asked, prepared) {
+            Landed::File(resource) => {
+                let make = |resource: &Resource| match counts_as_found {
+                    true => answer::file(frame, head, resource),
+                    false => answer::not_found(frame, head, resource),
+                };
+                self.with_file(request, (&asked, prepared), resource, make)
+            }
+            Landed::Wait(work) => Decision::Wait(work),
+            Landed::Failed(fault) => self.failed(frame, path, fault),
+            _ => nothing(),
+        }
+    }
+
+    /// Answers with a file; a small one that is in memory comes with its bytes, which belong to the version that the head tells of.
+    fn with_file(
+        &self,
+        request: &Request<'_>,
+        (asked, prepared): (&Asked<'_>, &mut Vec<Prepared>),
+        mut resource: Rc<Resource>,
+        make: impl Fn(&Resource) -> Reply,
+    ) -> Decision {
+        // One that changes under each look leaves as it is then, and the connection ends in the middle of it.
+        const LOOKS: u32 = 3;
+        for _ in 1..LOOKS {
+            let mut reply = make(&resource);
+            if self.fill(&mut reply, request.frame.moment.now) {
+                return Decision::Reply(reply);
+            }
+            self.cache.remove(asked.key);
+            match self.look(request, asked, prepared) {
+                Landed::File(again) => resource = again,
+                Landed::Wait(work) => return Decision::Wait(work),
+                Landed::Failed(fault) => return self.failed(request.frame, asked.path, fault),
+                _ => return Decision::Reply(answer::plain(StatusCode::NOT_FOUND, request.frame, b"")),
+            }
+        }
+        Decision::Reply(make(&resource))
+    }
+
+    /// Puts the bytes of a small file into an answer, if they are in memory; whether they are of the version that the head tells of.
+    fn fill(&self, reply: &mut Reply, now: SystemTime) -> bool {
+        let Body::File(entry, span) = &reply.body else { return true };
+        let len = entry.len();
+        if len > SMALL_BYTES {
+            return true;
+        }
+        let bytes = match entry.kept() {
+            Some(bytes) => bytes,
+            None => match entry.read(Span { start: 0, end: len }) {
+                Ok(Some(bytes)) if entry.is_intact() => {
+                    self.cache.keep_body(entry, &bytes, now);
+                    bytes
+                }
+                Ok(None) => return true,
+                Ok(Some(_)) | Err(_) => return false,
+            },
+        };
+        let at = |offset: u64| usize::try_from(offset).expect("a small file");
+        reply.body = Body::Bytes(bytes.slice(at(span.start)..at(span.end)));
+        true
+    }
+
+    fn failed(&self, frame: &Frame<'_>, path: &[u8], fault: Fault) -> Decision {
+        let path = String::from_utf8_lossy(path);
+        let status = match fault {
+            Fault::NoDescriptor => {
+                // What is kept open for later can be opened again later.
+                self.cache.clear();
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        tracing::warn!(%path, error = %fault, "a file cannot be served");
+        Decision::Reply(answer::plain(status, frame, b""))
+    }
+
+    /// Looks a path up: in what was prepared, in the cache, in what the kernel knows without asking the disk.
+    fn look(&self, request: &Request<'_>, asked: &Asked<'_>, prepared: &mut Vec<Prepared>) -> Landed {
+        let now = request.now;
+        let (known, stale) = match self.cache.look(asked.key, now) {
+            Known::Current(resource) => return Landed::File(resource),
+            Known::Stale(resource) => (true, Some(resource)),
+            Known::Nothing => (false, None),
+        };
+        let before = prepared.iter().position(|done| done.key == asked.key);
+        let found = match before.map(|at| prepared.swap_remove(at).outcome) {
+            Some(Outcome::Listed(page, form)) => return Landed::Listed(page, form),
+            Some(Outcome::Found(found)) => found,
+            None => request.site.find(asked.host, (asked.path, asked.directory), Patience::None),
+        };
+        let landed = match found {
+            Ok(Found::File(file)) => {
+                let resource = Rc::new(Resource::new(request.site, *file, stale.as_deref(), now));
+                self.cache.insert(asked.key, resource.clone());
+                return Landed::File(resource);
+            }
+            Ok(Found::Redirect) => Landed::Redirect,
+            Ok(Found::Listing(opened)) => Landed::Listing(opened),
+            Ok(Found::Missing) => Landed::Missing,
+            Ok(Found::Forbidden) => Landed::Forbidden,
+            Err(Fault::WouldWait) => {
+                let (host, path) = (asked.host.map(str::to_owned), asked.path.to_vec());
+                let task = Task::Find { host, path, directory: asked.directory };
+                return Landed::Wait(Work { key: asked.key.to_vec(), task });
+            }
+            Err(fault) => Landed::Failed(fault),
+        };
+        if known {
+            self.cache.remove(asked.key);
+        }
+        // Asked for twice in one answer, as a page for missing files that is itself missing, it has to be there again.
+        if let Some(outcome) = landed.again() {
+            prepared.push(Prepared { key: asked.key.to_vec(), outcome });
+        }
+        landed
+    }
+}
+
+impl Landed {
+    /// The same outcome for another look while one request is being answered.
+    fn again(&self) -> Option<Outcome> {
+        match self {
+            Landed::Missing => Some(Outcome::Found(Ok(Found::Missing))),
+            _ => None,
+        }
+    }
+}
+
+/// A request and its circumstances.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    site: &'a Site,
+    head: &'a Head<'a, 'a>,
+    frame: &'a Frame<'a>,
+    query: Option<&'a [u8]>,
+    now: Instant,
+}
+
+/// The name of a path in the cache: no host has a slash, and no path a NUL.
+fn write_key(key: &mut Vec<u8>, host: Option<&str>, path: &[u8], directory: bool) {
+    key.clear();
+    if let Some(host) = host {
+        key.extend_from_slice(host.as_bytes());
+        key.push(0);
+    }
+    key.extend_from_slice(path);
+    if directory {
+        key.push(b'/');
+    }
+}
+
+fn redirect(frame: &Frame<'_>, path: &[u8], query: Option<&[u8]>) -> Reply {
+    let mut location = format!("Location: /{}/", percent_encode(path, target::PATH));
+    if let Some(query) = query {
+        location.push('?');
+        location.extend(query.iter().map(|byte| char::from(*byte)).filter(char::is_ascii_graphic));
+    }
+    location.push_str("\r\n");
+    answer::plain(StatusCode::MOVED_PERMANENTLY, frame, location.as_bytes())
+}
+
+fn list(asked: &Asked<'_>, head: &Head<'_, '_>, opened: Opened) -> Work {
+    let form = listing::Form::wanted(head);
+    let (host, path) = (asked.host.map(str::to_owned), asked.path.to_vec());
+    Work { key: asked.key.to_vec(), task: Task::List { opened, host, path, form } }
+}

@@ -1,0 +1,227 @@
+//! From a configuration to a running server and back: opens the directory, binds the addresses, starts the shards, stops them in order.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use levada_io::residency::{Warmer, WarmerLimits};
+use levada_io::{Caps, Counters};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::access_log::{LogOptions, Writer};
+use crate::listen::{self, Address, Purpose};
+use crate::places::Places;
+use crate::serving;
+use crate::shard::Shared;
+use crate::signals::{Signal, Signals};
+use crate::site::{Site, SiteError, SiteOptions};
+use crate::stats::Stats;
+use crate::stop::Stop;
+
+/// Everything that a server goes by.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What is served, and how.
+    pub site: SiteOptions,
+    /// Where files are served.
+    pub listen: Vec<Address>,
+    /// Where `/metrics` and `/healthz` are served, if anywhere.
+    pub metrics: Option<Address>,
+    /// Where requests are written down, if anywhere.
+    pub access_log: Option<LogOptions>,
+    /// Threads that serve; as many as there are cores if not given.
+    pub shards: Option<usize>,
+    /// Connections at most.
+    pub connections_max: usize,
+    /// Connections of one address at most.
+    pub connections_per_address_max: usize,
+    /// How long answers under way have to finish when the server stops.
+    pub grace: Duration,
+}
+
+/// Why a server did not start. Nothing is left running.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The directory cannot be served.
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    /// An address cannot be bound.
+    #[error("cannot listen on {address}: {source}; choose another address")]
+    Bind {
+        /// The address.
+        address: Address,
+        /// The answer of the system.
+        source: std::io::Error,
+    },
+    /// The access log cannot be opened.
+    #[error("cannot write the access log {}: {source}", path.display())]
+    Log {
+        /// Its path.
+        path: PathBuf,
+        /// The answer of the system.
+        source: std::io::Error,
+    },
+    /// A thread or its runtime cannot be made.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A running server. Dropping it does not stop it; [`Server::stop`] does.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    addresses: Vec<Address>,
+    metrics_address: Option<Address>,
+    shards: Vec<JoinHandle<()>>,
+    log: Option<Writer>,
+    sockets: Vec<PathBuf>,
+}
+
+/// The part of all descriptors that files may have, the rest being for connections, and as many files at most.
+const FILES_PART: u64 = 4;
+const FILES_MAX: u64 = 4096;
+
+impl Server {
+    /// Starts a server and returns once it accepts connections.
+    ///
+    /// # Errors
+    /// If the directory cannot be opened, an address is taken, or threads cannot be made.
+    pub fn start(config: Config) -> Result<Server, StartError> {
+        raise_descriptors();
+        let site = Arc::new(ArcSwap::from_pointee(Site::open(config.site)?));
+        let bind = |address: &Address, purpose| {
+            let failed = |source| StartError::Bind { address: address.clone(), source };
+            let listeners = listen::bind(address, purpose).map_err(failed)?;
+            let bound = listeners.iter().map(listen::Listener::address).collect::<Result<Vec<_>, _>>();
+            Ok::<_, StartError>((bound.map_err(failed)?, listeners))
+        };
+        let (mut addresses, mut listeners) = (Vec::new(), Vec::new());
+        for address in &config.listen {
+            let (bound, mut opened) = bind(address, Purpose::Files)?;
+            addresses.extend(bound);
+            listeners.append(&mut opened);
+        }
+        let mut metrics_address = None;
+        if let Some(address) = &config.metrics {
+            let (bound, mut opened) = bind(address, Purpose::Metrics)?;
+            metrics_address = bound.into_iter().next();
+            listeners.append(&mut opened);
+        }
+        let log = config.access_log.as_ref().map(|options| {
+            Writer::start(options).map_err(|source| StartError::Log { path: options.path.clone(), source })
+        });
+        let log = log.transpose()?;
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let count = config.shards.unwrap_or_else(cores).max(1);
+        let files = (descriptors() / FILES_PART).min(FILES_MAX) / count as u64;
+        let counters = Arc::new(Counters::default());
+        let shared = Arc::new(Shared {
+            site,
+            stats: Arc::default(),
+            caps: Caps::probe(),
+            warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
+            counters,
+            places: Places::new(config.connections_max, config.connections_per_address_max),
+            stop: Stop::new(),
+            grace: config.grace,
+            files_max: usize::try_from(files).unwrap_or(usize::MAX).max(16),
+            started: SystemTime::now(),
+        });
+        let mut shards = Vec::with_capacity(count);
+        for index in 0..count {
+            let own = listeners.iter().map(listen::Listener::share).collect::<Result<Vec<_>, _>>();
+            let pen = log.as_ref().map(|log| log.pen(shared.stats.clone()));
+            let started = own.and_then(|own| serving::start(index, shared.clone(), own, pen));
+            match started {
+                Ok(shard) => shards.push(shard),
+                Err(error) => {
+                    shared.stop.raise();
+                    return Err(StartError::Thread(error));
+                }
+            }
+        }
+        let path = |address: &Address| match address {
+            Address::Unix(path) => Some(path.clone()),
+            Address::Tcp(..) | Address::Inherited => None,
+        };
+        let sockets = config.listen.iter().chain(&config.metrics).filter_map(path).collect();
+        Ok(Server { shared, addresses, metrics_address, shards, log, sockets })
+    }
+
+    /// Where files are served.
+    #[must_use]
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// Where metrics are served.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<&Address> {
+        self.metrics_address.as_ref()
+    }
+
+    /// The counts of this server.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.shared.stats
+    }
+
+    /// Opens the directory and the access log again under their names. What cannot be opened stays as it was.
+    pub fn reload(&self) {
+        let before = self.shared.site.load_full();
+        match Site::open(before.options().clone()) {
+            Ok(site) => {
+                self.shared.site.store(Arc::new(site));
+                tracing::info!("directory opened again");
+            }
+            Err(error) => tracing::error!(%error, "the directory stays as it was opened before"),
+        }
+        if let Some(log) = &self.log {
+            log.reopen();
+        }
+    }
+
+    /// Serves until a signal of `signals` says stop; reloads when one says so. A second stop ends the process at once. Blocks.
+    pub fn wait(self, signals: Signals) {
+        while signals.next() == Signal::Reload {
+            self.reload();
+        }
+        std::thread::spawn(move || {
+            while signals.next() != Signal::Stop {}
+            std::process::exit(1);
+        });
+        self.stop();
+    }
+
+    /// Stops in order: no new connections, answers under way finish within the grace period, the access log is written. Blocks.
+    pub fn stop(self) {
+        self.shared.stop.raise();
+        for shard in self.shards {
+            if shard.join().is_err() {
+                tracing::error!("a shard ended with a panic");
+            }
+        }
+        if let Some(log) = self.log {
+            log.finish();
+        }
+        for path in self.sockets {
+            // Somebody may have removed it already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Raises the soft limit of descriptors to the hard one, where that is allowed.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // Without the right to do so it stays as it is.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    }
+}
+
+fn descriptors() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}

@@ -1,0 +1,136 @@
+//! The threads of the shards: each has a runtime of its own, accepts connections and serves them to their end; nothing that waits for
+//! the disk runs there.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::access_log::Pen;
+use crate::connection;
+use crate::listen::{Door, Listener, Purpose};
+use crate::places::{Full, Place};
+use crate::shard::{Shard, Shared};
+use crate::socket::{Peer, Socket};
+
+/// How often files that nobody asks for are looked for, and the lines of the access log passed on.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Pause after a failed accept, as when descriptors are used up: the backlog holds the rest meanwhile.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Threads of one shard that wait for lookups; more lookups queue up.
+const LOOKUP_THREADS: usize = 8;
+
+/// Starts a shard on listeners of its own.
+pub(crate) fn start(
+    index: usize,
+    shared: Arc<Shared>,
+    listeners: Vec<Listener>,
+    pen: Option<Pen>,
+) -> std::io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(LOOKUP_THREADS)
+        .thread_name("lookup")
+        .build()?;
+    std::thread::Builder::new().name(format!("files-{index}")).spawn(move || {
+        let shard = Rc::new(Shard::new(shared, pen));
+        // What a set of tasks is driven by is looked at with every step of one of them: it only waits.
+        let work = async move { tokio::task::spawn_local(run(shard, listeners)).await };
+        if let Err(error) = LocalSet::new().block_on(&runtime, work) {
+            tracing::error!(%error, "a shard has ended");
+        }
+        // Lookups under way concern nobody any more.
+        runtime.shutdown_background();
+    })
+}
+
+async fn run(shard: Rc<Shard>, listeners: Vec<Listener>) {
+    let mut doors = JoinSet::new();
+    for listener in listeners {
+        match listener.open() {
+            Ok(door) => drop(doors.spawn_local(accept(shard.clone(), door))),
+            Err(error) => tracing::error!(%error, "a listener cannot be watched"),
+        }
+    }
+    let mut tick = tokio::time::interval(TICK);
+    let mut stopped = std::pin::pin!(shard.shared.stop.signalled());
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {
+                shard.responder.cache.sweep(Instant::now());
+                if let Some(pen) = &shard.pen {
+                    pen.pass_on();
+                }
+            }
+            () = &mut stopped => break,
+        }
+    }
+    shard.stopping.set(true);
+    shard.stopped.notify_waiters();
+    // Each door waits for the connections that came by it.
+    let finished = async { while doors.join_next().await.is_some() {} };
+    if tokio::time::timeout(shard.shared.grace, finished).await.is_err() {
+        tracing::warn!("connections still busy after the grace period are closed");
+    }
+}
+
+/// Accepts from one listener until the stop signal, then waits for its connections.
+async fn accept(shard: Rc<Shard>, door: Door) {
+    let mut connections = JoinSet::new();
+    let mut stopped = std::pin::pin!(shard.stopped.notified());
+    while !shard.stopping.get() {
+        // A place first: a connection that nobody may serve stays in the backlog.
+        tokio::select! {
+            accepted = door.accept() => match accepted {
+                Ok((socket, peer)) => {
+                    let admitted = tokio::select! {
+                        place = admit(&shard, peer) => place,
+                        () = &mut stopped => break,
+                    };
+                    if let Some(place) = admitted {
+                        connections.spawn_local(serve(shard.clone(), (socket, peer), door.purpose, place));
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "accept failed; if descriptors are used up, raise `ulimit -n`");
+                    shard.responder.cache.clear();
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            () = &mut stopped => break,
+        }
+    }
+    drop(door);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purpose: Purpose, place: Place) {
+    let shared = shard.shared.clone();
+    let _counted = shared.stats.connection();
+    connection::serve(shard, (socket, peer), purpose).await;
+    drop(place);
+}
+
+/// Waits for a place; none if the address has too many connections already.
+async fn admit(shard: &Shard, peer: Peer) -> Option<Place> {
+    let address = match peer {
+        Peer::Address(address, _) => Some(address),
+        Peer::Local => None,
+    };
+    loop {
+        match shard.shared.places.take(address) {
+            Ok(place) => return Some(place),
+            Err(Full::Address) => {
+                shard.shared.stats.turned_away();
+                return None;
+            }
+            Err(Full::All) => shard.shared.places.freed().await,
+        }
+    }
+}

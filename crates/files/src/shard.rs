@@ -1,0 +1,77 @@
+//! The state of a shard: what its connections share, and what all shards share.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use levada_io::residency::Warmer;
+use levada_io::{Caps, Counters, Engine};
+use tokio::sync::Notify;
+
+use crate::access_log::Pen;
+use crate::clock::Clock;
+use crate::places::Places;
+use crate::request::HEAD_BYTES_MAX;
+use crate::responder::{Prepared, Responder, Work};
+use crate::site::Site;
+use crate::stats::Stats;
+use crate::stop::Stop;
+
+/// Bytes that are read at a time: a head of the largest size fits.
+pub(crate) const INBOX_BYTES: usize = HEAD_BYTES_MAX + 4096;
+
+/// What all shards share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) site: Arc<ArcSwap<Site>>,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) caps: Caps,
+    pub(crate) warmer: Warmer,
+    pub(crate) places: Arc<Places>,
+    pub(crate) stop: Stop,
+    /// How long connections have to finish after the stop signal.
+    pub(crate) grace: Duration,
+    /// Open files that each shard may keep.
+    pub(crate) files_max: usize,
+    pub(crate) started: SystemTime,
+}
+
+/// What the connections of one shard share; never leaves its thread.
+pub(crate) struct Shard {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) engine: RefCell<Engine>,
+    pub(crate) responder: Responder,
+    pub(crate) clock: Clock,
+    pub(crate) pen: Option<Pen>,
+    /// What sockets are read into: a whole request is answered from here, and an idle connection has no buffer.
+    pub(crate) inbox: RefCell<Vec<u8>>,
+    pub(crate) stopping: Cell<bool>,
+    /// Tells connections that wait for a request that the server stops.
+    pub(crate) stopped: Notify,
+}
+
+impl Shard {
+    /// A shard at its start.
+    pub(crate) fn new(shared: Arc<Shared>, pen: Option<Pen>) -> Shard {
+        let mut engine = Engine::new(&shared.caps, shared.counters.clone());
+        engine.report_cold(true);
+        Shard {
+            responder: Responder::new(shared.site.clone(), shared.files_max),
+            engine: RefCell::new(engine),
+            clock: Clock::default(),
+            pen,
+            inbox: RefCell::new(vec![0; INBOX_BYTES]),
+            stopping: Cell::new(false),
+            stopped: Notify::new(),
+            shared,
+        }
+    }
+
+    /// Does what has to wait for the disk on a thread that may.
+    pub(crate) async fn perform(&self, work: Work) -> Option<Prepared> {
+        let site = self.responder.site();
+        tokio::task::spawn_blocking(move || work.run(&site)).await.ok()
+    }
+}

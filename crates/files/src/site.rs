@@ -1,0 +1,242 @@
+//! The site: which directory is served and how, and the lookup of a path in it.
+
+use std::io;
+use std::path::PathBuf;
+
+use globset::{Glob, GlobMatcher};
+
+use crate::encoding::Encoding;
+use crate::root::{Fault, Links, Opened, Patience, Root};
+use crate::target;
+
+/// How a directory is served.
+#[derive(Debug, Clone, Default)]
+pub struct SiteOptions {
+    /// The directory.
+    pub directory: PathBuf,
+    /// Whether each host is served from the directory of its name in that directory, and any other from `default`.
+    pub hosts: bool,
+    /// Names of files that stand for their directory, the first that is there.
+    pub index: Vec<String>,
+    /// Whether directories without such a file are listed.
+    pub listing: bool,
+    /// Whether names that begin with a dot are served.
+    pub hidden: bool,
+    /// Which symbolic links are followed.
+    pub links: Links,
+    /// Whether precompressed files beside the plain ones are served.
+    pub precompressed: bool,
+    /// The file that is sent with status 404.
+    pub not_found: Option<String>,
+    /// The file that is sent with status 200 in the place of one that is missing.
+    pub fallback: Option<String>,
+    /// Cache-Control by pattern of the path, the first that matches.
+    pub cache: Vec<CacheRule>,
+    /// Origins that may read answers; `*` is any.
+    pub cors: Vec<String>,
+}
+
+/// The Cache-Control of the files whose path matches a pattern.
+#[derive(Debug, Clone)]
+pub struct CacheRule {
+    pattern: GlobMatcher,
+    value: String,
+}
+
+impl CacheRule {
+    /// Reads `PATTERN=VALUE`; the pattern is matched against the path without its first slash, and its `*` also matches slashes.
+    ///
+    /// # Errors
+    /// Which part is malformed.
+    pub fn parse(text: &str) -> Result<CacheRule, String> {
+        let (pattern, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is no PATTERN=VALUE"))?;
+        let visible = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+        if value.trim().is_empty() || !value.bytes().all(visible) {
+            return Err(format!("{value:?} is no value for Cache-Control"));
+        }
+        let glob = Glob::new(pattern).map_err(|error| format!("pattern {pattern:?}: {error}"))?;
+        Ok(CacheRule { pattern: glob.compile_matcher(), value: value.trim().to_owned() })
+    }
+}
+
+/// A served directory.
+#[derive(Debug)]
+pub struct Site {
+    options: SiteOptions,
+    root: Root,
+    not_found: Option<Vec<u8>>,
+    fallback: Option<Vec<u8>>,
+}
+
+/// The directory of hosts that have none of their own.
+const DEFAULT_HOST: &str = "default";
+
+/// Why a directory cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// It cannot be opened.
+    #[error("cannot serve {}: {source}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The answer of the system.
+        source: io::Error,
+    },
+    /// A page to send instead of a missing file cannot be named like that.
+    #[error("{option} {path:?}: {reason}; name a file by its path in the directory")]
+    Page {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        path: String,
+        /// The fault.
+        reason: &'static str,
+    },
+}
+
+/// The end of a path.
+#[derive(Debug)]
+pub enum Found {
+    /// A file with what lies precompressed beside it.
+    File(Box<FoundFile>),
+    /// A directory that was asked for without a slash at the end.
+    Redirect,
+    /// A directory without an index file, to be listed.
+    Listing(Opened),
+    /// Nothing that is served.
+    Missing,
+    /// A file that the process may not read.
+    Forbidden,
+}
+
+/// A file and its precompressed forms.
+#[derive(Debug)]
+pub struct FoundFile {
+    /// The file's path in its root, for the type and the patterns.
+    pub path: Vec<u8>,
+    /// As it is.
+    pub plain: Opened,
+    /// By [`Encoding::ALL`].
+    pub encoded: [Option<Opened>; Encoding::ALL.len()],
+}
+
+impl Site {
+    /// Opens the directory.
+    ///
+    /// # Errors
+    /// It cannot be opened, or the options name what no request could.
+    pub fn open(options: SiteOptions) -> Result<Site, SiteError> {
+        let refused = |source| SiteError::Directory { path: options.directory.clone(), source };
+        let root = Root::open(&options.directory, options.links).map_err(refused)?;
+        let page = |option, path: &Option<String>| -> Result<Option<Vec<u8>>, SiteError> {
+            let Some(path) = path else { return Ok(None) };
+            let fault = |reason| SiteError::Page { option, path: path.clone(), reason };
+            let mut normal = Vec::new();
+            let escaped = path.replace('%', "%25");
+            let shape = target::normalise(escaped.as_bytes(), &mut normal)
+                .map_err(|refusal| fault(refusal.reason))?;
+            if shape.directory {
+                return Err(fault("it is a directory"));
+            }
+            Ok(Some(normal))
+        };
+        let not_found = page("--not-found", &options.not_found)?;
+        let fallback = page("--fallback", &options.fallback)?;
+        Ok(Site { root, not_found, fallback, options })
+    }
+
+    /// Its options.
+    #[must_use]
+    pub fn options(&self) -> &SiteOptions {
+        &self.options
+    }
+
+    /// The path of the file that is sent instead of a missing one, and whether that counts as found.
+    pub(crate) fn substitute(&self) -> Option<(&[u8], bool)> {
+        let fallback = self.fallback.as_deref().map(|path| (path, true));
+        fallback.or_else(|| self.not_found.as_deref().map(|path| (path, false)))
+    }
+
+    /// The Cache-Control of a path.
+    pub(crate) fn cache_control(&self, path: &[u8]) -> Option<&str> {
+        let path = String::from_utf8_lossy(path);
+        let rule = self.options.cache.iter().find(|rule| rule.pattern.is_match(&*path))?;
+        Some(&rule.value)
+    }
+
+    /// Looks a path up, in the form of [`target::normalise`]; `directory` says that it ended with a slash.
+    ///
+    /// # Errors
+    /// The file system's, and [`Fault::WouldWait`] without patience.
+    pub fn find(
+        &self,
+        host: Option<&str>,
+        (path, directory): (&[u8], bool),
+        patience: Patience,
+    ) -> Result<Found, Fault> {
+        let of_host = if self.options.hosts { Some(self.host_root(host, patience)?) } else { None };
+        let root = match &of_host {
+            None => &self.root,
+            Some(Some(root)) => root,
+            Some(None) => return Ok(Found::Missing),
+        };
+        let found =
+            if directory { self.stand_in(root, path, patience) } else { self.file(root, path, patience) };
+        match found {
+            Err(Fault::Missing) => Ok(Found::Missing),
+            Err(Fault::Forbidden) => Ok(Found::Forbidden),
+            other => other,
+        }
+    }
+
+    /// The directory of a host, or the one for all others.
+    fn host_root(&self, host: Option<&str>, patience: Patience) -> Result<Option<Root>, Fault> {
+        for name in host.into_iter().chain([DEFAULT_HOST]) {
+            match self.root.below(name.as_bytes(), patience) {
+                Ok(root) => return Ok(Some(root)),
+                Err(Fault::Missing) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(None)
+    }
+
+    fn stand_in(&self, root: &Root, path: &[u8], patience: Patience) -> Result<Found, Fault> {
+        for name in &self.options.index {
+            let separator = if path.is_empty() { "" } else { "/" };
+            let index = [path, separator.as_bytes(), name.as_bytes()].concat();
+            match self.file(root, &index, patience) {
+                Ok(Found::File(file)) => return Ok(Found::File(file)),
+                Ok(_) | Err(Fault::Missing) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        if !self.options.listing {
+            return Ok(Found::Missing);
+        }
+        let opened = root.file(path, patience)?;
+        Ok(if opened.is_directory { Found::Listing(opened) } else { Found::Missing })
+    }
+
+    fn file(&self, root: &Root, path: &[u8], patience: Patience) -> Result<Found, Fault> {
+        let plain = root.file(path, patience)?;
+        if plain.is_directory {
+            return Ok(Found::Redirect);
+        }
+        let mut encoded = [const { None }; Encoding::ALL.len()];
+        if self.options.precompressed {
+            for (slot, encoding) in encoded.iter_mut().zip(Encoding::ALL) {
+                let beside = [path, encoding.ending().as_bytes()].concat();
+                match root.file(&beside, patience) {
+                    // One that is older than the plain file was made of another version of it.
+                    Ok(opened) if !opened.is_directory && opened.stamp.modified >= plain.stamp.modified => {
+                        *slot = Some(opened);
+                    }
+                    Ok(_) | Err(Fault::Missing | Fault::Forbidden) => {}
+                    Err(fault) => return Err(fault),
+                }
+            }
+        }
+        Ok(Found::File(Box::new(FoundFile { path: path.to_vec(), plain, encoded })))
+    }
+}

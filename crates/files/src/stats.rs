@@ -1,0 +1,93 @@
+//! Counts of requests and connections, shared by all shards.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::StatusCode;
+
+/// Plain counters; each is exact, but they are not read at one instant.
+#[derive(Debug, Default)]
+pub struct Stats {
+    opened: AtomicU64,
+    closed: AtomicU64,
+    turned_away: AtomicU64,
+    /// By the first digit of the status.
+    answers: [AtomicU64; 6],
+    sent_bytes: AtomicU64,
+    cut: AtomicU64,
+    log_lines_lost: AtomicU64,
+}
+
+/// A connection, counted as open until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted<'a>(&'a Stats);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.closed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Stats {
+    pub(crate) fn connection(&self) -> Counted<'_> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        Counted(self)
+    }
+
+    pub(crate) fn turned_away(&self) {
+        self.turned_away.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn answered(&self, status: StatusCode) {
+        self.answers[usize::from(status.as_u16() / 100).min(5)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sent(&self, bytes: u64) {
+        self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn cut(&self) {
+        self.cut.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn log_lines_lost(&self, lines: u64) {
+        self.log_lines_lost.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    /// Connections accepted so far, and those of them that have ended.
+    #[must_use]
+    pub fn connections(&self) -> (u64, u64) {
+        let closed = self.closed.load(Ordering::Relaxed);
+        (self.opened.load(Ordering::Relaxed), closed)
+    }
+
+    /// Connections closed at once because their address had too many.
+    #[must_use]
+    pub fn connections_turned_away(&self) -> u64 {
+        self.turned_away.load(Ordering::Relaxed)
+    }
+
+    /// Answers by class of status, `1xx` left out.
+    #[must_use]
+    pub fn answers(&self) -> [(&'static str, u64); 4] {
+        let of = |class: usize| self.answers[class].load(Ordering::Relaxed);
+        [("2xx", of(2)), ("3xx", of(3)), ("4xx", of(4)), ("5xx", of(5))]
+    }
+
+    /// Bytes of answers that sockets took, heads included, before any encryption.
+    #[must_use]
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Answers that were cut off because their file changed or could not be read.
+    #[must_use]
+    pub fn answers_cut(&self) -> u64 {
+        self.cut.load(Ordering::Relaxed)
+    }
+
+    /// Lines of the access log that were lost because the disk was too slow.
+    #[must_use]
+    pub fn log_lines_lost_total(&self) -> u64 {
+        self.log_lines_lost.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,252 @@
+//! `levada files` under test: a directory, the server of it, and requests made byte by byte.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::{await_some, place, process};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A server and its directory. Dropping it kills the process and removes the directory.
+pub struct FileServer {
+    child: Child,
+    /// Lines that it has printed on standard error.
+    lines: Receiver<String>,
+    addresses: Vec<String>,
+    metrics: Option<String>,
+    home: TempDir,
+}
+
+impl FileServer {
+    /// Starts a server of a new directory, which `fill` fills, on a port of its own.
+    pub fn start(args: &[&str], fill: impl FnOnce(&Path)) -> FileServer {
+        let home = TempDir::new().expect("a directory");
+        let root = home.path().join("root");
+        fs::create_dir(&root).expect("a directory");
+        fill(&root);
+        let mut command = Command::new(place::binary());
+        command.arg("files").arg(&root).args(["--listen", "127.0.0.1:0", "--shards", "2"]).args(args);
+        FileServer::spawn(command, home)
+    }
+
+    /// Starts a server by a command that names its arguments; `home` has the directory `root`.
+    pub fn spawn(mut command: Command, home: TempDir) -> FileServer {
+        command.stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().expect("the binary starts");
+        let stderr = child.stderr.take().expect("asked for");
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                println!("server: {line}");
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut server = FileServer { child, lines, addresses: Vec::new(), metrics: None, home };
+        loop {
+            let line = server.lines.recv_timeout(LIMIT).expect("the server says where it listens");
+            if let Some(address) = line.strip_prefix("listening on ") {
+                server.addresses.push(address.to_owned());
+            } else if let Some(address) = line.strip_prefix("metrics on ") {
+                server.metrics = Some(address.to_owned());
+            } else if line == "ready" {
+                return server;
+            }
+        }
+    }
+
+    /// The directory that is served.
+    pub fn root(&self) -> PathBuf {
+        self.home.path().join("root")
+    }
+
+    /// A place beside it.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// The addresses in the order of the options.
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// The first address that has a port.
+    pub fn address(&self) -> SocketAddr {
+        self.addresses.iter().find_map(|address| address.parse().ok()).expect("an address with a port")
+    }
+
+    /// A URL of the server.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address())
+    }
+
+    /// Where metrics are.
+    pub fn metrics_url(&self) -> String {
+        format!("http://{}/metrics", self.metrics.as_ref().expect("metrics were asked for"))
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for a line on standard error.
+    pub fn await_line(&self, part: &str) {
+        while !self
+            .lines
+            .recv_timeout(LIMIT)
+            .unwrap_or_else(|_| panic!("no line with {part:?}"))
+            .contains(part)
+        {}
+    }
+
+    /// A new connection.
+    pub fn connect(&self) -> Client {
+        Client::open(self.address())
+    }
+
+    /// One answer by a connection of its own.
+    pub fn get(&self, target: &str) -> Answer {
+        self.ask(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    }
+
+    /// The answer to a request, by a connection of its own.
+    pub fn ask(&self, request: &str) -> Answer {
+        let mut client = self.connect();
+        client.say(request.as_bytes());
+        client.answer(!request.starts_with("HEAD"))
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub fn stop(mut self) {
+        process::signal(self.pid(), Signal::TERM);
+        let status = await_some("the end of the server", LIMIT, || self.child.try_wait().expect("wait"));
+        assert!(status.success(), "{status}");
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("wait").is_some()
+    }
+}
+
+impl Drop for FileServer {
+    fn drop(&mut self) {
+        // Both fail only when the process has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A connection that is spoken byte by byte.
+pub struct Client {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+/// What a server said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Names in lower case, and values.
+    pub fields: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The value of a field.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| &**value)
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+impl Client {
+    /// Connects.
+    pub fn open(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).expect("the server listens");
+        stream.set_read_timeout(Some(LIMIT)).expect("a socket");
+        Client { stream, received: Vec::new() }
+    }
+
+    /// The socket.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Sends bytes. A server that has hung up is found out by reading.
+    pub fn say(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// The next answer, which must come whole.
+    pub fn answer(&mut self, has_body: bool) -> Answer {
+        self.try_answer(has_body).expect("an answer")
+    }
+
+    /// The next answer; nothing if the connection ends before it is whole.
+    pub fn try_answer(&mut self, has_body: bool) -> Option<Answer> {
+        let end = loop {
+            if let Some(at) = self.received.windows(4).position(|four| four == b"\r\n\r\n") {
+                break at + 4;
+            }
+            self.more()?;
+        };
+        let head = String::from_utf8(self.received.drain(..end).collect()).expect("a head is text");
+        let mut lines = head.lines();
+        let first = lines.next().expect("a status line");
+        let status = first.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).expect("a status");
+        let status = status.parse().expect("a number");
+        let field = |line: &str| {
+            let (name, value) = line.split_once(": ")?;
+            Some((name.to_ascii_lowercase(), value.to_owned()))
+        };
+        let fields: Vec<_> = lines.filter_map(field).collect();
+        let mut answer = Answer { status, fields, body: Vec::new() };
+        let len = answer.field("content-length").map_or(0, |len| len.parse().expect("a number"));
+        let len = if has_body && !matches!(status, 204 | 304) { len } else { 0 };
+        while self.received.len() < len {
+            self.more()?;
+        }
+        answer.body = self.received.drain(..len).collect();
+        Some(answer)
+    }
+
+    /// Waits for the end of the connection; what came before it.
+    pub fn rest(&mut self) -> Vec<u8> {
+        while self.more().is_some() {}
+        std::mem::take(&mut self.received)
+    }
+
+    fn more(&mut self) -> Option<()> {
+        let mut some = [0; 64 << 10];
+        match self.stream.read(&mut some) {
+            Ok(count) if count > 0 => {
+                self.received.extend_from_slice(&some[..count]);
+                Some(())
+            }
+            Err(error)
+                if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) =>
+            {
+                panic!("nothing came for {LIMIT:?}")
+            }
+            _ => None,
+        }
+    }
+}
