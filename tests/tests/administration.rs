@@ -52,7 +52,7 @@ fn kafka_configs_changes_topics_and_brokers_and_a_restart_keeps_it() {
         }
     };
     // A Kafka broker learns of a change a little after the answer.
-    await_some("the new values", Duration::from_secs(10), || {
+    await_some("the new values", Duration::from_secs(60), || {
         configs(&node, &with(&broker, &["--describe"])).contains("log.segment.bytes=2000000").then_some(())
     });
     check(&node);
@@ -60,7 +60,7 @@ fn kafka_configs_changes_topics_and_brokers_and_a_restart_keeps_it() {
     check(&node);
 
     configs(&node, &with(&topic, &["--alter", "--delete-config", "retention.ms"]));
-    await_some("the default", Duration::from_secs(10), || {
+    await_some("the default", Duration::from_secs(60), || {
         let shown = configs(&node, &with(&topic, &["--describe", "--all"]));
         shown.contains("retention.ms=604800000 sensitive=false synonyms={}").then_some(())
     });
@@ -126,7 +126,7 @@ fn quotas_slow_down_whom_they_name() {
     let described = |node: &Node| configs(node, &["--describe", "--entity-type", "clients"]);
     let expected =
         "Quota configs for client-id 'slow' are consumer_byte_rate=100000.0, producer_byte_rate=100000.0";
-    await_some("the limits", Duration::from_secs(10), || described(&node).contains(expected).then_some(()));
+    await_some("the limits", Duration::from_secs(60), || described(&node).contains(expected).then_some(()));
 
     let produce = |client: &str| {
         let mut tool = Tool::java("org.apache.kafka.tools.ProducerPerformance");

@@ -8,7 +8,7 @@ use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection, Outcome};
 
 const TOPIC: &str = "pipelined";
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 /// Longer than any test here takes.
 const LONG_MS: i32 = 60_000;
 

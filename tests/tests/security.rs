@@ -388,7 +388,7 @@ fn nobody_but_an_authenticated_client_gets_an_answer() {
     connection.call(&raw::api_versions(0));
     let mut connection = Connection::open(client);
     connection.send_frame(&raw::metadata("t", false)).expect("sent");
-    assert_eq!(connection.outcome(std::time::Duration::from_secs(10)), Outcome::Closed);
+    assert_eq!(connection.outcome(std::time::Duration::from_secs(60)), Outcome::Closed);
     node.stop();
 }
 

@@ -178,7 +178,7 @@ fn kafka_python(list: &Path, service: &Path, target: &Path) -> Result<(), String
 }
 
 /// Where Cargo puts what it builds.
-fn target(root: &Path) -> PathBuf {
+pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 

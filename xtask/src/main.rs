@@ -1,8 +1,10 @@
 //! Development tasks, run as `cargo xtask TASK`: `tidy` checks the house rules, `deny` the dependencies, `deps` installs what
-//! the tests need, `black-box` runs real clients against the release binary, `test` runs everything.
+//! the tests need, `black-box` runs real clients against the release binary, `test` runs everything, `soak` runs for long what is drawn at random.
 
 mod deny;
 mod deps;
+mod job;
+mod soak;
 mod suite;
 mod tidy;
 mod vm;
@@ -21,7 +23,9 @@ Usage: cargo xtask TASK
   black-box [ARGS]...  build the release binary and run real clients against it; ARGS go to cargo test
   vm [--full]          boot two of Debian's kernels under qemu and run there what needs TLS in the kernel, or an older kernel;
                        --full also fetches a gigabyte in each
-  test                 everything: what .ci/run runs
+  test                 everything: what .ci/run runs; outputs stay in target/checks
+  soak [--minutes N] [NAME]...  long runs of what is drawn at random, N minutes each (10): crashes, models, fuzz targets,
+                       black-box suites under disturbances; or those whose names contain one of the words
   test --suites [NAME]...  the tests of foreign clients, against Levada and against a real Kafka (docs/suites.md)
 ";
 
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
         Some("test") if rest.first().is_some_and(|word| word == "--suites") => {
             suite::foreign(&root(), &rest[1..])
         }
+        Some("soak") => soak::run(&root(), rest),
         Some("test") if rest.is_empty() => suite::everything(&root()),
         _ => {
             eprint!("{USAGE}");

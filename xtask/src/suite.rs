@@ -1,171 +1,177 @@
-//! Runs everything that must hold before a change lands, step by step, and counts the outcome.
+//! Everything that must hold before a change lands, as a list of jobs that run side by side.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+mod binaries;
+
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::{deny, deps, tidy, vm};
+use crate::deps;
+use crate::job::{self, Company, Job};
+
+pub(crate) use binaries::{Kind, TestBinary, binaries};
+
+const TESTS_BUILT: &str = "build of the tests";
+pub(crate) const RELEASE_BUILT: &str = "release build";
+pub(crate) const CLIENTS: &str = "test clients";
+
+/// Black-box suites that hold times or memory against bounds, or that load the whole machine.
+const ALONE: [&str; 6] = ["cold", "footprint", "half_open", "hostile", "hostile_requests", "overload"];
+
+/// Test binaries that take longest, the longest first: they start first, so that none of them is left over at the end.
+const LONG: [&str; 6] = ["exactly_once", "streams", "lab_broker", "entrance", "restricted", "compaction"];
+
+/// Has Cargo name the test binaries.
+pub(crate) const MESSAGES: &str = "--message-format=json-render-diagnostics";
 
 /// Every check there is. Goes on after a failure, so that one run shows all of them.
 pub(crate) fn everything(root: &Path) -> Result<(), String> {
-    let mut tally = Tally::default();
     let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    let unit = ["test", "--workspace", "--exclude", "levada-tests", "--no-fail-fast"];
-    let doc = ["doc", "--workspace", "--no-deps", "--document-private-items"];
-
-    let ready = tally.step("test clients", || deps::install(root));
-    tally.step("format", || cargo(root, &["fmt", "--all", "--check"]));
-    tally.step("lints", || cargo(root, &clippy));
-    tally.step("house rules", || tidy::run(root));
-    tally.step("dependencies", || deny::run(root));
-    tally.tests("unit tests", root, &unit);
-    tally.step("documentation", || run(command(root, &doc).env("RUSTDOCFLAGS", "-D warnings")));
+    let doc = ["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"];
+    let mut jobs = vec![
+        tests_build(root, &["--workspace"]),
+        own(root, CLIENTS, "deps")?,
+        release_build(root),
+        cargo_job(root, Company::Shared, "format", &["fmt", "--all", "--check"]),
+        own(root, "house rules", "tidy")?,
+        own(root, "dependencies", "deny")?,
+    ];
     match deps::can_install_vm() {
-        true => drop(tally.step("virtual machine", || vm::run(root, vm::Extent::Usual))),
-        false => {
-            eprintln!("\n==> virtual machine: left out, because qemu is not there and cannot be installed")
-        }
+        true => jobs.push(own(root, "virtual machine", "vm")?.after(&[TESTS_BUILT, CLIENTS])),
+        false => println!("virtual machine: left out, because qemu is not there and cannot be installed"),
     }
-    let built = tally.step("release build", || cargo(root, &["build", "--release", "--package", "levada"]));
-    if ready && built {
-        tally.tests("black box", root, &BLACK_BOX);
-    }
-    tally.close()
+    jobs.extend([
+        cargo_job(root, Company::Build, "documentation tests", &["test", "--locked", "--workspace", "--doc"])
+            .after(&[TESTS_BUILT]),
+        cargo_job(root, Company::Build, "lints", &clippy),
+        cargo_job(root, Company::Build, "documentation", &doc),
+    ]);
+    job::run(jobs, processors(), &outputs(root))
 }
 
-/// Only the black-box tests, against a fresh release binary.
+/// The black-box tests against a fresh release binary, or against `LEVADA_BIN`. With arguments for `cargo test` they run one
+/// by one and are seen while they run.
 pub(crate) fn black_box(root: &Path, rest: &[String]) -> Result<(), String> {
-    let mut tally = Tally::default();
-    let ready = tally.step("test clients", || deps::install(root));
-    let built = tally.step("release build", || cargo(root, &["build", "--release", "--package", "levada"]));
-    if ready && built {
-        let (options, filters) = split_at_dashes(rest);
-        let mut arguments: Vec<&str> = BLACK_BOX.to_vec();
-        let dashes = arguments.iter().position(|argument| *argument == "--").unwrap_or(arguments.len());
-        arguments.splice(dashes..dashes, options);
-        arguments.extend(filters);
-        tally.tests("black box", root, &arguments);
+    if rest.is_empty() {
+        let jobs = vec![
+            tests_build(root, &["--package", "levada-tests"]),
+            own(root, CLIENTS, "deps")?,
+            release_build(root),
+        ];
+        return job::run(jobs, processors(), &outputs(root));
     }
-    tally.close()
+    deps::install(root)?;
+    run(&mut release_command(root))?;
+    let (options, filters) = split_at_dashes(rest);
+    let mut test = cargo(root, &["test", "--package", "levada-tests", "--no-fail-fast"]);
+    run(test.args(options).arg("--").args(BLACK_BOX).args(filters))
 }
 
 /// The tests of foreign clients, against Levada and a real Kafka. `LEVADA_BIN` names a binary to take as it is.
 pub(crate) fn foreign(root: &Path, names: &[String]) -> Result<(), String> {
     deps::install_suites(root)?;
-    if std::env::var_os("LEVADA_BIN").is_none() {
-        cargo(root, &["build", "--release", "--package", "levada"])?;
-    }
+    run(&mut release_command(root))?;
     let suites = ["run", "--quiet", "--package", "levada-tests", "--bin", "suites", "--"];
-    run(command(root, &suites).args(names))
+    run(cargo(root, &suites).args(names))
 }
 
-/// One test at a time: they measure time and memory, and some keep both cores busy.
-const BLACK_BOX: [&str; 8] = [
-    "test",
-    "--release",
-    "--package",
-    "levada-tests",
-    "--no-fail-fast",
-    "--",
-    "--test-threads=1",
-    "--nocapture",
-];
+/// One test at a time, so that it has the broker's processors; its figures are shown.
+const BLACK_BOX: [&str; 2] = ["--test-threads=1", "--nocapture"];
 
-fn split_at_dashes(arguments: &[String]) -> (Vec<&str>, Vec<&str>) {
-    let mut halves = arguments.splitn(2, |argument| argument == "--");
-    let mut half = || halves.next().unwrap_or_default().iter().map(String::as_str).collect();
-    (half(), half())
+fn split_at_dashes(arguments: &[String]) -> (&[String], &[String]) {
+    let dashes = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    (&arguments[..dashes], arguments.get(dashes + 1..).unwrap_or_default())
 }
 
-/// What has run so far.
-#[derive(Default)]
-struct Tally {
-    passed: u64,
-    failed: u64,
-    steps: Vec<(&'static str, Duration, bool)>,
+/// Builds the tests of some packages; a job for each test binary follows from it.
+fn tests_build(root: &Path, packages: &[&str]) -> Job {
+    let arguments = [&["test", "--locked", "--no-run", MESSAGES], packages].concat();
+    let follow = |output: &str| {
+        let mut binaries = binaries(output)?;
+        let place =
+            |binary: &TestBinary| LONG.iter().position(|name| *name == binary.target).unwrap_or(LONG.len());
+        binaries.sort_by_key(place);
+        Ok(binaries.iter().map(tests_of).collect())
+    };
+    cargo_job(root, Company::Build, TESTS_BUILT, &arguments).then(Box::new(follow))
 }
 
-impl Tally {
-    /// A step that is no test: it counts only when it fails.
-    fn step(&mut self, name: &'static str, work: impl FnOnce() -> Result<(), String>) -> bool {
-        eprintln!("\n==> {name}");
-        let start = Instant::now();
-        let outcome = work();
-        if let Err(message) = &outcome {
-            eprintln!("error: {name}: {message}");
-            self.failed += 1;
-        }
-        self.steps.push((name, start.elapsed(), outcome.is_ok()));
-        outcome.is_ok()
+/// The job that runs a test binary as Cargo would.
+fn tests_of(binary: &TestBinary) -> Job {
+    let TestBinary { package, target, kind, .. } = binary;
+    let mut command = command_of(binary);
+    if package == "levada-tests" && *kind == Kind::Test {
+        command.args(BLACK_BOX);
+        let company = if ALONE.contains(&target.as_str()) { Company::Alone } else { Company::Shared };
+        let again = format!("cargo xtask black-box --test {target} --");
+        return Job::new(format!("black box: {target}"), company, command, again)
+            .after(&[RELEASE_BUILT, CLIENTS]);
     }
-
-    fn tests(&mut self, name: &'static str, root: &Path, arguments: &[&str]) {
-        let (mut passed, mut failed) = (0, 0);
-        self.step(name, || {
-            let status = count(command(root, arguments), &mut passed, &mut failed)?;
-            match (status, passed, failed) {
-                (true, 0, 0) => Err("no test ran".to_string()),
-                (true, _, 0) => Ok(()),
-                _ => Err(format!("{failed} failed")),
-            }
-        });
-        self.passed += passed;
-        // The step has already counted one failure; a build that failed has no other.
-        self.failed += failed.saturating_sub(1);
-    }
-
-    fn close(self) -> Result<(), String> {
-        eprintln!();
-        for (name, time, good) in &self.steps {
-            let word = if *good { "ok" } else { "FAILED" };
-            eprintln!("{name:<16} {:>7.1} s  {word}", time.as_secs_f64());
-        }
-        let total: Duration = self.steps.iter().map(|step| step.1).sum();
-        eprintln!("{:<16} {:>7.1} s", "all", total.as_secs_f64());
-        println!("{} passed, {} failed", self.passed, self.failed);
-        if self.failed == 0 { Ok(()) } else { Err(String::new()) }
-    }
+    let (name, option) = match kind {
+        Kind::Lib => (package.clone(), "--lib".to_owned()),
+        Kind::Bin => (format!("{package}: {target}, unit tests"), format!("--bin {target}")),
+        Kind::Test => (format!("{package}: {target}"), format!("--test {target}")),
+    };
+    Job::new(name, Company::Shared, command, format!("cargo test --package {package} {option} --"))
 }
 
-/// Runs a `cargo test`, passes its output on and adds up its `test result:` lines.
-fn count(mut command: Command, passed: &mut u64, failed: &mut u64) -> Result<bool, String> {
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cargo: {error}"))?;
-    let output = child.stdout.take().expect("stdout was asked for");
-    for line in BufReader::new(output).split(b'\n') {
-        let line = line.map_err(|error| format!("cargo's output: {error}"))?;
-        let line = String::from_utf8_lossy(&line);
-        println!("{line}");
-        if let Some((good, bad)) = outcome(&line) {
-            *passed += good;
-            *failed += bad;
-        }
-    }
-    Ok(child.wait().map_err(|error| format!("cargo: {error}"))?.success())
-}
-
-/// `test result: ok. 12 passed; 0 failed; …` → (12, 0).
-fn outcome(line: &str) -> Option<(u64, u64)> {
-    let rest = line.split_once("test result: ")?.1.split_once(". ")?.1;
-    let mut parts = rest.split("; ");
-    let passed = parts.next()?.strip_suffix(" passed")?.parse().ok()?;
-    let failed = parts.next()?.strip_suffix(" failed")?.parse().ok()?;
-    Some((passed, failed))
-}
-
-fn cargo(root: &Path, arguments: &[&str]) -> Result<(), String> {
-    run(&mut command(root, arguments))
-}
-
-fn command(root: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.current_dir(root).args(arguments).stdin(Stdio::null());
+/// A test binary as Cargo runs it.
+pub(crate) fn command_of(binary: &TestBinary) -> Command {
+    let mut command = Command::new(&binary.executable);
+    command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
     command
 }
 
+pub(crate) fn release_build(root: &Path) -> Job {
+    let again = "cargo build --release --package levada".to_owned();
+    Job::new(RELEASE_BUILT, Company::Build, release_command(root), again)
+}
+
+/// Builds the binary under test, unless `LEVADA_BIN` names one.
+fn release_command(root: &Path) -> Command {
+    match std::env::var_os("LEVADA_BIN") {
+        None => cargo(root, &["build", "--locked", "--release", "--package", "levada"]),
+        Some(binary) => {
+            let mut there = Command::new("test");
+            there.arg("-x").arg(binary);
+            there
+        }
+    }
+}
+
+/// A task of this program as a job beside others.
+pub(crate) fn own(root: &Path, name: &str, task: &str) -> Result<Job, String> {
+    let program = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
+    let mut command = Command::new(program);
+    command.arg(task).current_dir(root);
+    Ok(Job::new(name, Company::Shared, command, format!("cargo xtask {task}")))
+}
+
+pub(crate) fn cargo_job(root: &Path, company: Company, name: &str, arguments: &[&str]) -> Job {
+    let words: Vec<&str> = arguments.iter().copied().filter(|word| *word != MESSAGES).collect();
+    Job::new(name, company, cargo(root, arguments), format!("cargo {}", words.join(" ")))
+}
+
+/// Cargo, for which a warning about documentation is an error.
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    command.current_dir(root).args(arguments).env("RUSTDOCFLAGS", "-D warnings").stdin(Stdio::null());
+    command
+}
+
+/// As many jobs beside a build as there are processors.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The folder for the jobs' outputs.
+pub(crate) fn outputs(root: &Path) -> PathBuf {
+    deps::target(root).join("checks")
+}
+
 fn run(command: &mut Command) -> Result<(), String> {
-    let status = command.status().map_err(|error| format!("cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err(status.to_string()) }
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().map_err(|error| format!("{name}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{name}: {status}")) }
 }
 
 #[cfg(test)]

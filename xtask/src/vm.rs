@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::deps;
+use crate::{deps, suite};
 
 /// What is run in the machine: a package's unit tests whose names contain one of the words.
 struct Suite {
@@ -252,19 +252,17 @@ fn only_entry(folder: &Path) -> Result<String, String> {
     Ok(entry.file_name().to_string_lossy().into_owned())
 }
 
-/// Builds a package's unit tests; where they lie.
+/// Builds the unit tests of all libraries; where those of a package lie. All of them, because Cargo would otherwise choose other features
+/// for what they depend on, and compile that again.
 fn test_binary(root: &Path, package: &str) -> Result<PathBuf, String> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["test", "--locked", "--package", package, "--lib", "--no-run", "--message-format=short"]);
-    let output =
-        cargo.current_dir(root).env("CARGO_TERM_COLOR", "never").env_remove("CARGO_TERM_QUIET").output();
-    let output = output.map_err(|error| format!("cargo: {error}"))?;
-    let talk = String::from_utf8_lossy(&output.stderr);
-    let path = talk.lines().rev().find_map(|line| {
-        let (_, path) = line.trim().strip_prefix("Executable ")?.rsplit_once('(')?;
-        Some(root.join(path.trim_end_matches(')')))
-    });
-    path.filter(|_| output.status.success()).ok_or_else(|| format!("the tests of {package}:\n{talk}"))
+    let arguments = ["test", "--locked", "--workspace", "--lib", "--no-run", suite::MESSAGES];
+    let output = suite::cargo(root, &arguments).output().map_err(|error| format!("cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("the tests of {package}:\n{}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let built = suite::binaries(&String::from_utf8_lossy(&output.stdout))?;
+    let found = built.into_iter().find(|binary| binary.package == package);
+    found.map(|binary| binary.executable).ok_or_else(|| format!("cargo names no tests of {package}"))
 }
 
 /// The libraries that a binary is linked to, the loader included.

@@ -22,6 +22,8 @@ mod quota;
 mod replay;
 mod request_memory;
 pub mod security;
+#[cfg(test)]
+mod seeds;
 pub mod server;
 mod shutdown;
 mod stats;

@@ -13,6 +13,7 @@ use crate::group::request::{
     CommitRequest, DeleteRequest, HeartbeatRequest, JoinOutcome, JoinRequest, LeaveRequest, Request,
     SyncRequest,
 };
+use crate::seeds::seeds;
 
 const SEEDS: u64 = 150;
 const STEPS: usize = 500;
@@ -20,7 +21,7 @@ const STEPS: usize = 500;
 #[test]
 fn promises_hold_in_random_lives() {
     let mut reached = Reached::default();
-    for seed in 0..SEEDS {
+    for seed in seeds(SEEDS) {
         let _seed = PrintedOnPanic(seed);
         let mut world = World::new(seed);
         for _ in 0..STEPS {

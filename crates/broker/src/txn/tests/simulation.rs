@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::seeds::seeds;
 use crate::txn::config::TxnConfig;
 use crate::txn::error::{PersistFailure, TxnError};
 use crate::txn::event::{MarkerResult, Ticket, TopicPartition};
@@ -275,7 +276,7 @@ fn simulate(seed: u64) -> Reached {
 #[test]
 fn a_transaction_is_wholly_committed_or_wholly_aborted() {
     let mut reached = Reached::default();
-    for seed in 0..300 {
+    for seed in seeds(300) {
         let result = std::panic::catch_unwind(|| simulate(seed));
         let more = result.unwrap_or_else(|_| panic!("seed {seed} fails"));
         reached.records += more.records;

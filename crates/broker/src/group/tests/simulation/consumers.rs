@@ -11,6 +11,7 @@ use crate::group::event::{Event, Ticket};
 use crate::group::records::Partitions;
 use crate::group::request::{ConsumerHeartbeatRequest, DeleteRequest};
 use crate::group::tests::rig::{GROUP, Rig, config};
+use crate::seeds::seeds;
 
 const SEEDS: u64 = 40;
 const STEPS: usize = 400;
@@ -19,7 +20,7 @@ const TOPICS: [&str; 3] = ["t", "u", "v"];
 #[test]
 fn promises_hold_in_random_lives_of_consumer_groups() {
     let mut reached = Reached::default();
-    for seed in 0..SEEDS {
+    for seed in seeds(SEEDS) {
         let _seed = PrintedOnPanic(seed);
         let mut world = World::new(seed);
         for _ in 0..STEPS {

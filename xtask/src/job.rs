@@ -1,0 +1,65 @@
+//! A check as one command of many: its needs, its company, and the command line that repeats it.
+//!
+//! [`run`] runs a list of jobs side by side, prints each one's output as a whole when it has ended, and sums up.
+
+mod queue;
+mod runner;
+mod verdict;
+
+use std::process::Command;
+use std::time::Duration;
+
+pub(crate) use runner::run;
+
+/// The jobs that one may run beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// All but another build: Cargo keeps the processors busy by itself.
+    Build,
+    /// A build and some others.
+    Shared,
+    /// None, at the end: it measures time or memory, or keeps all processors busy.
+    Alone,
+}
+
+/// Makes further jobs of a job's output.
+pub(crate) type Then = Box<dyn FnOnce(&str) -> Result<Vec<Job>, String>>;
+
+/// A command that succeeds or fails.
+pub(crate) struct Job {
+    name: String,
+    company: Company,
+    command: Command,
+    /// Names of jobs that must succeed before this one starts.
+    needs: &'static [&'static str],
+    /// The command line that repeats it; names of tests may be appended.
+    again: String,
+    /// It runs again and again for so long, until it fails.
+    lasts: Duration,
+    then: Option<Then>,
+}
+
+impl Job {
+    /// A job without needs that is repeated by `again`.
+    pub(crate) fn new(name: impl Into<String>, company: Company, command: Command, again: String) -> Job {
+        Job { name: name.into(), company, command, needs: &[], again, lasts: Duration::ZERO, then: None }
+    }
+
+    /// The job, to start only after these have succeeded.
+    pub(crate) fn after(mut self, needs: &'static [&'static str]) -> Job {
+        self.needs = needs;
+        self
+    }
+
+    /// The job, to run for so long, as often as that takes.
+    pub(crate) fn lasting(mut self, time: Duration) -> Job {
+        self.lasts = time;
+        self
+    }
+
+    /// The job, with jobs that follow from its output.
+    pub(crate) fn then(mut self, then: Then) -> Job {
+        self.then = Some(then);
+        self
+    }
+}

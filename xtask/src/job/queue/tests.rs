@@ -1,0 +1,85 @@
+//! Orders of jobs, played through without a process.
+
+use super::Queue;
+use crate::job::Company::{self, Alone, Build, Shared};
+
+fn queue(beside: usize, jobs: &[(&str, &'static [&'static str], Company)]) -> Queue {
+    let mut queue = Queue::new(beside);
+    for (name, needs, company) in jobs {
+        queue.add(name, needs, *company);
+    }
+    queue
+}
+
+fn started(queue: &mut Queue) -> Vec<usize> {
+    std::iter::from_fn(|| queue.start_next()).collect()
+}
+
+#[test]
+fn one_build_runs_beside_some_others() {
+    let jobs: [(&str, &[&str], _); 6] = [
+        ("first build", &[], Build),
+        ("second build", &[], Build),
+        ("a", &[], Shared),
+        ("b", &[], Shared),
+        ("c", &[], Shared),
+        ("d", &["first build"], Shared),
+    ];
+    let mut queue = queue(2, &jobs);
+    assert_eq!(started(&mut queue), [0, 2, 3]);
+    queue.finish(0, true);
+    assert_eq!(started(&mut queue), [1]);
+    queue.finish(2, true);
+    queue.finish(3, true);
+    assert_eq!(started(&mut queue), [4, 5]);
+}
+
+#[test]
+fn jobs_that_run_alone_come_last_and_one_by_one() {
+    let jobs: [(&str, &[&str], _); 4] =
+        [("quiet", &[], Alone), ("still", &[], Alone), ("build", &[], Build), ("a", &["build"], Shared)];
+    let mut queue = queue(4, &jobs);
+    assert_eq!(started(&mut queue), [2]);
+    queue.finish(2, true);
+    assert_eq!(started(&mut queue), [3]);
+    queue.finish(3, false);
+    assert_eq!(started(&mut queue), [0]);
+    queue.finish(0, true);
+    assert_eq!(started(&mut queue), [1]);
+    assert_eq!(queue.progress(), (4, 3));
+}
+
+#[test]
+fn jobs_that_were_found_on_the_way_come_before_those_that_run_alone() {
+    let mut queue = queue(1, &[("build", &[], Build), ("quiet", &[], Alone)]);
+    assert_eq!(started(&mut queue), [0]);
+    let found = queue.add("found", &["build"], Shared);
+    queue.finish(0, true);
+    assert_eq!(started(&mut queue), [found]);
+    queue.finish(found, true);
+    assert_eq!(started(&mut queue), [1]);
+}
+
+#[test]
+fn a_failure_skips_what_needs_it_and_nothing_else() {
+    let jobs: [(&str, &[&str], _); 4] = [
+        ("build", &[], Build),
+        ("suite", &["build"], Shared),
+        ("last", &["suite"], Alone),
+        ("other", &[], Alone),
+    ];
+    let mut queue = queue(1, &jobs);
+    assert_eq!(started(&mut queue), [0]);
+    queue.finish(0, false);
+    assert_eq!(queue.skipped(), ["suite", "last"]);
+    assert_eq!(started(&mut queue), [3]);
+    queue.finish(3, true);
+    assert_eq!(started(&mut queue), [] as [usize; 0]);
+    assert_eq!(queue.progress(), (4, 4));
+}
+
+#[test]
+#[should_panic(expected = "needs `nobody`")]
+fn a_need_that_is_not_in_the_list_is_refused() {
+    started(&mut queue(1, &[("suite", &["nobody"], Shared)]));
+}

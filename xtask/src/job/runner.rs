@@ -1,0 +1,243 @@
+//! Runs jobs side by side. Each one's output goes to a file and is printed as a whole when the job has ended.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::queue::Queue;
+use super::verdict::Verdict;
+use super::{Job, Then};
+
+/// A command that takes longer is ended and counts as failed: without that its output would never be printed.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// The pause after which the running jobs are named although none has ended.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Lines of the final table.
+const SLOWEST: usize = 15;
+
+/// Messages of Cargo's to programs: they are read, not printed.
+const MESSAGE: &str = "{\"reason\":";
+
+/// Runs all jobs, `beside` of those in shared company at once; their outputs stay in files of `folder`. Fails if one of
+/// them does, after the others have run.
+pub(crate) fn run(jobs: Vec<Job>, beside: usize, folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut runner = Runner::new(beside, folder);
+    for job in jobs {
+        runner.add(job);
+    }
+    loop {
+        runner.start_ready();
+        if runner.running.is_empty() {
+            return runner.close();
+        }
+        match runner.ended.1.recv_timeout(SILENCE_MAX) {
+            Ok(ended) => runner.take(ended),
+            Err(RecvTimeoutError::Timeout) => println!("    {} {}", runner.clock(), runner.running()),
+            Err(RecvTimeoutError::Disconnected) => unreachable!("the runner itself has a sender"),
+        }
+    }
+}
+
+/// A job's end.
+struct Ended {
+    index: usize,
+    /// Why it failed, if it did.
+    failure: Option<String>,
+    took: Duration,
+}
+
+/// A job that has ended, for the summary.
+struct Record {
+    name: String,
+    verdict: Verdict,
+    took: Duration,
+    failure: Option<String>,
+    again: String,
+}
+
+struct Runner {
+    queue: Queue,
+    /// What the queue's indices mean; `None` once it has started.
+    jobs: Vec<Option<Job>>,
+    running: Vec<(usize, Running)>,
+    records: Vec<Record>,
+    ended: (Sender<Ended>, Receiver<Ended>),
+    folder: PathBuf,
+    began: Instant,
+}
+
+/// A started job's parts that are needed at its end.
+struct Running {
+    name: String,
+    again: String,
+    then: Option<Then>,
+    since: Instant,
+    output: PathBuf,
+}
+
+impl Runner {
+    fn new(beside: usize, folder: &Path) -> Runner {
+        Runner {
+            queue: Queue::new(beside),
+            jobs: Vec::new(),
+            running: Vec::new(),
+            records: Vec::new(),
+            ended: channel(),
+            folder: folder.to_owned(),
+            began: Instant::now(),
+        }
+    }
+
+    fn add(&mut self, job: Job) {
+        let index = self.queue.add(&job.name, job.needs, job.company);
+        assert_eq!(index, self.jobs.len(), "the queue and the list of jobs have the same indices");
+        self.jobs.push(Some(job));
+    }
+
+    fn start_ready(&mut self) {
+        while let Some(index) = self.queue.start_next() {
+            let Job { name, command, again, lasts, then, .. } =
+                self.jobs[index].take().expect("a job starts once");
+            let output = self.folder.join(file_name(&name));
+            let (sender, path, since) = (self.ended.0.clone(), output.clone(), Instant::now());
+            std::thread::spawn(move || {
+                let failure = execute(command, lasts, &path).err();
+                // The runner waits for every job that it has started.
+                let _ = sender.send(Ended { index, failure, took: since.elapsed() });
+            });
+            self.running.push((index, Running { name, again, then, since, output }));
+        }
+    }
+
+    /// Prints what a job has said, adds the jobs that follow from it, and frees its place.
+    fn take(&mut self, ended: Ended) {
+        let Ended { index, mut failure, took } = ended;
+        let position = self.running.iter().position(|(running, _)| *running == index);
+        let (_, job) = self.running.swap_remove(position.expect("only running jobs end"));
+        let output = fs::read(&job.output).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let output = output.unwrap_or_else(|error| {
+            failure.get_or_insert_with(|| format!("{}: {error}", job.output.display()));
+            String::new()
+        });
+        if let Some(then) = job.then.filter(|_| failure.is_none()) {
+            match then(&output) {
+                Ok(jobs) => jobs.into_iter().for_each(|job| self.add(job)),
+                Err(error) => failure = Some(error),
+            }
+        }
+        let verdict = Verdict::new(&output, failure.is_none());
+        self.queue.finish(index, failure.is_none());
+        let record = Record { name: job.name, verdict, took, failure, again: job.again };
+        self.print(&record, &output);
+        self.records.push(record);
+    }
+
+    fn print(&self, record: &Record, output: &str) {
+        let (all, done) = self.queue.progress();
+        println!("\n==> {} [{done} of {all}] {}; {}", self.clock(), record.line(), self.running());
+        for line in output.lines().filter(|line| !line.starts_with(MESSAGE)) {
+            println!("{line}");
+        }
+        if let Some(failure) = &record.failure {
+            println!("error: {}: {failure}", record.name);
+        }
+    }
+
+    /// Minutes and seconds since the start.
+    fn clock(&self) -> String {
+        let seconds = self.began.elapsed().as_secs();
+        format!("{}:{:02}", seconds / 60, seconds % 60)
+    }
+
+    fn running(&self) -> String {
+        let names =
+            self.running.iter().map(|(_, job)| format!("{} {} s", job.name, job.since.elapsed().as_secs()));
+        let names: Vec<String> = names.collect();
+        if names.is_empty() {
+            "nothing else runs".to_owned()
+        } else {
+            format!("running: {}", names.join(", "))
+        }
+    }
+
+    fn close(mut self) -> Result<(), String> {
+        self.records.sort_by_key(|record| std::cmp::Reverse(record.took));
+        println!("\nThe jobs that took longest:");
+        for record in self.records.iter().take(SLOWEST) {
+            println!("{:>8.1} s  {}", record.took.as_secs_f64(), record.name);
+        }
+        println!("{:>8.1} s  all of {}", self.began.elapsed().as_secs_f64(), self.records.len());
+        let (passed, failed) = self.records.iter().fold((0, 0), |(passed, failed), record| {
+            (passed + record.verdict.passed, failed + record.verdict.failed)
+        });
+        for record in self.records.iter().filter(|record| record.failure.is_some()) {
+            println!("\n{}", record.line());
+            record.verdict.names.iter().for_each(|name| println!("    {name}"));
+            println!("    again: {} {}", record.again, record.verdict.names.join(" "));
+        }
+        for name in self.queue.skipped() {
+            println!("\n{name}: not run, because of a failure above");
+        }
+        println!("\n{passed} passed, {failed} failed");
+        if failed == 0 { Ok(()) } else { Err(String::new()) }
+    }
+}
+
+impl Record {
+    /// `black box: crash: FAILED, 1 passed, 1 failed, 25.4 s`.
+    fn line(&self) -> String {
+        let word = if self.failure.is_none() { "ok" } else { "FAILED" };
+        let Verdict { passed, failed, .. } = self.verdict;
+        let passed = if passed > 0 { format!(", {passed} passed") } else { String::new() };
+        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+        format!("{}: {word}{passed}{failed}, {:.1} s", self.name, self.took.as_secs_f64())
+    }
+}
+
+/// Runs a command with its output in a file, once and then again until the time is over or it fails.
+fn execute(mut command: Command, lasts: Duration, output: &Path) -> Result<(), String> {
+    let failed = |error| format!("{}: {error}", output.display());
+    let file = File::create(output).map_err(failed)?;
+    let began = Instant::now();
+    loop {
+        let copies = file.try_clone().and_then(|out| Ok((out, file.try_clone()?)));
+        let (out, errors) = copies.map_err(failed)?;
+        execute_once(command.stdin(Stdio::null()).stdout(out).stderr(errors), lasts + LIMIT)?;
+        if began.elapsed() >= lasts {
+            return Ok(());
+        }
+    }
+}
+
+fn execute_once(command: &mut Command, limit: Duration) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
+    let began = Instant::now();
+    loop {
+        match child.try_wait().map_err(|error| format!("{name}: {error}"))? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(status.to_string()),
+            None if began.elapsed() > limit => {
+                // It may end by itself in this moment.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("did not end within {} minutes", limit.as_secs() / 60));
+            }
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// A job's name as that of a file.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    name.chars().map(plain).collect::<String>() + ".txt"
+}
+
+#[cfg(test)]
+mod tests;
