@@ -17,6 +17,7 @@ mod kafka_error;
 mod lab;
 mod log_dump;
 mod logging;
+mod man;
 mod offsets;
 mod output;
 mod produce;
@@ -75,6 +76,7 @@ enum Command {
     Log(log_dump::Args),
     Storage(storage::Args),
     Completions(completions::Args),
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -110,6 +112,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Log(args) => log_dump::run(args, out),
         Command::Storage(args) => storage::run(args, out),
         Command::Completions(args) => completions::run(&args, out),
+        Command::Man(args) => man::run(&args, out),
     }
 }
 

@@ -6,6 +6,8 @@ use clap::CommandFactory;
 
 use super::*;
 
+mod reference;
+
 #[test]
 fn the_definition_is_consistent() {
     Cli::command().debug_assert();

@@ -1,0 +1,53 @@
+//! `levada man`: manual pages, made from the same definitions as `--help`.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory;
+use clap_mangen::Man;
+
+use crate::{Cli, failure::Failure};
+
+/// Print the manual page, or write the pages of all commands to a directory
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada man | man -l -                      read the page of levada itself
+  levada man --dir /usr/local/share/man/man1 install the pages of all commands")]
+pub(crate) struct Args {
+    /// Directory for the pages: levada.1, levada-topic.1, levada-topic-create.1, and so on
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut command = Cli::command();
+    command.build();
+    let Some(dir) = &args.dir else {
+        out.write_all(&page(&command)?)?;
+        return Ok(());
+    };
+    fs::create_dir_all(dir).map_err(|error| unwritable(dir, &error))?;
+    write_all(dir, &command)
+}
+
+fn page(command: &clap::Command) -> Result<Vec<u8>, Failure> {
+    let mut page = Vec::new();
+    Man::new(command.clone()).render(&mut page)?;
+    Ok(page)
+}
+
+/// Writes the page of a command and those of its subcommands. `Command::build` has given each its full name.
+fn write_all(dir: &Path, command: &clap::Command) -> Result<(), Failure> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    let path = dir.join(format!("{name}.1"));
+    fs::write(&path, page(command)?).map_err(|error| unwritable(&path, &error))?;
+    command.get_subcommands().try_for_each(|subcommand| write_all(dir, subcommand))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::with_next(
+        format!("{}: {error}", path.display()),
+        "name a directory that can be written with --dir",
+    )
+}
