@@ -65,6 +65,7 @@ pub(super) fn check_documents(sources: &[Source]) -> Vec<Complaint> {
             }
         }
     }
+    complaints.extend(unlisted(sources));
     match sources.iter().find(|source| source.path == Path::new("CHANGELOG.md")) {
         Some(log) if log.text.lines().any(|line| line == "## [Unreleased]") => {}
         Some(log) => complaints.push(log.complaint(1, "the changelog has a section `## [Unreleased]`")),
@@ -75,6 +76,26 @@ pub(super) fn check_documents(sources: &[Source]) -> Vec<Complaint> {
         }),
     }
     complaints
+}
+
+/// The page that lists every other page below its folder.
+const INDEX: &str = "docs/README.md";
+
+/// Pages that the index does not list: readers find them only by chance.
+fn unlisted(sources: &[Source]) -> Vec<Complaint> {
+    let Some(index) = sources.iter().find(|source| source.path == Path::new(INDEX)) else {
+        return Vec::new();
+    };
+    let folder = index.path.parent().unwrap_or(Path::new(""));
+    let listed: BTreeSet<PathBuf> = links(&index.text)
+        .into_iter()
+        .filter_map(|(_, target)| flat(&folder.join(target.split('#').next().unwrap_or(target))))
+        .collect();
+    let pages = sources.iter().filter(|page| page.path.starts_with(folder) && page.has_extension("md"));
+    pages
+        .filter(|page| page.path != index.path && !listed.contains(&page.path))
+        .map(|page| page.complaint(1, format!("{INDEX} does not list this page")))
+        .collect()
 }
 
 /// The targets of `[text](target)` outside code blocks, with their lines.

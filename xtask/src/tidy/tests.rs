@@ -185,6 +185,15 @@ fn links_lead_somewhere() {
 }
 
 #[test]
+fn the_index_lists_every_page() {
+    let page = ("docs/operating/limits.md", "# Limits\n");
+    let of_index = |index: &str| complaints(&[("docs/README.md", index), page]);
+    assert_eq!(of_index("[Limits](operating/limits.md#limits)\n"), Vec::<String>::new());
+    let missing = of_index("[All of it](operating)\n");
+    assert!(matches!(&missing[..], [one] if one.contains("docs/README.md does not list")), "{missing:?}");
+}
+
+#[test]
 fn the_changelog_is_kept() {
     refused("CHANGELOG.md", "## [0.1.0]\n", 1, "Unreleased");
     assert_eq!(super::prose::check_documents(&[]).len(), 1);
