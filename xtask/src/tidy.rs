@@ -3,6 +3,7 @@
 
 mod cycles;
 mod edges;
+mod figures;
 mod formats;
 mod names;
 mod prose;
@@ -102,6 +103,7 @@ fn check(sources: &[Source]) -> Vec<Complaint> {
         }
     }
     complaints.extend(prose::check_documents(sources));
+    complaints.extend(figures::check(sources));
     complaints.extend(formats::check(sources));
     complaints.extend(cycles::check(sources));
     complaints.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));

@@ -194,6 +194,22 @@ fn the_index_lists_every_page() {
 }
 
 #[test]
+fn the_readme_shows_recorded_figures() {
+    let figures =
+        ("docs/performance/figures.md", "| start | ≤ 1/40 | 35.7 ms | 4480 ms | 1/125 | reached |\n");
+    let of_row = |row: &str| {
+        let table =
+            format!("<!-- figures: -->\n\n| Work | Levada | Kafka |\n|---|---|---|\n{row}\n\n<!-- end -->\n");
+        complaints(&[("README.md", &table), figures])
+    };
+    assert_eq!(of_row("| start | 35.7 ms | 4480 ms |"), Vec::<String>::new());
+    for wrong in ["| start | 35.6 ms | 4480 ms |", "| stop | 35.7 ms | 4480 ms |", "| start | 35.7 ms |"] {
+        let found = of_row(wrong);
+        assert!(matches!(&found[..], [one] if one.starts_with("README.md:5:")), "{wrong}: {found:?}");
+    }
+}
+
+#[test]
 fn the_changelog_is_kept() {
     refused("CHANGELOG.md", "## [0.1.0]\n", 1, "Unreleased");
     assert_eq!(super::prose::check_documents(&[]).len(), 1);
