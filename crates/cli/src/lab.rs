@@ -235,7 +235,7 @@ impl Session {
         let method = Method::new(limits, seed).shown().only(args.only.clone()).flames(args.flames);
         let path = args.record.clone().map_or_else(default_record, Ok)?;
         let mut recorder = Recorder::create(&path)?;
-        recorder.run(&bench, &method)?;
+        recorder.run(&bench, method.limits(), method.seed())?;
         Ok(Self { bench, method, recorder })
     }
 

@@ -12,7 +12,7 @@
 //! let bench = Bench::new(&std::env::temp_dir(), Scale::Quick)?;
 //! let mut recorder = Recorder::in_memory();
 //! let mut method = Method::new(Limits::of(Scale::Quick), 42);
-//! recorder.run(&bench, &method)?;
+//! recorder.run(&bench, method.limits(), method.seed())?;
 //! method.run(&mut Transfers::new(&bench)?, &mut recorder)?;
 //! for experiment in levada_lab::summary::of(recorder.lines()) {
 //!     println!("{}: {}", experiment.name, experiment.shows);
@@ -31,44 +31,43 @@
 //!
 //! Link the broker: a broker that is measured is a process of its own. Assert a time in a test: the tests run each experiment at
 //! [`Scale::Tiny`] for its integrity check.
+//!
+//! # Its rooms
+//!
+//! | room | holds | uses |
+//! |---|---|---|
+//! | `machine` | processors, noise, flame graphs, the environment | |
+//! | `method` | what an experiment is: cases, metrics, limits, statistics | |
+//! | `harness` | workbench, payload, the second process, TLS records | `machine`, `method` |
+//! | `record` | JSON Lines, typed; summaries and comparisons | the above |
+//! | `runner` | alternation, rounds, the round that checks | the above |
+//! | `experiments` | what is measured; those on brokers with a harness of their own | the above |
+//! | `report` | the page of a record | `record` |
+//! | `published` | claims and goals, held against records | `record`, `report` |
 
-pub mod broker;
-pub mod calibrate;
-pub mod claims;
-pub mod compare;
-pub mod copy;
-pub mod cpu;
-pub mod environment;
-pub mod flame;
-pub mod goals;
-pub mod memory;
-pub mod noise;
-pub mod peer;
-pub mod read;
-pub mod receive;
 pub mod record;
 pub mod report;
-pub mod search;
-pub mod send;
-pub mod statistics;
-pub mod summary;
-pub mod transfer;
 
-mod bench;
 mod error;
-mod experiment;
-mod interrupt;
-mod loan;
+mod experiments;
+mod harness;
+mod machine;
 mod method;
-mod payload;
-mod seal;
-mod times;
+mod published;
+mod runner;
 
-pub use bench::{Bench, Scale};
 pub use error::LabError;
-pub use experiment::{Case, Experiment, Metrics, Outcome, Pass};
-pub use interrupt::Interrupt;
-pub use method::{Limits, Method};
+pub use experiments::{broker, calibrate, copy, read, receive, search, send, transfer};
+pub use harness::bench::Bench;
+pub use harness::peer;
+pub use machine::interrupt::Interrupt;
+pub use machine::{cpu, environment, flame, noise};
+pub use method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
+pub use method::limits::{Limits, Scale};
+pub use method::statistics;
+pub use published::{claims, goals};
+pub use record::{compare, summary};
+pub use runner::Method;
 
 #[cfg(test)]
 mod tests;

@@ -11,13 +11,17 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::Bench;
-use crate::environment::Environment;
 use crate::error::LabError;
-use crate::experiment::{Case, Experiment};
-use crate::flame::Seen;
-use crate::method::Method;
-use crate::noise::Noise;
+use crate::harness::bench::Bench;
+use crate::machine::environment::Environment;
+use crate::machine::flame::Seen;
+use crate::machine::noise::Noise;
+use crate::method::experiment::{Case, Experiment};
+use crate::method::limits::Limits;
+pub use crate::method::metric::{Better, Metric, Sweep, Verdict};
+
+pub mod compare;
+pub mod summary;
 
 /// The number of this form. A reader refuses larger ones.
 pub const FORMAT: u32 = 1;
@@ -77,58 +81,6 @@ pub struct Announced {
     pub sweep: Option<Sweep>,
 }
 
-/// How to draw cases that differ in a parameter: one curve for each name of a case.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sweep {
-    /// The parameter that goes across; its values are numbers, and sizes if its name ends in `_bytes`.
-    pub across: String,
-    /// The parameter that tells one picture from the next; none: all is one picture.
-    pub panel: Option<String>,
-}
-
-/// A quantity.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Metric {
-    /// Its name in [`Sample::metrics`].
-    pub name: String,
-    /// What people call it.
-    pub label: String,
-    /// As one would print it: `s/GB`, `GB/s`, `µs`, or nothing for a count.
-    pub unit: String,
-    /// Which way is good.
-    pub better: Better,
-}
-
-/// Which way is good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Better {
-    /// Less is.
-    Less,
-    /// More is.
-    More,
-    /// Neither: it explains others.
-    Neither,
-}
-
-impl Metric {
-    /// A quantity of which less is better.
-    pub fn less(name: &str, label: &str, unit: &str) -> Metric {
-        let (label, unit) = (label.to_owned(), unit.to_owned());
-        Metric { name: name.to_owned(), label, unit, better: Better::Less }
-    }
-
-    /// A quantity of which more is better.
-    pub fn more(name: &str, label: &str, unit: &str) -> Metric {
-        Metric { better: Better::More, ..Metric::less(name, label, unit) }
-    }
-
-    /// A quantity that explains others.
-    pub fn neither(name: &str, label: &str, unit: &str) -> Metric {
-        Metric { better: Better::Neither, ..Metric::less(name, label, unit) }
-    }
-}
-
 /// A case as announced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaseLine {
@@ -157,30 +109,6 @@ pub struct Sample {
     pub metrics: BTreeMap<String, f64>,
     /// What the check came to; there in round 0.
     pub verdict: Option<Verdict>,
-}
-
-/// What a check of the bytes came to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// Whether everything arrived as it was.
-    pub sound: bool,
-    /// What was checked, in words: bytes, checksums, counts.
-    pub what: String,
-}
-
-impl Verdict {
-    /// Bytes that arrived, by count and checksum.
-    pub fn of_bytes(expected: (u64, u64), arrived: (u64, u64)) -> Verdict {
-        if expected == arrived {
-            let what = format!("{} bytes, CRC-64 {:016x}", arrived.0, arrived.1);
-            return Verdict { sound: true, what };
-        }
-        let what = format!(
-            "{} bytes with CRC-64 {:016x} instead of {} with {:016x}",
-            arrived.0, arrived.1, expected.0, expected.1
-        );
-        Verdict { sound: false, what }
-    }
 }
 
 /// Where a case spends its time, of rounds that count for nothing else.
@@ -275,11 +203,11 @@ impl Recorder {
         Ok(())
     }
 
-    /// The first line.
+    /// The first line: the machine, how many rounds there are to be, and the seed of their order.
     ///
     /// # Errors
     /// As for [`add`](Recorder::add).
-    pub fn run(&mut self, bench: &Bench, method: &Method) -> Result<(), LabError> {
+    pub fn run(&mut self, bench: &Bench, limits: Limits, seed: u64) -> Result<(), LabError> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let run = Run {
             format: FORMAT,
@@ -287,9 +215,9 @@ impl Recorder {
             started_ms: now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX)),
             command: std::env::args().collect(),
             scale: bench.scale().label().to_owned(),
-            rounds: method.limits().rounds,
-            seed: method.seed(),
-            environment: Environment::of(bench),
+            rounds: limits.rounds,
+            seed,
+            environment: Environment::of(bench.dir(), bench.caps(), bench.places()),
         };
         let doubts = run.environment.doubts();
         self.add(Line::Run(Box::new(run)))?;

@@ -8,10 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::flame;
+use crate::machine::flame;
+use crate::method::statistics::Interval;
+use crate::record::summary::{self, Group, Row, Summary};
 use crate::record::{Flame, Line, Metric, Run};
-use crate::statistics::Interval;
-use crate::summary::{self, Group, Row, Summary};
 
 mod machine;
 pub(crate) mod number;

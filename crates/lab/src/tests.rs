@@ -7,7 +7,7 @@ use crate::{Bench, Experiment, Limits, Method, summary};
 pub(crate) fn tiny(bench: &Bench, experiment: &mut dyn Experiment) {
     let mut recorder = Recorder::in_memory();
     let mut method = Method::new(Limits::of(bench.scale()), 1);
-    recorder.run(bench, &method).unwrap();
+    recorder.run(bench, method.limits(), method.seed()).unwrap();
     method.run(experiment, &mut recorder).unwrap();
     let summaries = summary::of(recorder.lines());
     let [summary] = summaries.as_slice() else { panic!("one experiment: {summaries:?}") };

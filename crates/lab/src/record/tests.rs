@@ -1,15 +1,15 @@
 //! A record that was written can be read, and one that is none is refused with its line.
 
 use super::*;
-use crate::bench::Scale;
-use crate::method::Limits;
+use crate::method::limits::Limits;
+use crate::method::limits::Scale;
 
 #[test]
 fn what_was_written_is_read() {
     let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
     let path = bench.dir().join("new/record.jsonl");
     let mut recorder = Recorder::create(&path).unwrap();
-    recorder.run(&bench, &Method::new(Limits::of(Scale::Tiny), 9)).unwrap();
+    recorder.run(&bench, Limits::of(Scale::Tiny), 9).unwrap();
     recorder.note("transfer", Some(&Case::new("a", "b")), "left out: c".to_owned()).unwrap();
     assert_eq!(read(&path).unwrap(), recorder.lines());
     assert!(matches!(Recorder::create(&path), Err(LabError::File { .. })), "a record was overwritten");
@@ -34,7 +34,7 @@ fn what_is_no_record_is_refused_with_its_line() {
 fn a_newer_form_is_refused_and_unknown_fields_are_not() {
     let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
     let mut recorder = Recorder::in_memory();
-    recorder.run(&bench, &Method::new(Limits::of(Scale::Tiny), 9)).unwrap();
+    recorder.run(&bench, Limits::of(Scale::Tiny), 9).unwrap();
     let text = serde_json::to_string(&recorder.lines()[0]).unwrap();
     let path = bench.dir().join("r.jsonl");
     fs::write(&path, text.replace("\"seed\":9", "\"seed\":9,\"later\":1")).unwrap();

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::number;
 use super::scale::Scale;
-use crate::statistics::Interval;
+use crate::method::statistics::Interval;
 
 /// One case in a picture of bars.
 #[derive(Clone, Debug)]

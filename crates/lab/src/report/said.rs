@@ -2,9 +2,9 @@
 
 use super::number;
 use super::picture::{Axis, Curve};
+use crate::method::statistics::Interval;
+use crate::record::summary::{Group, Row, Summary};
 use crate::record::{Better, Line, Metric, Run};
-use crate::statistics::Interval;
-use crate::summary::{Group, Row, Summary};
 
 /// Experiments whose figures are to be doubted.
 pub(super) fn doubts(summaries: &[Summary]) -> usize {

@@ -3,7 +3,7 @@
 use super::number;
 use super::scale::Scale;
 use super::*;
-use crate::noise::Noise;
+use crate::machine::noise::Noise;
 use crate::record::{Announced, CaseLine, Ended, Note, Sample, Sweep, Verdict};
 
 #[test]

@@ -1,0 +1,226 @@
+//! Brokers side by side: Levada and, where its jars are given, Apache Kafka, each a process of its own with a data directory, addresses and
+//! a processor of its own, under the same client.
+//!
+//! The client is ours for every system (`harness/connection.rs`); the broker runs on one processor and the client on another. What a broker used of
+//! its processor is read from its process alone. Both systems run during the whole of an experiment and take turns; the one whose turn it
+//! is not idles, and what that costs is an experiment too.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::LabError;
+use crate::experiments::broker::harness::node::{Node, Paused};
+use crate::harness::bench::Bench;
+use crate::method::experiment::{Case, Experiment, Metrics};
+use crate::method::limits::Limits;
+use crate::method::limits::Scale;
+use crate::record::Metric;
+
+mod append;
+mod connections;
+mod fairness;
+mod fan_out;
+mod fetch;
+mod growth;
+pub(crate) mod harness;
+mod idle;
+mod interference;
+mod java;
+mod latency;
+mod many;
+mod memory;
+mod parallel;
+mod produce;
+mod recovery;
+mod reheat;
+mod start;
+mod tls_fetch;
+
+pub use append::Append;
+pub use connections::Connections;
+pub use fairness::Fairness;
+pub use fan_out::FanOut;
+pub use fetch::Fetch;
+pub use growth::Growth;
+pub use harness::node::System;
+pub use idle::Idle;
+pub use interference::Interference;
+pub use java::Java;
+pub use latency::Latency;
+pub use many::Many;
+pub use memory::Memory;
+pub use parallel::Parallel;
+pub use produce::Produce;
+pub use recovery::Recovery;
+pub use reheat::Reheat;
+pub use start::Start;
+pub use tls_fetch::TlsFetch;
+
+/// What can be started.
+#[derive(Debug, Clone)]
+pub struct Systems {
+    /// The program that `serve` is a command of.
+    pub levada: PathBuf,
+    /// A directory with Kafka's jars.
+    pub kafka_libs: Option<PathBuf>,
+}
+
+impl Systems {
+    /// Those that there are; Kafka first, so that it is what Levada is compared with.
+    pub fn all(&self) -> Vec<System> {
+        let kafka = self.kafka_libs.is_some().then_some(System::Kafka);
+        kafka.into_iter().chain([System::Levada]).collect()
+    }
+}
+
+/// Makes an experiment on a bench.
+pub type Begin = for<'b> fn(&'b Bench, &Systems) -> Result<Box<dyn Experiment + 'b>, LabError>;
+
+/// An experiment on brokers, to be begun when its turn comes: beginning starts brokers.
+#[derive(Debug, Clone, Copy)]
+pub struct Offer {
+    /// One word, as on the command line.
+    pub name: &'static str,
+    /// Begins it.
+    pub begin: Begin,
+    /// How many rounds make sense.
+    pub limits: fn(Scale) -> Limits,
+}
+
+/// Of experiments whose runs take seconds.
+fn few(scale: Scale) -> Limits {
+    Limits {
+        rounds: scale.choose(1, 3, 11, 21),
+        least_rounds: scale.choose(1, 1, 5, 11),
+        time: Duration::from_secs(scale.choose(0, 10, 120, 900)),
+    }
+}
+
+/// Of experiments whose runs take half a minute and are alike.
+fn fewest(scale: Scale) -> Limits {
+    Limits::exactly(scale.choose(1, 1, 3, 5))
+}
+
+/// All experiments on brokers, in the order in which they are run.
+pub const OFFERS: [Offer; 18] = [
+    Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
+    Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
+    Offer {
+        name: "produce",
+        begin: |bench, systems| Ok(Box::new(Produce::new(bench, systems)?)),
+        limits: Limits::of,
+    },
+    Offer {
+        name: "fetch",
+        begin: |bench, systems| Ok(Box::new(Fetch::new(bench, systems)?)),
+        limits: Limits::of,
+    },
+    Offer {
+        name: "tls-fetch",
+        begin: |bench, systems| Ok(Box::new(TlsFetch::new(bench, systems)?)),
+        limits: Limits::of,
+    },
+    Offer {
+        name: "append",
+        begin: |bench, systems| Ok(Box::new(Append::new(bench, systems)?)),
+        limits: Limits::of,
+    },
+    Offer {
+        name: "parallel",
+        begin: |bench, systems| Ok(Box::new(Parallel::new(bench, systems)?)),
+        limits: Limits::of,
+    },
+    Offer {
+        name: "latency",
+        begin: |bench, systems| Ok(Box::new(Latency::new(bench, systems)?)),
+        limits: few,
+    },
+    Offer {
+        name: "many-producers",
+        begin: |bench, systems| Ok(Box::new(Many::new(bench, systems)?)),
+        limits: Limits::of,
+    },
+    Offer {
+        name: "java-producer",
+        begin: |bench, systems| Ok(Box::new(Java::new(bench, systems)?)),
+        limits: fewest,
+    },
+    Offer {
+        name: "connections",
+        begin: |bench, systems| Ok(Box::new(Connections::new(bench, systems)?)),
+        limits: fewest,
+    },
+    Offer {
+        name: "memory",
+        begin: |bench, systems| Ok(Box::new(Memory::new(bench, systems)?)),
+        limits: fewest,
+    },
+    Offer { name: "growth", begin: |bench, systems| Ok(Box::new(Growth::new(bench, systems)?)), limits: few },
+    Offer {
+        name: "fairness",
+        begin: |bench, systems| Ok(Box::new(Fairness::new(bench, systems)?)),
+        limits: few,
+    },
+    Offer {
+        name: "recovery",
+        begin: |bench, systems| Ok(Box::new(Recovery::new(bench, systems)?)),
+        limits: fewest,
+    },
+    Offer {
+        name: "interference",
+        begin: |bench, systems| Ok(Box::new(Interference::new(bench, systems)?)),
+        limits: few,
+    },
+    Offer { name: "reheat", begin: |bench, systems| Ok(Box::new(Reheat::new(bench, systems)?)), limits: few },
+    Offer {
+        name: "fan-out",
+        begin: |bench, systems| Ok(Box::new(FanOut::new(bench, systems)?)),
+        limits: few,
+    },
+];
+
+/// A broker of each system, running.
+fn started(bench: &Bench, systems: &Systems) -> Result<Vec<Node>, LabError> {
+    let start = |system| {
+        let mut node = Node::new(bench, systems, system)?;
+        node.start(bench)?;
+        Ok(node)
+    };
+    systems.all().into_iter().map(start).collect()
+}
+
+/// How long a broker that was paused gets to catch up.
+const CATCH_UP: Duration = Duration::from_millis(100);
+
+/// Pauses all brokers but one, until what comes back goes.
+fn alone<'n>(nodes: impl IntoIterator<Item = &'n Node>, system: System) -> Vec<Paused> {
+    let others = nodes.into_iter().filter(|node| node.system() != system);
+    let paused: Vec<Paused> = others.map(Node::pause).collect();
+    if !paused.is_empty() {
+        std::thread::sleep(CATCH_UP);
+    }
+    paused
+}
+
+fn labels(nodes: &[Node]) -> impl Iterator<Item = &'static str> + Clone {
+    nodes.iter().map(|node| node.system().label())
+}
+
+/// The process of the broker that a case is about; none for a floor.
+fn worker<'n>(nodes: impl IntoIterator<Item = &'n Node>, case: &Case) -> Option<u32> {
+    nodes.into_iter().find(|node| node.system().label() == case.name).map(Node::pid)
+}
+
+/// The metrics of experiments that move bytes.
+fn moving() -> Vec<Metric> {
+    vec![Metric::less("cpu_s_per_gb", "broker CPU", "s/GB"), Metric::more("gb_per_s", "rate", "GB/s")]
+}
+
+/// What bytes of records cost the broker.
+fn moved(bytes: u64, cpu: Duration, wall: Duration) -> Metrics {
+    let gb = bytes as f64 / 1e9;
+    Metrics::from([
+        ("cpu_s_per_gb".to_owned(), cpu.as_secs_f64() / gb.max(f64::MIN_POSITIVE)),
+        ("gb_per_s".to_owned(), gb / wall.as_secs_f64().max(f64::MIN_POSITIVE)),
+    ])
+}

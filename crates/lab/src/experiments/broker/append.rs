@@ -1,0 +1,137 @@
+//! What it costs Levada to append by a write and by a mapping: `levada.log.append`.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::error::LabError;
+use crate::experiments::broker::Systems;
+use crate::experiments::broker::harness::connection::Connection;
+use crate::experiments::broker::harness::frames::{self, Place};
+use crate::experiments::broker::harness::node::{Node, System};
+use crate::experiments::broker::harness::pace::Latencies;
+use crate::experiments::broker::harness::process::{Spent, faults};
+use crate::experiments::broker::harness::topic::{self, Filled, IN_FLIGHT};
+use crate::harness::bench::Bench;
+use crate::method::experiment::{Case, Experiment, Outcome, Pass};
+use crate::record::Metric;
+
+/// The way that is the default is what the other is compared with.
+const WAYS: [&str; 2] = ["pwrite", "mapped"];
+
+const SIZES: [(&str, usize); 3] = [("4 KiB", 4 << 10), ("64 KiB", 64 << 10), ("1 MiB", 1 << 20)];
+
+/// The experiment, with a broker for each way.
+#[derive(Debug)]
+pub struct Append<'b> {
+    bench: &'b Bench,
+    nodes: Vec<(&'static str, Node)>,
+    /// Topics so far; each run has its own.
+    topics: usize,
+}
+
+impl<'b> Append<'b> {
+    /// Starts the brokers.
+    ///
+    /// # Errors
+    /// A broker does not start.
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Append<'b>, LabError> {
+        let start = |way| {
+            let mut node = Node::new(bench, systems, System::Levada)?.with("levada.log.append", way);
+            node.start(bench)?;
+            Ok((way, node))
+        };
+        let nodes = WAYS.into_iter().map(start).collect::<Result<_, LabError>>()?;
+        Ok(Append { bench, nodes, topics: 0 })
+    }
+}
+
+impl Experiment for Append<'_> {
+    fn name(&self) -> &'static str {
+        "broker-append"
+    }
+
+    fn shows(&self) -> String {
+        format!(
+            "what Levada pays for records of 1 KiB by batches of several sizes (one connection, acks=1, {IN_FLIGHT} requests under way) if \
+             they get into the log by a vectored write, and by a copy into a mapping; the processor time of whoever prepares mappings is in it, \
+             what the kernel does later to write pages to the device is not"
+        )
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let own = [
+            Metric::less("faults_per_mb", "page faults", "/MB"),
+            Metric::less("ack_p50_ms", "acknowledged p50", "ms"),
+            Metric::less("ack_p99_ms", "acknowledged p99", "ms"),
+        ];
+        super::moving().into_iter().chain(own).collect()
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let of = |(label, bytes): &(&str, usize)| {
+            let (label, bytes) = ((*label).to_owned(), *bytes);
+            WAYS.map(|way| Case::new(&label, way).with("batch_bytes", bytes))
+        };
+        SIZES.iter().flat_map(of).collect()
+    }
+
+    fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
+        let size = SIZES.iter().find(|(label, _)| *label == case.group);
+        let node = self.nodes.iter().find(|(way, _)| *way == case.name);
+        let (Some((_, len)), Some((_, node))) = (size, node) else {
+            return Ok(Outcome::Skipped("no such case".to_owned()));
+        };
+        // Beyond a segment in the larger runs, so that rolls are among it.
+        let bytes: u64 = self.bench.scale().choose(1 << 20, 32 << 20, 256 << 20, 1536 << 20);
+        let bytes = if pass == Pass::Integrity { bytes.min(24 << 20) } else { bytes };
+        self.topics += 1;
+        let place = Place { topic: format!("append-{:04}", self.topics), partition: 0 };
+        let (batch, records) = frames::batch(*len, 1024, 1)?;
+        let batches = usize::try_from(bytes.div_ceil(*len as u64)).unwrap_or(usize::MAX).max(2);
+        let filled = Filled { place, batch_len: batch.len(), records, batches };
+        let frame = frames::produce(&filled.place, batch.freeze(), 1)?;
+        self.bench.reserve(filled.bytes())?;
+        let config = [("file.delete.delay.ms", "1000"), ("segment.bytes", "134217728")];
+        topic::create(node, &filled.place.topic, 1, &config)?;
+        let pinned = self.bench.places().pin_receiver();
+        let mut connection = Connection::open(node.address())?;
+        let (cpu, faulted, start) = (Spent::of(node.pid()), faults(node.pid()), Instant::now());
+        let latencies = send(&mut connection, &frame, &filled)?;
+        let wall = start.elapsed();
+        let (cpu, faulted) = (Spent::since(node.pid(), &cpu), faults(node.pid()) - faulted);
+        drop(pinned);
+        let outcome = if pass == Pass::Integrity {
+            Outcome::Checked(topic::verify(node.address(), &filled, 0, 8 << 20)?)
+        } else {
+            let mut metrics = super::moved(filled.bytes(), cpu, wall);
+            metrics.insert("faults_per_mb".to_owned(), faulted as f64 / (filled.bytes() as f64 / 1e6));
+            metrics.insert("ack_p50_ms".to_owned(), latencies.quantile_ms(0.5));
+            metrics.insert("ack_p99_ms".to_owned(), latencies.quantile_ms(0.99));
+            Outcome::Measured(metrics)
+        };
+        topic::delete(node, &filled.place.topic)?;
+        Ok(outcome)
+    }
+}
+
+/// Sends a frame as often as there are batches; how long each took to be acknowledged, from when it was sent.
+fn send(connection: &mut Connection, frame: &[u8], filled: &Filled) -> Result<Latencies, LabError> {
+    let (mut latencies, mut under_way) = (Latencies::new()?, VecDeque::with_capacity(IN_FLIGHT));
+    let mut sent = 0;
+    for received in 0..filled.batches {
+        while sent < filled.batches.min(received + IN_FLIGHT) {
+            under_way.push_back(Instant::now());
+            connection.send(frame)?;
+            sent += 1;
+        }
+        let offset = frames::produced(connection.receive(4)?, &filled.place)?;
+        if let Some(start) = under_way.pop_front() {
+            latencies.done(start);
+        }
+        if offset != filled.offset(received) {
+            let what = format!("offset {offset} instead of {}", filled.offset(received));
+            return Err(LabError::step("a batch went astray")(std::io::Error::other(what)));
+        }
+    }
+    Ok(latencies)
+}

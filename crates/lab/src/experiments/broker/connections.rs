@@ -1,0 +1,116 @@
+//! What connections cost in memory that are open and silent. The kernel's own memory for sockets is not in it.
+
+use crate::error::LabError;
+use crate::experiments::broker::Systems;
+use crate::experiments::broker::harness::connection::Connection;
+use crate::experiments::broker::harness::frames::{self, Place, Wanted};
+use crate::experiments::broker::harness::node::{Node, System};
+use crate::experiments::broker::harness::process;
+use crate::experiments::broker::harness::topic;
+use crate::harness::bench::Bench;
+use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
+use crate::record::{Metric, Verdict};
+
+const TOPIC: &str = "connections";
+
+/// The experiment.
+#[derive(Debug)]
+pub struct Connections<'b> {
+    bench: &'b Bench,
+    systems: Systems,
+    count: usize,
+}
+
+impl<'b> Connections<'b> {
+    /// Nothing is started yet: each run has a fresh broker, because memory that was used once is not given back.
+    ///
+    /// # Errors
+    /// This process may not open so many descriptors.
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Connections<'b>, LabError> {
+        let count = bench.scale().choose(50, 1_000, 5_000, 5_000);
+        allow_descriptors(count as u64 + 200)?;
+        Ok(Connections { bench, systems: systems.clone(), count })
+    }
+}
+
+/// Opens a connection; one fetch has been answered on it.
+pub(super) fn answered(node: &Node, place: &Place) -> Result<Connection, LabError> {
+    let mut connection = Connection::open(node.address())?;
+    connection.send(&frames::fetch(place, Wanted { offset: 0, max_bytes: 1 << 20, max_wait_ms: 0 })?)?;
+    frames::fetched(connection.receive(4)?, place)?;
+    Ok(connection)
+}
+
+/// Raises the limit of open descriptors, for this process and those that it starts.
+pub(super) fn allow_descriptors(wanted: u64) -> Result<(), LabError> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        limit.current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
+        setrlimit(Resource::Nofile, limit).map_err(LabError::step("cannot raise the limit of open files"))?;
+    }
+    Ok(())
+}
+
+impl Experiment for Connections<'_> {
+    fn name(&self) -> &'static str {
+        "broker-connections"
+    }
+
+    fn shows(&self) -> String {
+        format!(
+            "what each of {} connections costs a broker in memory that has fetched once and is silent",
+            self.count
+        )
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        vec![
+            Metric::less("kib_per_connection", "memory a connection", "KiB"),
+            Metric::less("resident_mb", "memory", "MB"),
+        ]
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        self.systems
+            .all()
+            .iter()
+            .map(|system| Case::new("", system.label()).with("connections", self.count))
+            .collect()
+    }
+
+    fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
+        let of = |system: &System| system.label() == case.name;
+        let Some(system) = self.systems.all().into_iter().find(of) else {
+            return Ok(Outcome::Skipped("no such broker".to_owned()));
+        };
+        let mut node = Node::new(self.bench, &self.systems, system)?;
+        node.start(self.bench)?;
+        topic::create(&node, TOPIC, 1, &[])?;
+        // What the first ones make once for all is not counted.
+        let place = Place { topic: TOPIC.to_owned(), partition: 0 };
+        let first: Vec<Connection> = (0..10).map(|_| answered(&node, &place)).collect::<Result<_, _>>()?;
+        let before = process::resident_bytes(node.pid());
+        let mut open: Vec<Connection> =
+            (0..self.count).map(|_| answered(&node, &place)).collect::<Result<_, _>>()?;
+        let after = process::resident_bytes(node.pid());
+        if pass == Pass::Integrity {
+            // All of them still answer.
+            for connection in &mut open {
+                connection
+                    .send(&frames::fetch(&place, Wanted { offset: 0, max_bytes: 1, max_wait_ms: 0 })?)?;
+                frames::fetched(connection.receive(4)?, &place)?;
+            }
+            let what = format!("{} connections answered again", open.len());
+            return Ok(Outcome::Checked(Verdict { sound: open.len() == self.count, what }));
+        }
+        drop((first, open));
+        Ok(Outcome::Measured(Metrics::from([
+            (
+                "kib_per_connection".to_owned(),
+                after.saturating_sub(before) as f64 / 1024.0 / self.count as f64,
+            ),
+            ("resident_mb".to_owned(), after as f64 / 1e6),
+        ])))
+    }
+}

@@ -1,0 +1,173 @@
+//! The client of every measurement: one connection, frames made beforehand, responses read and thrown away.
+//!
+//! The low-water mark of the socket stands at what is still expected, up to [`LOW_WATER`], so that the client is woken once for so much and
+//! what the broker pays does not depend on how often the client happened to be awake. It waits by `poll` and then takes what is there: a blocking
+//! receive that began with a part of it in hand would go on waiting for the whole mark on top of that, which may never come.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use levada_io::socket;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::RecvFlags;
+
+use crate::error::LabError;
+
+/// Read at a time.
+const CHUNK: usize = 256 << 10;
+
+/// The most that is waited for. A broker with a small send buffer (Kafka's has 100 KiB by default) cannot have more under way: a client that
+/// waited for it would wait until the kernel acknowledges unasked, 40 ms later.
+const LOW_WATER: usize = 64 << 10;
+
+/// Room for small responses that come together.
+const LEAST: usize = 4 << 10;
+
+/// For each wait and write.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
+
+/// A connection to a broker.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    /// What was received and not handed out: `start..end`.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    scratch: Vec<u8>,
+    low_water: usize,
+}
+
+impl Connection {
+    pub(crate) fn open(address: SocketAddr) -> Result<Connection, LabError> {
+        let what = format!("cannot connect to {address}");
+        let opened = TcpStream::connect_timeout(&address, TIMEOUT).and_then(|stream| {
+            stream.set_nodelay(true)?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
+            Ok(stream)
+        });
+        let stream = opened.map_err(LabError::step(what))?;
+        Ok(Connection { stream, buffer: Vec::new(), start: 0, end: 0, scratch: Vec::new(), low_water: 1 })
+    }
+
+    /// Sends a frame, its length included.
+    pub(crate) fn send(&mut self, frame: &[u8]) -> Result<(), LabError> {
+        self.stream.write_all(frame).map_err(LabError::step("cannot send a request"))
+    }
+
+    /// A second handle on the socket, for a thread that only sends.
+    pub(crate) fn sender(&self) -> Result<TcpStream, LabError> {
+        self.stream.try_clone().map_err(LabError::step("cannot share a socket"))
+    }
+
+    /// The first bytes of the next response, without its length: all of it if it is no more than a chunk. At least `expected` bytes of it (its
+    /// length included) will come: it is not looked at before.
+    pub(crate) fn receive(&mut self, expected: usize) -> Result<&[u8], LabError> {
+        self.respond(expected).map_err(LabError::step("no response"))
+    }
+
+    /// The next response, all of it.
+    pub(crate) fn receive_whole(&mut self) -> Result<Vec<u8>, LabError> {
+        let mut whole = || -> io::Result<Vec<u8>> {
+            self.fill(4)?;
+            let prefix = &self.buffer[self.start..self.start + 4];
+            let len = u32::from_be_bytes(prefix.try_into().map_err(io::Error::other)?) as usize;
+            self.start += 4;
+            let held = self.start..self.end.min(self.start + len);
+            self.start = held.end;
+            let mut body = self.buffer[held].to_vec();
+            let mut filled = body.len();
+            body.resize(len, 0);
+            while filled < len {
+                filled += self.take(len - filled, &mut body[filled..])?;
+            }
+            Ok(body)
+        };
+        whole().map_err(LabError::step("no response"))
+    }
+
+    fn respond(&mut self, expected: usize) -> io::Result<&[u8]> {
+        self.fill(expected.clamp(4, CHUNK))?;
+        let prefix: [u8; 4] = self.buffer[self.start..self.start + 4].try_into().map_err(io::Error::other)?;
+        let len = u32::from_be_bytes(prefix) as usize;
+        if 4 + len <= CHUNK {
+            self.fill(4 + len)?;
+            let from = self.start + 4;
+            self.start = from + len;
+            return Ok(&self.buffer[from..from + len]);
+        }
+        let from = self.start + 4;
+        let head = from..self.end.min(from + len);
+        self.skip(len - head.len())?;
+        self.start = head.end;
+        Ok(&self.buffer[head])
+    }
+
+    /// Reads until there are `least` bytes.
+    fn fill(&mut self, least: usize) -> io::Result<()> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        if self.start + least > self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            self.buffer.resize(self.buffer.len().max(least).max(LEAST), 0);
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut taken = Ok(0);
+        while taken.is_ok() && self.end - self.start < least {
+            taken = self.take(least - (self.end - self.start), &mut buffer[self.end..]);
+            self.end += taken.as_ref().copied().unwrap_or(0);
+        }
+        self.buffer = buffer;
+        taken.map(drop)
+    }
+
+    /// Reads and forgets.
+    fn skip(&mut self, mut left: usize) -> io::Result<()> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(CHUNK, 0);
+        let mut taken = Ok(0);
+        while taken.is_ok() && left > 0 {
+            let want = left.min(CHUNK);
+            taken = self.take(want, &mut scratch[..want]);
+            left -= taken.as_ref().copied().unwrap_or(0);
+        }
+        self.scratch = scratch;
+        taken.map(drop)
+    }
+
+    /// Takes what is there once it is `owed` bytes, or as many as are waited for; as much as `into` has room for.
+    fn take(&mut self, owed: usize, into: &mut [u8]) -> io::Result<usize> {
+        self.wake_at(owed)?;
+        loop {
+            let mut poll = [PollFd::new(&self.stream, PollFlags::IN)];
+            match rustix::event::poll(&mut poll, Some(&PATIENCE)) {
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+            match rustix::net::recv(&self.stream, &mut *into, RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((_, count)) => return Ok(count),
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    fn wake_at(&mut self, bytes: usize) -> io::Result<()> {
+        let bytes = bytes.min(LOW_WATER);
+        if self.low_water != bytes {
+            socket::receive_low_water(&self.stream, bytes)?;
+            self.low_water = bytes;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Requests made beforehand, and what is looked at in their responses. Versions in which fields lie at fixed places, and which all brokers
+//! from Kafka 2.4 on serve.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use levada_log::batch::Builder;
+use levada_wire::encode_request;
+use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use levada_wire::messages::{FetchRequest, ProduceRequest, StrBytes};
+
+use crate::error::LabError;
+use crate::harness::payload::Payload;
+
+pub(crate) const PRODUCE_VERSION: i16 = 8;
+pub(crate) const FETCH_VERSION: i16 = 11;
+
+/// One partition of a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) topic: String,
+    pub(crate) partition: i32,
+}
+
+/// A batch of records without keys, at most `len` bytes, as near to that as `record_len` allows; and how many records it has. No two seeds
+/// have the same bytes.
+pub(crate) fn batch(len: usize, record_len: usize, seed: u64) -> Result<(BytesMut, usize), LabError> {
+    let mut value = vec![0; record_len.min(len)];
+    Payload::new(seed).fill(&mut value);
+    let mut builder = Builder::new();
+    // Another record takes its value and at most so many bytes around it.
+    const AROUND: usize = 16;
+    let timestamp_ms = 1_700_000_000_000;
+    while builder.is_empty() || builder.size_bytes() + record_len + AROUND <= len {
+        builder.push(timestamp_ms, None, Some(&value[..record_len.min(len.saturating_sub(96).max(1))]));
+    }
+    let rest = len.saturating_sub(builder.size_bytes() + AROUND).min(value.len());
+    if rest > 0 && builder.len() > 1 {
+        builder.push(timestamp_ms, None, Some(&value[..rest]));
+    }
+    let count = builder.len();
+    let batch = builder.build().map_err(LabError::step("cannot make a batch"))?;
+    Ok((batch, count))
+}
+
+/// Produce of one batch, acknowledged as `acks` says.
+pub(crate) fn produce(place: &Place, batch: Bytes, acks: i16) -> Result<Bytes, LabError> {
+    let mut partition = PartitionProduceData::default();
+    partition.index = place.partition;
+    partition.records = Some(batch);
+    let mut topic = TopicProduceData::default();
+    topic.name = StrBytes::from(place.topic.as_str());
+    topic.partition_data = vec![partition];
+    let mut request = ProduceRequest::default();
+    request.acks = acks;
+    request.timeout_ms = 30_000;
+    request.topic_data = vec![topic];
+    let frame = encode_request(1, Some("lab"), PRODUCE_VERSION, &request);
+    frame.map_err(|error| LabError::step("cannot encode Produce")(io::Error::other(error)))
+}
+
+/// The offset that the broker gave to the batch.
+pub(crate) fn produced(response: &[u8], place: &Place) -> Result<i64, LabError> {
+    let at = produced_offset_at(place);
+    let error = i16_at(response, at - 2).ok_or_else(short)?;
+    if error != 0 {
+        return Err(refused("Produce", error));
+    }
+    i64_at(response, at).ok_or_else(short)
+}
+
+/// Where that offset lies: behind correlation id, one topic, its name, one partition, its number, and the error.
+pub(crate) fn produced_offset_at(place: &Place) -> usize {
+    4 + 4 + 2 + place.topic.len() + 4 + 4 + 2
+}
+
+/// What a fetch asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) offset: i64,
+    pub(crate) max_bytes: i32,
+    pub(crate) max_wait_ms: i32,
+}
+
+/// Fetch of one partition, without a session.
+pub(crate) fn fetch(place: &Place, wanted: Wanted) -> Result<Bytes, LabError> {
+    let mut partition = FetchPartition::default();
+    partition.partition = place.partition;
+    partition.fetch_offset = wanted.offset;
+    partition.partition_max_bytes = wanted.max_bytes;
+    let mut topic = FetchTopic::default();
+    topic.topic = StrBytes::from(place.topic.as_str());
+    topic.partitions = vec![partition];
+    let mut request = FetchRequest::default();
+    request.max_wait_ms = wanted.max_wait_ms;
+    request.min_bytes = 1;
+    request.max_bytes = wanted.max_bytes;
+    request.session_epoch = -1;
+    request.topics = vec![topic];
+    let frame = encode_request(1, Some("lab"), FETCH_VERSION, &request);
+    frame.map_err(|error| LabError::step("cannot encode Fetch")(io::Error::other(error)))
+}
+
+/// How far before a [`fetch`]'s end its offset lies: that, log start, bytes, no forgotten topics, no rack.
+pub(crate) const FETCH_OFFSET_FROM_END: usize = 8 + 8 + 4 + 4 + 2;
+
+/// How long a response to [`fetch`] is without records, its length included.
+pub(crate) fn fetched_overhead(place: &Place) -> usize {
+    4 + records_at(place)
+}
+
+/// Where the records of a response lie that yields some: behind correlation id, throttling, error, session, one topic, its name, one
+/// partition (number, error, high watermark, stable offset, log start, no aborted transactions, replica) and their length.
+fn records_at(place: &Place) -> usize {
+    4 + 4 + 2 + 4 + 4 + 2 + place.topic.len() + 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4 + 4
+}
+
+/// The length of the records, and those of them that are in `head`.
+pub(crate) fn fetched<'a>(head: &'a [u8], place: &Place) -> Result<(usize, &'a [u8]), LabError> {
+    let at = records_at(place);
+    let error = i16_at(head, 8).ok_or_else(short)?;
+    let of_partition = i16_at(head, 4 + 4 + 2 + 4 + 4 + 2 + place.topic.len() + 4 + 4).ok_or_else(short)?;
+    if error != 0 || of_partition != 0 {
+        return Err(refused("Fetch", error.max(of_partition)));
+    }
+    let len = head.get(at - 4..at).and_then(|bytes| bytes.try_into().ok()).map(i32::from_be_bytes);
+    let len = len.and_then(|len| usize::try_from(len).ok()).ok_or_else(short)?;
+    Ok((len, &head[at..]))
+}
+
+fn i16_at(bytes: &[u8], at: usize) -> Option<i16> {
+    Some(i16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn i64_at(bytes: &[u8], at: usize) -> Option<i64> {
+    Some(i64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+fn short() -> LabError {
+    LabError::step("a response is not what was asked for")(io::Error::from(io::ErrorKind::InvalidData))
+}
+
+fn refused(request: &str, error: i16) -> LabError {
+    LabError::step(format!("{request} was refused"))(io::Error::other(format!("Kafka's error code {error}")))
+}
+
+#[cfg(test)]
+mod tests;

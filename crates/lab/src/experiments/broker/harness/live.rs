@@ -1,0 +1,205 @@
+//! Live producers and tail consumers: to each partition one connection sends a record whenever one is due, and another one reads what
+//! arrives. A record's number is its offset, so that both know when it was due.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use levada_log::batch::BatchView;
+
+use crate::error::LabError;
+use crate::experiments::broker::harness::connection::Connection;
+use crate::experiments::broker::harness::frames::{self, Place, Wanted};
+use crate::experiments::broker::harness::node::Node;
+use crate::experiments::broker::harness::pace::{self, Latencies, Pace};
+use crate::experiments::broker::harness::topic;
+use crate::harness::bench::Bench;
+use crate::method::experiment::Metrics;
+
+/// What is sent, and how often.
+#[derive(Debug, Clone)]
+pub(crate) struct Live {
+    pub(crate) topic: String,
+    pub(crate) partitions: i32,
+    /// Records a second, of all partitions together.
+    pub(crate) per_second: f64,
+    pub(crate) record_len: usize,
+}
+
+/// What it came to.
+#[derive(Debug)]
+pub(crate) struct Lived {
+    /// From when a record was due until it was acknowledged.
+    pub(crate) produce: Latencies,
+    /// From when a record was due until a consumer had it.
+    pub(crate) tail: Latencies,
+    /// Records sent, acknowledged and read.
+    pub(crate) records: u64,
+}
+
+/// When it is over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Until<'a> {
+    /// After so long.
+    Time(Duration),
+    /// When this is set.
+    Told(&'a AtomicBool),
+}
+
+/// Counted as `u64::MAX` while it is not known yet.
+const UNKNOWN: u64 = u64::MAX;
+
+/// How long a consumer waits for a record before it asks again.
+const MAX_WAIT_MS: i32 = 100;
+
+/// The share of a second at the beginning that is not counted: connections warm up.
+const WARM_UP: f64 = 0.1;
+
+impl Live {
+    /// Runs until it is over and every record has arrived.
+    pub(crate) fn run(&self, bench: &Bench, node: &Node, until: Until<'_>) -> Result<Lived, LabError> {
+        let per_second = self.per_second / f64::from(self.partitions);
+        let begin = Instant::now() + Duration::from_millis(20);
+        let lanes = (0..self.partitions).map(|partition| {
+            let place = Place { topic: self.topic.clone(), partition };
+            let base = topic::end(node, &place)?;
+            // Partitions take turns.
+            let shift = Duration::from_secs_f64(f64::from(partition) / self.per_second);
+            let pace = Pace::new(begin + shift, per_second);
+            let (batch, _) = frames::batch(self.record_len + 90, self.record_len, 1)?;
+            let frame = frames::produce(&place, batch.freeze(), 1)?;
+            let warm_up = (per_second * WARM_UP) as u64;
+            Ok(Lane { place, base, pace, frame: frame.to_vec(), warm_up, last: AtomicU64::new(UNKNOWN) })
+        });
+        let lanes: Vec<Lane> = lanes.collect::<Result<_, LabError>>()?;
+        let mut lived = Lived { produce: Latencies::new()?, tail: Latencies::new()?, records: 0 };
+        std::thread::scope(|scope| {
+            let running: Vec<_> = lanes
+                .iter()
+                .map(|lane| {
+                    let connection = Connection::open(node.address())?;
+                    let mut sender = connection.sender()?;
+                    let sends = scope.spawn(move || {
+                        pace::settle(bench);
+                        lane.send(&mut sender, until)
+                    });
+                    let hears = scope.spawn(move || {
+                        pace::settle(bench);
+                        lane.hear(connection)
+                    });
+                    let reads = scope.spawn(move || {
+                        pace::settle(bench);
+                        lane.read(Connection::open(node.address())?)
+                    });
+                    Ok::<_, LabError>((sends, hears, reads))
+                })
+                .collect();
+            for lane in running {
+                let (sends, hears, reads) = lane?;
+                lived.records += joined(sends.join())?;
+                lived.produce.add(&joined(hears.join())?)?;
+                lived.tail.add(&joined(reads.join())?)?;
+            }
+            Ok(lived)
+        })
+    }
+}
+
+/// What a thread came to.
+pub(crate) fn joined<T>(outcome: std::thread::Result<Result<T, LabError>>) -> Result<T, LabError> {
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+impl Lived {
+    pub(crate) fn put(&self, into: &mut Metrics) {
+        self.produce.put("produce", into);
+        self.tail.put("tail", into);
+    }
+}
+
+/// One partition.
+struct Lane {
+    place: Place,
+    /// The offset of record 0.
+    base: i64,
+    pace: Pace,
+    frame: Vec<u8>,
+    /// Records at the beginning that are not counted.
+    warm_up: u64,
+    /// How many records there are in the end; [`UNKNOWN`] before.
+    last: AtomicU64,
+}
+
+impl Lane {
+    /// Sends each record when it is due; how many there were.
+    fn send(&self, socket: &mut TcpStream, until: Until<'_>) -> Result<u64, LabError> {
+        for n in 0.. {
+            self.pace.wait(n);
+            let is_last = match until {
+                Until::Time(time) => n + 1 >= self.pace.count(time),
+                Until::Told(told) => told.load(Ordering::Relaxed),
+            };
+            if is_last {
+                // Known before its answer can come.
+                self.last.store(n + 1, Ordering::Release);
+            }
+            socket.write_all(&self.frame).map_err(LabError::step("cannot send a record"))?;
+            if is_last {
+                break;
+            }
+        }
+        Ok(self.last.load(Ordering::Relaxed))
+    }
+
+    /// Takes the acknowledgements.
+    fn hear(&self, mut connection: Connection) -> Result<Latencies, LabError> {
+        let mut latencies = Latencies::new()?;
+        let mut n = 0;
+        while n < self.last.load(Ordering::Acquire) {
+            let response = connection.receive(4)?;
+            let offset = frames::produced(response, &self.place)?;
+            if offset != self.offset(n) {
+                return Err(self.astray(offset, n));
+            }
+            if n >= self.warm_up {
+                latencies.done(self.pace.due(n));
+            }
+            n += 1;
+        }
+        Ok(latencies)
+    }
+
+    /// Reads what arrives.
+    fn read(&self, mut connection: Connection) -> Result<Latencies, LabError> {
+        let mut latencies = Latencies::new()?;
+        let mut n = 0;
+        while n < self.last.load(Ordering::Acquire) {
+            let wanted = Wanted { offset: self.offset(n), max_bytes: 1 << 20, max_wait_ms: MAX_WAIT_MS };
+            connection.send(&frames::fetch(&self.place, wanted)?)?;
+            let body = connection.receive(4)?;
+            let (_, mut records) = frames::fetched(body, &self.place)?;
+            while let Ok(view) = BatchView::parse(records) {
+                if view.base_offset() != self.offset(n) {
+                    return Err(self.astray(view.base_offset(), n));
+                }
+                if n >= self.warm_up {
+                    latencies.done(self.pace.due(n));
+                }
+                n += 1;
+                records = &records[view.size_bytes()..];
+            }
+        }
+        Ok(latencies)
+    }
+
+    fn offset(&self, n: u64) -> i64 {
+        self.base.saturating_add_unsigned(n)
+    }
+
+    fn astray(&self, offset: i64, n: u64) -> LabError {
+        let what =
+            format!("record {n} of {} has offset {offset} instead of {}", self.place.topic, self.offset(n));
+        LabError::step("a record went astray")(std::io::Error::other(what))
+    }
+}

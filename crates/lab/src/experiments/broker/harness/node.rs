@@ -1,0 +1,279 @@
+//! A broker that is measured: a process of its own, with a directory, addresses and a processor of its own.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use levada_wire::{Client, ClientOptions};
+use rustix::process::{Pid, Signal};
+use tempfile::TempDir;
+
+use crate::error::LabError;
+use crate::experiments::broker::Systems;
+use crate::harness::bench::Bench;
+use crate::machine::interrupt::Interrupt;
+
+mod kafka;
+mod levada;
+
+/// Whose broker it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum System {
+    /// Levada: this very binary, as `levada serve`.
+    Levada,
+    /// Apache Kafka, with the settings of its own start script.
+    Kafka,
+}
+
+impl System {
+    /// The name in tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            System::Levada => "levada",
+            System::Kafka => "kafka",
+        }
+    }
+}
+
+/// A broker and its directory. Dropping it kills the process and removes the directory.
+#[derive(Debug)]
+pub(crate) struct Node {
+    system: System,
+    plan: Plan,
+    child: Option<Child>,
+}
+
+/// How to start it; addresses and directory stay the same over restarts.
+#[derive(Debug)]
+struct Plan {
+    systems: Systems,
+    home: TempDir,
+    kafka: SocketAddr,
+    controller: SocketAddr,
+    http: SocketAddr,
+    pinned: bool,
+    /// Settings beside those that all have.
+    settings: Vec<(&'static str, String)>,
+}
+
+/// How long a broker may take to start or stop.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Between two attempts to get an answer from a broker that starts.
+const KNOCK: Duration = Duration::from_micros(500);
+
+impl Node {
+    /// A broker that does not run yet, on an empty directory of the bench.
+    pub(crate) fn new(bench: &Bench, systems: &Systems, system: System) -> Result<Node, LabError> {
+        let home = tempfile::Builder::new().prefix(system.label()).tempdir_in(bench.dir());
+        let home = home.map_err(LabError::file("cannot make a directory in", bench.dir()))?;
+        let [kafka, controller, http] = free_addresses()?;
+        let plan = Plan {
+            systems: systems.clone(),
+            home,
+            kafka,
+            controller,
+            http,
+            pinned: true,
+            settings: Vec::new(),
+        };
+        Ok(Node { system, plan, child: None })
+    }
+
+    /// Lets it use all processors instead of the sender's alone.
+    #[must_use]
+    pub(crate) fn anywhere(mut self) -> Node {
+        self.plan.pinned = false;
+        self
+    }
+
+    /// Gives it a setting beside those that all have.
+    #[must_use]
+    pub(crate) fn with(mut self, key: &'static str, value: &str) -> Node {
+        self.plan.settings.push((key, value.to_owned()));
+        self
+    }
+
+    /// Opens a second listener, with TLS 1.3 by one suite that all have. This process encrypts, not the kernel.
+    pub(crate) fn sealed(mut self, identity: &Path) -> Result<(Node, SocketAddr), LabError> {
+        let [address, ..] = free_addresses()?;
+        let mut listeners = format!("PLAINTEXT://{},SSL://{address}", self.plan.kafka);
+        match self.system {
+            System::Levada => self = self.with("levada.ssl.kernel.offload", "never"),
+            System::Kafka => {
+                listeners += &format!(",CONTROLLER://{}", self.plan.controller);
+                let protocols = "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT";
+                self = self.with("listener.security.protocol.map", protocols);
+            }
+        }
+        let node = self
+            .with("listeners", &listeners)
+            .with("ssl.keystore.type", "PEM")
+            .with("ssl.keystore.location", &identity.display().to_string())
+            .with("ssl.enabled.protocols", "TLSv1.3")
+            .with("ssl.cipher.suites", "TLS_AES_128_GCM_SHA256");
+        Ok((node, address))
+    }
+
+    /// Does beforehand what is no part of a start: formats Kafka's directory.
+    pub(crate) fn prepare(&self) -> Result<(), LabError> {
+        match self.system {
+            System::Levada => Ok(()),
+            System::Kafka => kafka::command(&self.plan).map(drop),
+        }
+    }
+
+    /// Starts it; how long it took from there until it had answered a first request.
+    pub(crate) fn start(&mut self, bench: &Bench) -> Result<Duration, LabError> {
+        let mut command = match self.system {
+            System::Levada => levada::command(&self.plan),
+            System::Kafka => kafka::command(&self.plan)?,
+        };
+        let (said, home) = (self.said(), self.plan.home.path());
+        let file = File::create(&said).map_err(LabError::file("cannot write", &said))?;
+        command.current_dir(home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        // Children run where the thread runs that starts them.
+        let pinned = self.plan.pinned.then(|| bench.places().pin_sender());
+        let start = Instant::now();
+        let child = command.spawn().map_err(LabError::step(format!("cannot start {command:?}")))?;
+        drop(pinned);
+        self.child = Some(child);
+        self.await_answer(start)
+    }
+
+    /// Ends its process as a crash does: it is not asked.
+    pub(crate) fn kill(&mut self) -> Result<(), LabError> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        child.kill().and_then(|()| child.wait()).map_err(LabError::step("cannot kill a broker"))?;
+        Ok(())
+    }
+
+    fn await_answer(&mut self, start: Instant) -> Result<Duration, LabError> {
+        let options = ClientOptions { timeout: LIMIT, ..ClientOptions::default() };
+        while Client::connect(&self.plan.kafka.to_string(), &options).is_err() {
+            let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            if ended.is_some() || start.elapsed() > LIMIT {
+                return Err(self.failed("does not start"));
+            }
+            if Interrupt::asked() {
+                return Err(LabError::Interrupted);
+            }
+            std::thread::sleep(KNOCK);
+        }
+        Ok(start.elapsed())
+    }
+
+    /// An error of this broker, with the last that it said.
+    pub(crate) fn failed(&self, what: &str) -> LabError {
+        const LINES: usize = 5;
+        let said = fs::read_to_string(self.said()).unwrap_or_default();
+        let lines: Vec<&str> = said.lines().collect();
+        let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
+        LabError::Step { what: format!("{} {what}", self.system.label()), cause: std::io::Error::other(last) }
+    }
+
+    /// Stops it in order and waits for its end.
+    pub(crate) fn stop(&mut self) -> Result<(), LabError> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
+            // It may have ended by itself; the wait tells.
+            let _ = rustix::process::kill_process(pid, Signal::TERM);
+        }
+        let start = Instant::now();
+        while child.try_wait().map_err(LabError::step("cannot wait for a broker"))?.is_none() {
+            if start.elapsed() > LIMIT {
+                let error = self.failed("does not stop");
+                self.child = Some(child);
+                return Err(error);
+            }
+            std::thread::sleep(KNOCK);
+        }
+        Ok(())
+    }
+
+    /// Stops its clock until the guard goes: while another broker's latency is measured, even an idle one would now and then have the
+    /// processor.
+    pub(crate) fn pause(&self) -> Paused {
+        let pid = self.child.as_ref().and_then(|child| Pid::from_raw(child.id().cast_signed()));
+        Paused { pid: pid.filter(|pid| rustix::process::kill_process(*pid, Signal::STOP).is_ok()) }
+    }
+
+    pub(crate) fn system(&self) -> System {
+        self.system
+    }
+
+    /// Where clients connect.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.plan.kafka
+    }
+
+    /// Where `/metrics` is, if this broker has it.
+    pub(crate) fn http(&self) -> Option<SocketAddr> {
+        (self.system == System::Levada).then_some(self.plan.http)
+    }
+
+    /// The directory of its partitions.
+    pub(crate) fn data(&self) -> PathBuf {
+        data(self.plan.home.path())
+    }
+
+    /// Its process; 0 while it does not run.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    fn said(&self) -> PathBuf {
+        self.plan.home.path().join("stderr")
+    }
+}
+
+/// A broker that stands still.
+#[derive(Debug)]
+pub(crate) struct Paused {
+    pid: Option<Pid>,
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid {
+            // It is our child and has not been waited for, so that the number is still its own.
+            let _ = rustix::process::kill_process(pid, Signal::CONT);
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // Both fail only when it has ended already, which is what is wanted.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn data(home: &Path) -> PathBuf {
+    home.join("data")
+}
+
+/// Ports that nobody listens on, taken all at once so that they differ.
+fn free_addresses() -> Result<[SocketAddr; 3], LabError> {
+    let bind = || TcpListener::bind("127.0.0.1:0").map_err(LabError::step("no port is free"));
+    let listeners = [bind()?, bind()?, bind()?];
+    let address =
+        |listener: &TcpListener| listener.local_addr().map_err(LabError::step("a listener has an address"));
+    Ok([address(&listeners[0])?, address(&listeners[1])?, address(&listeners[2])?])
+}
+
+/// A command that inherits no setting of ours.
+fn bare(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("LEVADA_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}

@@ -1,0 +1,109 @@
+//! Open-loop load: when each request is due does not depend on when answers come, and latency counts from there. A broker that stalls is
+//! charged for every request that fell due meanwhile (no coordinated omission).
+
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::error::LabError;
+use crate::harness::bench::Bench;
+use crate::machine::cpu;
+use crate::method::experiment::Metrics;
+use crate::record::Metric;
+
+/// Requests at even distances.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    start: Instant,
+    period: Duration,
+}
+
+impl Pace {
+    /// The first one is due at `start`.
+    pub(crate) fn new(start: Instant, per_second: f64) -> Pace {
+        Pace { start, period: Duration::from_secs_f64(1.0 / per_second) }
+    }
+
+    /// When the n-th is due, from 0.
+    pub(crate) fn due(&self, n: u64) -> Instant {
+        self.start
+            + Duration::from_nanos(
+                n.saturating_mul(u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX)),
+            )
+    }
+
+    /// Sleeps until the n-th is due.
+    pub(crate) fn wait(&self, n: u64) {
+        std::thread::sleep(self.due(n).saturating_duration_since(Instant::now()));
+    }
+
+    /// How many are due within a time.
+    pub(crate) fn count(&self, time: Duration) -> u64 {
+        (time.as_nanos() / self.period.as_nanos().max(1)).try_into().unwrap_or(u64::MAX)
+    }
+}
+
+/// Prepares a thread that measures: on the client's processor, and woken when it asks to be.
+pub(crate) fn settle(bench: &Bench) {
+    cpu::pin(bench.places().receiver());
+    // Without it the kernel may wake it 50 µs late.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// Latencies, in nanoseconds, to three digits.
+#[derive(Debug)]
+pub(crate) struct Latencies {
+    histogram: Histogram<u64>,
+}
+
+/// From 0.1 µs to ten minutes, which are what anything above counts as.
+const LEAST_NS: u64 = 100;
+const MOST_NS: u64 = 600_000_000_000;
+const DIGITS: u8 = 3;
+
+impl Latencies {
+    pub(crate) fn new() -> Result<Latencies, LabError> {
+        let histogram = Histogram::new_with_bounds(LEAST_NS, MOST_NS, DIGITS);
+        let histogram =
+            histogram.map_err(|error| LabError::step("a histogram")(std::io::Error::other(error)))?;
+        Ok(Latencies { histogram })
+    }
+
+    /// Something due at `due` is done now.
+    pub(crate) fn done(&mut self, due: Instant) {
+        let late = Instant::now().saturating_duration_since(due);
+        self.histogram.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    pub(crate) fn add(&mut self, other: &Latencies) -> Result<(), LabError> {
+        let added = self.histogram.add(&other.histogram);
+        added.map_err(|error| LabError::step("a histogram")(std::io::Error::other(error)))
+    }
+
+    /// In milliseconds.
+    pub(crate) fn quantile_ms(&self, quantile: f64) -> f64 {
+        self.histogram.value_at_quantile(quantile) as f64 / 1e6
+    }
+
+    /// Its quantiles, as `NAME_p50_ms` and so on.
+    pub(crate) fn put(&self, name: &str, into: &mut Metrics) {
+        for (label, quantile) in QUANTILES {
+            into.insert(metric_name(name, label), self.quantile_ms(quantile));
+        }
+    }
+}
+
+/// What is told of a latency, the most telling first.
+const QUANTILES: [(&str, f64); 4] = [("p99", 0.99), ("p50", 0.5), ("p99.9", 0.999), ("max", 1.0)];
+
+/// The metrics that [`Latencies::put`] yields.
+pub(crate) fn metrics(name: &str) -> impl Iterator<Item = Metric> {
+    QUANTILES.into_iter().map(move |(label, _)| {
+        Metric::less(&metric_name(name, label), &format!("{} {label}", name.replace('_', " ")), "ms")
+    })
+}
+
+fn metric_name(name: &str, label: &str) -> String {
+    format!("{name}_{}_ms", label.replace('.', ""))
+}

@@ -1,0 +1,116 @@
+//! What the kernel says about a process that is measured.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+/// Processor time of a process at one moment.
+///
+/// By thread it is exact to the nanosecond, but a thread that ends takes its own along; the process's sum forgets nobody and is rounded
+/// to ticks (10 ms).
+#[derive(Debug, Clone)]
+pub(crate) struct Spent {
+    threads: BTreeMap<u32, Duration>,
+    whole: Duration,
+}
+
+impl Spent {
+    pub(crate) fn of(pid: u32) -> Spent {
+        Spent { threads: of_threads(pid), whole: of_whole(pid) }
+    }
+
+    /// What was spent since then.
+    pub(crate) fn since(pid: u32, before: &Spent) -> Duration {
+        Spent::of(pid).less(before)
+    }
+
+    /// What was spent from one moment to this one.
+    pub(crate) fn less(&self, before: &Spent) -> Duration {
+        if before.threads.keys().any(|thread| !self.threads.contains_key(thread)) {
+            return self.whole.saturating_sub(before.whole);
+        }
+        let spent = |(thread, now): (&u32, &Duration)| {
+            now.saturating_sub(before.threads.get(thread).copied().unwrap_or_default())
+        };
+        self.threads.iter().map(spent).sum()
+    }
+}
+
+/// The first field of `schedstat`: nanoseconds on a processor.
+fn of_threads(pid: u32) -> BTreeMap<u32, Duration> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return BTreeMap::new() };
+    let of_task = |task: fs::DirEntry| {
+        let thread = task.file_name().to_str()?.parse().ok()?;
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        Some((thread, Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?)))
+    };
+    tasks.flatten().filter_map(of_task).collect()
+}
+
+fn of_whole(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Behind the name in brackets; utime and stime are the fields 14 and 15 of the line.
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split_whitespace().skip(11).take(2);
+    let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_secs_f64(ticks as f64 / per_second as f64)
+}
+
+/// Memory in use, in bytes.
+pub(crate) fn resident_bytes(pid: u32) -> u64 {
+    status(pid, "VmRSS:") * 1024
+}
+
+/// How often its threads went to sleep and were woken, so far.
+pub(crate) fn wakeups(pid: u32) -> u64 {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
+    let of_task = |task: fs::DirEntry| {
+        let text = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        value(&text, "voluntary_ctxt_switches:")
+    };
+    tasks.flatten().map(of_task).sum()
+}
+
+/// Pages that had to be brought in or made writable, so far, whether anybody waited for the disk or not.
+pub(crate) fn faults(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Behind the name in brackets; minflt and majflt are the fields 10 and 12 of the line.
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split_whitespace().collect();
+    [7, 9].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
+}
+
+/// Bytes that the device read for it, so far; none if the kernel does not tell.
+pub(crate) fn device_bytes(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()
+}
+
+/// Open descriptors.
+pub(crate) fn descriptors(pid: u32) -> u64 {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, |entries| entries.count() as u64)
+}
+
+fn status(pid: u32, key: &str) -> u64 {
+    value(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default(), key)
+}
+
+/// The number behind the key at the start of a line.
+fn value(text: &str, key: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
+    line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_described() {
+        let pid = std::process::id();
+        let before = Spent::of(pid);
+        assert!(resident_bytes(pid) > 100_000);
+        assert!(descriptors(pid) >= 3 && faults(pid) > 0);
+        while Spent::since(pid, &before).is_zero() {}
+        assert_eq!(value("a:\t7 kB\nvoluntary: 3\nnonvoluntary: 9\n", "voluntary:"), 3);
+    }
+}

@@ -1,0 +1,51 @@
+//! Readers of old records: from the first to the last, as fast as they come.
+
+use std::time::{Duration, Instant};
+
+use crate::error::LabError;
+use crate::experiments::broker::harness::connection::Connection;
+use crate::experiments::broker::harness::frames::{self, Wanted};
+use crate::experiments::broker::harness::node::Node;
+use crate::experiments::broker::harness::topic::Filled;
+
+/// Reads everything once, in steps of `max_bytes`; how many bytes of records came. They are counted, not looked at.
+pub(crate) fn once(node: &Node, filled: &Filled, max_bytes: i32) -> Result<u64, LabError> {
+    within(Duration::MAX, node, filled, max_bytes)
+}
+
+/// The same, but no more than comes within a time.
+pub(crate) fn within(limit: Duration, node: &Node, filled: &Filled, max_bytes: i32) -> Result<u64, LabError> {
+    let mut connection = Connection::open(node.address())?;
+    let (start, mut batch, mut bytes) = (Instant::now(), 0, 0);
+    while batch < filled.batches && start.elapsed() < limit {
+        let got = step(&mut connection, filled, batch, max_bytes)?;
+        bytes += (got * filled.batch_len) as u64;
+        batch += got;
+    }
+    Ok(bytes)
+}
+
+/// Fetches from the n-th batch on; how many whole batches came. Kafka may send the beginning of one more.
+pub(crate) fn step(
+    connection: &mut Connection,
+    filled: &Filled,
+    batch: usize,
+    max_bytes: i32,
+) -> Result<usize, LabError> {
+    let wanted = Wanted { offset: filled.offset(batch), max_bytes, max_wait_ms: 0 };
+    connection.send(&frames::fetch(&filled.place, wanted)?)?;
+    // So much comes in any case; the rest depends on where segments end.
+    let expected = frames::fetched_overhead(&filled.place) + filled.batch_len;
+    let response = connection.receive(expected)?;
+    let (len, _) = frames::fetched(response, &filled.place)?;
+    match len / filled.batch_len {
+        0 => Err(LabError::step("a fetch")(std::io::Error::other(format!("no batch at number {batch}")))),
+        count => Ok(count),
+    }
+}
+
+/// Makes the calling thread the last to get the processor, so that a greedy client does not stand in the way of the others' clocks.
+pub(crate) fn step_back() {
+    // Not allowed only in odd containers; then clients share as they come.
+    let _ = levada_io::priority::last();
+}

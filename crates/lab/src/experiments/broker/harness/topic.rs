@@ -1,0 +1,286 @@
+//! Topics that are measured with: made, filled, taken out of the page cache, checked.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use levada_io::Extent;
+use levada_io::residency;
+use levada_log::batch;
+use levada_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use levada_wire::messages::{CreateTopicsRequest, DeleteTopicsRequest, ListOffsetsRequest, StrBytes};
+use levada_wire::{Client, ClientError, ClientOptions};
+
+use crate::error::LabError;
+use crate::experiments::broker::harness::connection::Connection;
+use crate::experiments::broker::harness::frames::{self, Place, Wanted};
+use crate::experiments::broker::harness::node::Node;
+use crate::harness::bench::chill;
+use crate::record::Verdict;
+
+/// Requests under way at a time, as Kafka's own producer has them.
+pub(crate) const IN_FLIGHT: usize = 5;
+
+/// How long a broker may take to have a new topic ready.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Records say that they are years old, so that every run writes the same bytes: their age must neither delete them under the readers nor end the
+/// one segment that the bare loops read.
+const AGELESS: [(&str, &str); 2] = [("retention.ms", "-1"), ("segment.ms", "3153600000000")];
+
+/// Creates a topic that keeps its records, unless told otherwise, and waits until its partitions take requests.
+pub(crate) fn create(
+    node: &Node,
+    name: &str,
+    partitions: i32,
+    config: &[(&str, &str)],
+) -> Result<(), LabError> {
+    let mut topic = CreatableTopic::default();
+    topic.name = StrBytes::from(name);
+    topic.num_partitions = partitions;
+    topic.replication_factor = 1;
+    let setting = |(key, value): &(&str, &str)| {
+        let mut setting = CreatableTopicConfig::default();
+        setting.name = StrBytes::from(*key);
+        setting.value = Some(StrBytes::from(*value));
+        setting
+    };
+    let ageless = AGELESS.iter().filter(|(key, _)| config.iter().all(|(own, _)| own != key));
+    topic.configs = config.iter().chain(ageless).map(setting).collect();
+    let mut request = CreateTopicsRequest::default();
+    request.topics = vec![topic];
+    request.timeout_ms = 60_000;
+    let mut client = client(node.address())?;
+    let response = client.request(&request).map_err(failed("cannot create a topic"))?;
+    if let Some(topic) = response.topics.iter().find(|topic| topic.error_code != 0) {
+        let what = format!("topic {name} is refused");
+        return Err(LabError::step(what)(io::Error::other(format!(
+            "Kafka's error code {}",
+            topic.error_code
+        ))));
+    }
+    let start = Instant::now();
+    for partition in 0..partitions {
+        let place = Place { topic: name.to_owned(), partition };
+        while end_offset(&mut client, &place)?.is_none() {
+            if start.elapsed() > LIMIT {
+                return Err(node.failed("does not serve a topic that it has created"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    Ok(())
+}
+
+/// Deletes a topic; its files go some time later.
+pub(crate) fn delete(node: &Node, name: &str) -> Result<(), LabError> {
+    let mut request = DeleteTopicsRequest::default();
+    request.topic_names = vec![StrBytes::from(name)];
+    request.timeout_ms = 60_000;
+    let response =
+        client(node.address())?.request_at(5, &request).map_err(failed("cannot delete a topic"))?;
+    match response.responses.iter().find(|topic| topic.error_code != 0) {
+        None => Ok(()),
+        Some(_) => Err(node.failed("does not delete a topic")),
+    }
+}
+
+pub(crate) fn client(address: SocketAddr) -> Result<Client, LabError> {
+    let options = ClientOptions { timeout: LIMIT, max_frame_bytes: 128 << 20, ..ClientOptions::default() };
+    Client::connect(&address.to_string(), &options).map_err(failed("cannot connect"))
+}
+
+/// The offset behind the last record; none while the partition is not served.
+fn end_offset(client: &mut Client, place: &Place) -> Result<Option<i64>, LabError> {
+    let mut partition = ListOffsetsPartition::default();
+    partition.partition_index = place.partition;
+    partition.timestamp = -1;
+    let mut topic = ListOffsetsTopic::default();
+    topic.name = StrBytes::from(place.topic.as_str());
+    topic.partitions = vec![partition];
+    let mut request = ListOffsetsRequest::default();
+    request.replica_id = -1;
+    request.topics = vec![topic];
+    let response = client.request_at(2, &request).map_err(failed("cannot ask for offsets"))?;
+    let mut partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
+    Ok(partitions.next().filter(|partition| partition.error_code == 0).map(|partition| partition.offset))
+}
+
+fn failed(what: &'static str) -> impl FnOnce(ClientError) -> LabError {
+    move |error| LabError::step(what)(io::Error::other(error))
+}
+
+/// How many partitions of a topic are served.
+pub(crate) fn served(client: &mut Client, topic: &str, partitions: i32) -> Result<usize, LabError> {
+    let of = |index| {
+        let mut partition = ListOffsetsPartition::default();
+        partition.partition_index = index;
+        partition.timestamp = -1;
+        partition
+    };
+    let mut asked = ListOffsetsTopic::default();
+    asked.name = StrBytes::from(topic);
+    asked.partitions = (0..partitions).map(of).collect();
+    let mut request = ListOffsetsRequest::default();
+    request.replica_id = -1;
+    request.topics = vec![asked];
+    let response = client.request_at(2, &request).map_err(failed("cannot ask for offsets"))?;
+    let answers = response.topics.iter().flat_map(|topic| &topic.partitions);
+    Ok(answers.filter(|partition| partition.error_code == 0).count())
+}
+
+/// The end of a partition that is served.
+pub(crate) fn end(node: &Node, place: &Place) -> Result<i64, LabError> {
+    end_offset(&mut client(node.address())?, place)?.ok_or_else(|| node.failed("does not serve a partition"))
+}
+
+/// Batches that are all alike, and where they are.
+#[derive(Debug, Clone)]
+pub(crate) struct Filled {
+    pub(crate) place: Place,
+    pub(crate) batch_len: usize,
+    pub(crate) records: usize,
+    pub(crate) batches: usize,
+}
+
+impl Filled {
+    /// All bytes of all batches.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.batch_len * self.batches) as u64
+    }
+
+    /// The offset of a batch.
+    pub(crate) fn offset(&self, batch: usize) -> i64 {
+        i64::try_from(self.records * batch).unwrap_or(i64::MAX)
+    }
+}
+
+/// Sends the same batch until there are at least `bytes` in an empty partition.
+pub(crate) fn fill(node: &Node, place: Place, batch_len: usize, bytes: u64) -> Result<Filled, LabError> {
+    let (batch, records) = frames::batch(batch_len, 1024, bytes)?;
+    let batch_len = batch.len();
+    let batches = usize::try_from(bytes.div_ceil(batch_len as u64)).unwrap_or(usize::MAX);
+    let filled = Filled { place, batch_len, records, batches };
+    let frame = frames::produce(&filled.place, batch.freeze(), 1)?;
+    let mut connection = Connection::open(node.address())?;
+    send(&mut connection, &frame, &filled, 0)?;
+    Ok(filled)
+}
+
+/// Sends one frame as often as there are batches, and checks that each got its offset, from `base` on.
+pub(crate) fn send(
+    connection: &mut Connection,
+    frame: &[u8],
+    filled: &Filled,
+    base: i64,
+) -> Result<(), LabError> {
+    let mut sent = 0;
+    for received in 0..filled.batches {
+        while sent < filled.batches.min(received + IN_FLIGHT) {
+            connection.send(frame)?;
+            sent += 1;
+        }
+        let response = connection.receive(4)?;
+        let offset = frames::produced(response, &filled.place)?;
+        if offset != base + filled.offset(received) {
+            let what = format!("offset {offset} instead of {}", base + filled.offset(received));
+            return Err(LabError::step("a batch went astray")(io::Error::other(what)));
+        }
+    }
+    Ok(())
+}
+
+/// Reads everything in steps of `max_bytes`: checks of every batch its checksum and that none is missing.
+pub(crate) fn verify(
+    address: SocketAddr,
+    filled: &Filled,
+    base: i64,
+    max_bytes: i32,
+) -> Result<Verdict, LabError> {
+    let mut connection = Connection::open(address)?;
+    verify_by(filled, base, max_bytes, |frame| {
+        connection.send(frame)?;
+        Ok(Bytes::from(connection.receive_whole()?))
+    })
+}
+
+/// The same, by whatever way `ask` takes.
+pub(crate) fn verify_by(
+    filled: &Filled,
+    base: i64,
+    max_bytes: i32,
+    mut ask: impl FnMut(&[u8]) -> Result<Bytes, LabError>,
+) -> Result<Verdict, LabError> {
+    let end = base + filled.offset(filled.batches);
+    let (mut offset, mut bytes, mut batches) = (base, 0, 0);
+    while offset < end {
+        let wanted = Wanted { offset, max_bytes, max_wait_ms: 0 };
+        let body = ask(&frames::fetch(&filled.place, wanted)?)?;
+        let (_, mut records) = frames::fetched(&body, &filled.place)?;
+        let before = offset;
+        while let Ok(view) = batch::check_stored(records) {
+            if view.base_offset() != offset {
+                let what = format!("offset {} instead of {offset}", view.base_offset());
+                return Ok(Verdict { sound: false, what });
+            }
+            offset = view.last_offset() + 1;
+            bytes += view.size_bytes();
+            batches += 1;
+            records = &records[view.size_bytes()..];
+        }
+        if offset == before {
+            return Ok(Verdict { sound: false, what: format!("no sound batch at offset {offset}") });
+        }
+    }
+    let sound = (bytes, batches, offset) == (filled.batch_len * filled.batches, filled.batches, end);
+    Ok(Verdict {
+        sound,
+        what: format!("{batches} batches, {bytes} bytes, CRC-32C of each, offsets {base} to {end}"),
+    })
+}
+
+/// The segments of a partition, oldest first.
+pub(crate) fn segments(node: &Node, place: &Place) -> Result<Vec<PathBuf>, LabError> {
+    let dir = node.data().join(format!("{}-{}", place.topic, place.partition));
+    let entries = fs::read_dir(&dir).map_err(LabError::file("cannot list", &dir))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut logs: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "log")).collect();
+    logs.sort();
+    Ok(logs)
+}
+
+/// Writes a partition's segments to the device and takes them out of the page cache; the share that is still there.
+pub(crate) fn evict(node: &Node, place: &Place) -> Result<Option<f64>, LabError> {
+    sync(node, place)?.iter().try_for_each(chill)?;
+    resident(node, place)
+}
+
+/// Writes a partition's segments to the device, so that this is not done while something is measured.
+pub(crate) fn sync(node: &Node, place: &Place) -> Result<Vec<File>, LabError> {
+    let sync = |path: PathBuf| {
+        let file = File::open(&path).map_err(LabError::file("cannot open", &path))?;
+        file.sync_data().map_err(LabError::file("cannot sync", &path))?;
+        Ok(file)
+    };
+    segments(node, place)?.into_iter().map(sync).collect()
+}
+
+/// The share of a partition that is in the page cache, from 0 to 1; none if the kernel does not tell.
+pub(crate) fn resident(node: &Node, place: &Place) -> Result<Option<f64>, LabError> {
+    let (mut there, mut all) = (0, 0);
+    for path in segments(node, place)? {
+        let file = File::open(&path).map_err(LabError::file("cannot open", &path))?;
+        let len = file.metadata().map_err(LabError::file("cannot look at", &path))?.len();
+        let extent = Extent { file: Arc::new(file), offset: 0, len };
+        let Some(cached) = residency::cached_bytes(&extent) else { return Ok(None) };
+        there += cached;
+        all += len;
+    }
+    Ok(Some(if all == 0 { 1.0 } else { there as f64 / all as f64 }))
+}

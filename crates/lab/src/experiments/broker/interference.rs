@@ -1,0 +1,214 @@
+//! Does a consumer of old records disturb the others? Live producers and tail consumers at a steady rate, with and without somebody who
+//! replays a backlog that is on the disk only.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::LabError;
+use crate::experiments::broker::Systems;
+use crate::experiments::broker::harness::frames::Place;
+use crate::experiments::broker::harness::live::{Live, Lived, Until, joined};
+use crate::experiments::broker::harness::metrics::Scrape;
+use crate::experiments::broker::harness::node::Node;
+use crate::experiments::broker::harness::topic::{self, Filled};
+use crate::experiments::broker::harness::{pace, replay};
+use crate::harness::bench::Bench;
+use crate::machine::cpu;
+use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
+use crate::record::{Metric, Verdict};
+
+/// What Kafka's consumer asks of a partition by default.
+const FETCH_BYTES: i32 = 1 << 20;
+
+/// The backlog's batches and its segments; most of them are finished.
+const BATCH_LEN: usize = 16 << 10;
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+const RECORD_LEN: usize = 1024;
+
+/// More than this of the backlog still in the page cache, and the replay is none.
+const STILL_WARM: f64 = 0.02;
+
+const QUIET: &str = "without replay";
+const REPLAY: &str = "with replay";
+
+/// The experiment, with its brokers.
+#[derive(Debug)]
+pub struct Interference<'b> {
+    bench: &'b Bench,
+    live: Live,
+    subjects: Vec<Subject>,
+}
+
+/// A broker with a backlog.
+#[derive(Debug)]
+struct Subject {
+    node: Node,
+    backlog: Filled,
+    /// The quantiles of the last run without replay.
+    quiet: Metrics,
+    /// How long the last replay took, which is how long a run without it takes.
+    replay: Option<Duration>,
+}
+
+impl<'b> Interference<'b> {
+    /// Starts the brokers and writes their backlogs.
+    ///
+    /// # Errors
+    /// A broker does not start or refuses, or there is no room.
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Interference<'b>, LabError> {
+        let backlog_bytes = bench.scale().choose(4 << 20, 512 << 20, 1 << 30, 6 << 30);
+        let segment_bytes = SEGMENT_BYTES.min(backlog_bytes / 4).to_string();
+        let live =
+            Live { topic: "live".to_owned(), partitions: 2, per_second: 1000.0, record_len: RECORD_LEN };
+        bench.reserve(backlog_bytes * systems.all().len() as u64)?;
+        let subject = |system| {
+            let mut node = Node::new(bench, systems, system)?;
+            node.start(bench)?;
+            topic::create(&node, &live.topic, live.partitions, &[])?;
+            topic::create(&node, "backlog", 1, &[("segment.bytes", &segment_bytes)])?;
+            let place = Place { topic: "backlog".to_owned(), partition: 0 };
+            let backlog = topic::fill(&node, place, BATCH_LEN, backlog_bytes)?;
+            Ok(Subject { node, backlog, quiet: Metrics::new(), replay: None })
+        };
+        let subjects = systems.all().into_iter().map(subject).collect::<Result<_, LabError>>()?;
+        Ok(Interference { bench, live, subjects })
+    }
+
+    fn quiet(bench: &Bench, live: &Live, subject: &mut Subject) -> Result<Metrics, LabError> {
+        let time = subject.replay.unwrap_or(limit(bench));
+        let before = Scrape::of(subject.node.http())?;
+        let lived = live.run(bench, &subject.node, Until::Time(time))?;
+        let metrics = told(&subject.node, live, &lived, &before)?;
+        subject.quiet.clone_from(&metrics);
+        Ok(metrics)
+    }
+
+    fn replay(bench: &Bench, live: &Live, subject: &mut Subject) -> Result<Option<Metrics>, LabError> {
+        let node = &subject.node;
+        if topic::evict(node, &subject.backlog.place)?.is_some_and(|share| share > STILL_WARM) {
+            return Ok(None);
+        }
+        let before = Scrape::of(node.http())?;
+        let told_to_stop = AtomicBool::new(false);
+        let (lived, replayed) = std::thread::scope(|scope| {
+            let replayer = scope.spawn(|| {
+                cpu::pin(bench.places().receiver());
+                replay::step_back();
+                // After the live ones have warmed up.
+                std::thread::sleep(Duration::from_millis(150));
+                let start = Instant::now();
+                let bytes = replay::within(limit(bench), node, &subject.backlog, FETCH_BYTES);
+                told_to_stop.store(true, Ordering::Relaxed);
+                Ok((bytes?, start.elapsed()))
+            });
+            let lived = live.run(bench, node, Until::Told(&told_to_stop));
+            Ok::<_, LabError>((lived?, joined(replayer.join())?))
+        })?;
+        let (bytes, time) = replayed;
+        let mut metrics = told(node, live, &lived, &before)?;
+        metrics.insert("replay".to_owned(), bytes as f64 / 1e6 / time.as_secs_f64());
+        for (name, ratio, _) in RATIOS {
+            if let (Some(with), Some(without)) = (metrics.get(name), subject.quiet.get(name)) {
+                metrics.insert(ratio.to_owned(), with / without);
+            }
+        }
+        subject.replay = Some(time);
+        Ok(Some(metrics))
+    }
+
+    fn check(bench: &Bench, live: &Live, subject: &Subject, replays: bool) -> Result<Verdict, LabError> {
+        let lived = live.run(bench, &subject.node, Until::Time(Duration::from_millis(200)))?;
+        let live = format!("{} live records acknowledged and read in order", lived.records);
+        if !replays {
+            return Ok(Verdict { sound: lived.records > 0, what: live });
+        }
+        topic::evict(&subject.node, &subject.backlog.place)?;
+        let verdict = topic::verify(subject.node.address(), &subject.backlog, 0, FETCH_BYTES)?;
+        Ok(Verdict { what: format!("{live}; replayed: {}", verdict.what), ..verdict })
+    }
+}
+
+/// A replay, and a run without one, is no longer: a slow disk makes the backlog's rest go unread instead of the experiment long.
+fn limit(bench: &Bench) -> Duration {
+    Duration::from_millis(bench.scale().choose(300, 1_000, 4_000, 12_000))
+}
+
+/// What a replay does to these.
+const RATIOS: [(&str, &str, &str); 2] = [
+    ("produce_p99_ms", "produce_p99_by_quiet", "produce p99 by quiet"),
+    ("tail_p99_ms", "tail_p99_by_quiet", "tail p99 by quiet"),
+];
+
+/// What a run shows: latencies, stalls of shards, and whether the tail is still in memory.
+fn told(node: &Node, live: &Live, lived: &Lived, before: &Scrape) -> Result<Metrics, LabError> {
+    let mut metrics = Metrics::new();
+    lived.put(&mut metrics);
+    let after = Scrape::of(node.http())?;
+    if let Some(stalls) = after.growth(before, "levada_transfer_stalls_total") {
+        metrics.insert("stalls".to_owned(), stalls);
+    }
+    let mut resident = Some(1.0_f64);
+    for partition in 0..live.partitions {
+        let place = Place { topic: live.topic.clone(), partition };
+        let share = topic::resident(node, &place)?;
+        resident = resident.zip(share).map(|(least, share)| least.min(share));
+    }
+    metrics.extend(resident.map(|share| ("tail_resident".to_owned(), share * 100.0)));
+    Ok(metrics)
+}
+
+impl Experiment for Interference<'_> {
+    fn name(&self) -> &'static str {
+        "broker-interference"
+    }
+
+    fn shows(&self) -> String {
+        let Live { per_second, partitions, .. } = self.live;
+        format!(
+            "whether live producers and tail consumers ({per_second} records of {RECORD_LEN} bytes a second to {partitions} partitions) \
+             notice a consumer that replays a backlog from the disk"
+        )
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let mut metrics: Vec<_> = pace::metrics("produce").chain(pace::metrics("tail")).collect();
+        metrics.extend(RATIOS.map(|(_, ratio, label)| Metric::less(ratio, label, "")));
+        metrics.push(Metric::less("stalls", "stalls", ""));
+        metrics.push(Metric::more("tail_resident", "tail in memory", "%"));
+        metrics.push(Metric::neither("replay", "replay", "MB/s"));
+        metrics
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let of_system = |subject: &Subject| {
+            let bytes = subject.backlog.bytes();
+            let case = |name| Case::new(subject.node.system().label(), name).with("backlog_bytes", bytes);
+            [case(QUIET), case(REPLAY).with("fetch_bytes", FETCH_BYTES)]
+        };
+        self.subjects.iter().flat_map(of_system).collect()
+    }
+
+    fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
+        let own = |subject: &Subject| subject.node.system().label() == case.group;
+        let Some(index) = self.subjects.iter().position(own) else {
+            return Ok(Outcome::Skipped("no such broker".to_owned()));
+        };
+        let system = self.subjects[index].node.system();
+        let _others = super::alone(self.subjects.iter().map(|subject| &subject.node), system);
+        let subject = &mut self.subjects[index];
+        let replays = case.name == REPLAY;
+        if pass == Pass::Integrity {
+            return Ok(Outcome::Checked(Self::check(self.bench, &self.live, subject, replays)?));
+        }
+        if !replays {
+            return Ok(Outcome::Measured(Self::quiet(self.bench, &self.live, subject)?));
+        }
+        Ok(match Self::replay(self.bench, &self.live, subject)? {
+            Some(metrics) => Outcome::Measured(metrics),
+            None => {
+                Outcome::Skipped("this file system does not let go of pages; use another --dir".to_owned())
+            }
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! From summaries to thresholds: a pure function, so that one can argue with it.
+
+use levada_io::Thresholds;
+use serde::Serialize;
+
+use crate::method::statistics::Interval;
+use crate::record::summary::{Group, Row, Summary};
+
+/// One threshold and why it is what it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Its key in the file.
+    pub key: &'static str,
+    /// What was found best here.
+    pub bytes: u64,
+    /// What holds without calibration.
+    pub default_bytes: u64,
+    /// In words.
+    pub why: String,
+}
+
+/// A pipe that surely costs no more than this times the default one is as good, and the smallest of those is taken: large ones are scarce.
+const AS_GOOD: f64 = 1.03;
+
+/// Sent by reference never: the largest size that may be set.
+const NEVER_BYTES: usize = 64 << 20;
+
+/// An interval that is less sure than this says nothing: five rounds give it.
+const CONFIDENCE: f64 = 0.93;
+
+/// The thresholds that the summaries speak for. A default goes only if the measurement is sure against it.
+pub fn decide(summaries: &[Summary]) -> (Thresholds, Vec<Finding>) {
+    let defaults = Thresholds::default();
+    let mut thresholds = defaults;
+    let groups = |name: &str| {
+        summaries.iter().find(|summary| summary.name == name).map_or(&[][..], |summary| &summary.groups)
+    };
+    let mut reasons = Vec::new();
+
+    let extents = points(groups("extents"), "extent_bytes", |row| row.case != "read_write");
+    let small = usize::try_from(defaults.small_extent_bytes).unwrap_or(usize::MAX);
+    let crossing = crossing(&extents, small + 1);
+    match crossing {
+        Crossing::At { below, at, .. } => thresholds.small_extent_bytes = below.unwrap_or(at / 2) as u64,
+        Crossing::Never => thresholds.small_extent_bytes = extents.last().map_or(0, |(size, _)| *size as u64),
+        Crossing::Unknown | Crossing::Default => {}
+    }
+    reasons.push(crossing.why("references", "no extents were measured"));
+
+    let (pipe_bytes, why) = pipe(groups("pipes"), defaults.pipe_bytes);
+    thresholds.pipe_bytes = pipe_bytes;
+    thresholds.pipe_floor_bytes = thresholds.pipe_floor_bytes.min(pipe_bytes);
+    reasons.push(why);
+
+    for (name, threshold) in [
+        ("SEND_ZC", &mut thresholds.zero_copy_send_bytes),
+        ("SEND_ZC registered", &mut thresholds.registered_send_bytes),
+    ] {
+        let crossing =
+            self::crossing(&points(groups("send"), "message_bytes", |row| row.case == name), *threshold);
+        match crossing {
+            Crossing::At { at, .. } => *threshold = at,
+            Crossing::Never => *threshold = NEVER_BYTES,
+            Crossing::Unknown | Crossing::Default => {}
+        }
+        reasons.push(crossing.why(name, "not measured: there is no device here that takes references"));
+    }
+    let finding = |(((key, bytes), (_, default_bytes)), why)| Finding { key, bytes, default_bytes, why };
+    let findings = thresholds.calibrated().zip(defaults.calibrated()).zip(reasons).map(finding).collect();
+    (thresholds, findings)
+}
+
+/// By size, ascending: how many times better the row is than the first one of its group.
+fn points(groups: &[Group], size: &str, wanted: impl Fn(&Row) -> bool) -> Vec<(usize, Interval)> {
+    let rows = groups.iter().filter_map(|group| group.rows.iter().find(|row| wanted(row)));
+    let point = |row: &Row| Some((row.params.get(size)?.parse().ok()?, row.relative?));
+    let mut points: Vec<(usize, Interval)> = rows.filter_map(point).collect();
+    points.sort_by_key(|(size, _)| *size);
+    points
+}
+
+/// Where references take over from copying.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Crossing {
+    /// At a size, where they are so many times better; and the next smaller size that was tried.
+    At { below: Option<usize>, at: usize, gain: f64 },
+    /// Copying is surely better at every size.
+    Never,
+    /// Nothing speaks against where the default has it.
+    Default,
+    /// Nothing was measured.
+    Unknown,
+}
+
+/// Copying is surely better up to some size, references are surely better from some size on; between them lies what cannot be told. If
+/// the default lies there it stays. Otherwise they take over where the medians cross.
+fn crossing(points: &[(usize, Interval)], default: usize) -> Crossing {
+    let Some((largest, _)) = points.last() else { return Crossing::Unknown };
+    let sure = |relation: &Interval| relation.confidence >= CONFIDENCE;
+    let copied = points.iter().rposition(|(_, relation)| sure(relation) && relation.high < 1.0);
+    let from_the_end = |better: fn(&Interval) -> f64| {
+        points.len() - points.iter().rev().take_while(|(_, relation)| better(relation) > 1.0).count()
+    };
+    let referred = Some(from_the_end(|relation| relation.low))
+        .filter(|first| *first < points.len() && points[*first..].iter().all(|(_, relation)| sure(relation)));
+    if copied.is_some_and(|last| points[last].0 == *largest) {
+        return Crossing::Never;
+    }
+    let too_early = copied.is_some_and(|last| default <= points[last].0);
+    let too_late = referred.is_some_and(|first| default > points[first].0);
+    if !too_early && !too_late {
+        return Crossing::Default;
+    }
+    let least = copied.map_or(0, |last| last + 1);
+    let most = referred.unwrap_or(points.len() - 1);
+    let first = from_the_end(|relation| relation.median).clamp(least, most.max(least));
+    let (at, relation) = points[first];
+    Crossing::At { below: first.checked_sub(1).map(|below| points[below].0), at, gain: relation.median }
+}
+
+impl Crossing {
+    fn why(self, what: &str, unknown: &str) -> String {
+        match self {
+            Crossing::At { at, gain, .. } if gain <= 1.0 => {
+                format!("below {at} bytes copying was surely better, and nothing is sure from there on")
+            }
+            Crossing::At { at, gain, .. } => {
+                format!("from {at} bytes on {what} are better ({gain:.2}× there)")
+            }
+            Crossing::Never => "copying was surely better at every size".to_owned(),
+            Crossing::Default => "nothing speaks against the default".to_owned(),
+            Crossing::Unknown => unknown.to_owned(),
+        }
+    }
+}
+
+/// The smallest pipe that is surely as good as the default one, and why.
+fn pipe(groups: &[Group], default: usize) -> (usize, String) {
+    let rows = groups.iter().flat_map(|group| &group.rows);
+    let as_good = rows.clone().filter_map(|row| {
+        let relation = row.relative?;
+        let good = relation.confidence >= CONFIDENCE && relation.low >= 1.0 / AS_GOOD;
+        row.params.get("pipe_bytes")?.parse().ok().filter(|_| good)
+    });
+    let as_good: Option<usize> = as_good.min();
+    match as_good {
+        Some(bytes) if bytes < default => {
+            (bytes, "surely as good as the default, to 3 %, and scarce memory saved".to_owned())
+        }
+        _ if rows.count() == 0 => (default, "no pipes were measured".to_owned()),
+        _ => (default, "no smaller one is surely as good".to_owned()),
+    }
+}

@@ -1,0 +1,277 @@
+//! `lab read`: one large file, read in order or at random, by one thread or one on each processor, in each of the ways there are.
+//!
+//! Every way reads blocks of the same size, and whoever reads looks at one word of each page: less than a program that uses its data, and the
+//! same for all. A mapping is not copied from, which is its advantage; its pages are faulted in one by one, which is not.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use levada_io::map::{Access, FileMap};
+use levada_io::probe::Support;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+
+use crate::error::LabError;
+use crate::harness::bench::{Bench, chill};
+use crate::harness::payload;
+use crate::machine::cpu::Stopwatch;
+use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
+use crate::method::times;
+use crate::record::{Metric, Verdict};
+
+mod faults;
+mod way;
+
+use faults::Faults;
+use way::{Block, Share, Way};
+
+/// As in the article that this repeats.
+const BLOCK_BYTES: usize = 128 << 10;
+
+/// The experiment.
+#[derive(Debug)]
+pub struct Reads<'a> {
+    bench: &'a Bench,
+    file: Arc<File>,
+    /// The same file for reads around the page cache, where the file system allows them.
+    direct: Result<Arc<File>, String>,
+    /// Why none of its pages in memory is huge, if none is.
+    small: Option<String>,
+    blocks: u64,
+    /// Of the blocks, in order.
+    checksum: u64,
+    len: u64,
+}
+
+/// What is asked of all ways of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Setting {
+    group: &'static str,
+    hot: bool,
+    in_order: bool,
+    /// One reader on each processor instead of one.
+    many: bool,
+}
+
+const SETTINGS: [Setting; 5] = [
+    Setting { group: "hot, in order", hot: true, in_order: true, many: false },
+    Setting { group: "hot, at random", hot: true, in_order: false, many: false },
+    Setting { group: "cold, in order", hot: false, in_order: true, many: false },
+    Setting { group: "cold, at random", hot: false, in_order: false, many: false },
+    Setting { group: "cold, at random, a reader on each processor", hot: false, in_order: false, many: true },
+];
+
+impl<'a> Reads<'a> {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn new(bench: &'a Bench) -> Result<Reads<'a>, LabError> {
+        let len = bench.scale().choose(2 << 20, 8 << 20, 256 << 20, 2 << 30);
+        let (file, checksum) = bench.filled_file(len)?;
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap_or(0);
+        let direct = File::options().read(true).custom_flags(flags).open(path);
+        let mut reads = Reads {
+            bench,
+            file: Arc::new(file),
+            direct: direct.map(Arc::new).map_err(|error| error.to_string()),
+            small: None,
+            blocks: len / BLOCK_BYTES as u64,
+            checksum,
+            len,
+        };
+        chill(&reads.file)?;
+        reads.small = match reads.warm_huge() {
+            Ok(true) => None,
+            Ok(false) => Some(
+                "the file system keeps no huge pages of a file; ext4 does from Linux 6.16 on, XFS, and tmpfs mounted with huge=".to_owned(),
+            ),
+            Err(error) => Some(format!("the kernel has no huge pages for files: {error}")),
+        };
+        Ok(reads)
+    }
+
+    /// What each reader reads, in which order.
+    fn shares(&self, setting: Setting) -> Vec<Share> {
+        let readers = if setting.many { self.bench.places().allowed().len().max(1) } else { 1 };
+        let mut blocks: Vec<u64> = (0..self.blocks).collect();
+        if !setting.in_order {
+            blocks.shuffle(&mut StdRng::seed_from_u64(11));
+        }
+        let size = blocks.len().div_ceil(readers);
+        let share = |blocks: &[u64]| Share::new(blocks.to_vec(), BLOCK_BYTES);
+        blocks.chunks(size.max(1)).map(share).collect()
+    }
+
+    fn file(&self, way: Way) -> Result<Arc<File>, String> {
+        if way.is_direct() { self.direct.clone() } else { Ok(Arc::clone(&self.file)) }
+    }
+
+    fn missing(&self, way: Way) -> Option<String> {
+        let caps = self.bench.caps();
+        let needed = [(way.needs_ring(), &caps.io_uring), (way.drops(), &caps.uncached_reads)];
+        let absent = needed.into_iter().find_map(|(needed, support)| match support {
+            Support::Absent { why, remedy } if needed => Some(format!("{why}; {remedy}")),
+            _ => None,
+        });
+        let small = if way.is_huge() { self.small.clone() } else { None };
+        absent.or(small).or_else(|| self.file(way).err())
+    }
+
+    /// Leaves in memory what a setting wants there. The file is dropped from it in any case: how large the pages are that the kernel keeps depends
+    /// on who read them first.
+    fn prepare(&self, way: Way, setting: Setting) -> Result<(), LabError> {
+        chill(&self.file)?;
+        if !setting.hot {
+            return Ok(());
+        }
+        let failed = || LabError::step::<io::Error>("cannot read the file");
+        if way.is_huge() {
+            return self.warm_huge().map(drop).map_err(failed());
+        }
+        let read = io::copy(&mut (&*self.file), &mut io::sink());
+        let back = io::Seek::rewind(&mut (&*self.file));
+        read.and(back).map_err(failed())
+    }
+
+    /// Reads the file into huge pages where there are such; whether there are any.
+    fn warm_huge(&self) -> io::Result<bool> {
+        let map =
+            FileMap::open_for(&self.file, usize::try_from(self.len).unwrap_or(usize::MAX), Access::Huge)?;
+        let pages = (0..map.len()).step_by(4096);
+        pages.for_each(|page| {
+            std::hint::black_box(map.read_u32_be(page));
+        });
+        faults::has_huge_pages()
+    }
+
+    fn time(&self, way: Way, file: &Arc<File>, setting: Setting) -> Result<Metrics, LabError> {
+        let shares = self.shares(setting);
+        self.prepare(way, setting)?;
+        let failed = || LabError::step::<io::Error>(format!("cannot read by {}", way.name()));
+        // Two, so that the clock starts between them: behind a single one readers may be done before whoever has the clock is woken.
+        let (ready_all, start) = (Barrier::new(shares.len() + 1), Barrier::new(shares.len() + 1));
+        let reader = |share: &Share| {
+            // Whoever is not ready lets the others go all the same.
+            let ready = way.ready(file, BLOCK_BYTES);
+            ready_all.wait();
+            start.wait();
+            let before = faults::switches();
+            let times = ready?.read(share, &mut |_: Block<'_>| {})?;
+            Ok((times, faults::switches().saturating_sub(before)))
+        };
+        let (times, elapsed, faults) = std::thread::scope(|scope| {
+            let readers: Vec<_> = shares.iter().map(|share| scope.spawn(|| reader(share))).collect();
+            ready_all.wait();
+            let (faults, watch) = (Faults::now(), Stopwatch::start());
+            start.wait();
+            let joined = readers
+                .into_iter()
+                .map(|reader| reader.join().unwrap_or_else(|_| Err(io::Error::other("a reader panicked"))));
+            let times = joined.collect::<io::Result<Vec<_>>>();
+            (times, watch.elapsed(), faults.since())
+        });
+        let times: Vec<(Vec<Duration>, u64)> = times.map_err(failed())?;
+        let switches: u64 = times.iter().map(|(_, switches)| switches).sum();
+        let gb = self.len as f64 / 1e9;
+        let mut metrics = times::values(times.into_iter().flat_map(|(times, _)| times));
+        let of_all = [
+            ("gb_per_s", gb / elapsed.wall.as_secs_f64()),
+            ("cpu_s_per_gb", elapsed.cpu.as_secs_f64() / gb),
+            ("user_share", faults.user.as_secs_f64() / elapsed.wall.as_secs_f64()),
+            ("faults_per_gb", faults.faults as f64 / gb),
+            ("large_faults_per_gb", faults.large as f64 / gb),
+            ("switches_per_gb", switches as f64 / gb),
+        ];
+        metrics.extend(of_all.map(|(name, value)| (name.to_owned(), value)));
+        Ok(metrics)
+    }
+
+    /// Reads everything in order and makes a checksum of it.
+    fn check(&self, way: Way, file: &Arc<File>) -> Result<Verdict, LabError> {
+        let in_order = Share::new((0..self.blocks).collect(), BLOCK_BYTES);
+        let mut blocks = vec![None; usize::try_from(self.blocks).unwrap_or(0)];
+        let mut count = 0;
+        let mut keep = |block: Block<'_>| {
+            let bytes = block.parts.concat();
+            count += bytes.len() as u64;
+            if let Some(place) = usize::try_from(block.number).ok().and_then(|at| blocks.get_mut(at)) {
+                *place = Some(bytes);
+            }
+        };
+        // A mapping shows its bytes only if it is asked to.
+        let read = way.checked().ready(file, BLOCK_BYTES);
+        let read = read.and_then(|mut reader| reader.read(&in_order, &mut keep));
+        read.map_err(LabError::step(format!("cannot read by {}", way.name())))?;
+        let mut digest = payload::digest();
+        blocks.iter().flatten().for_each(|bytes| digest.update(bytes));
+        Ok(Verdict::of_bytes((self.len, self.checksum), (count, digest.finalize())))
+    }
+}
+
+impl Experiment for Reads<'_> {
+    fn name(&self) -> &'static str {
+        "read"
+    }
+
+    fn shows(&self) -> String {
+        format!(
+            "How fast a file of {} MiB is read in blocks of {} KiB, and at what cost.",
+            self.len >> 20,
+            BLOCK_BYTES >> 10
+        )
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let of_all = [
+            Metric::more("gb_per_s", "rate", "GB/s"),
+            Metric::less("cpu_s_per_gb", "CPU", "s/GB"),
+            Metric::less("user_share", "user CPU", ""),
+            Metric::neither("faults_per_gb", "page faults", "/GB"),
+            Metric::neither("large_faults_per_gb", "large faults", "/GB"),
+            Metric::neither("switches_per_gb", "switches", "/GB"),
+        ];
+        of_all.into_iter().chain(times::metrics()).collect()
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let case = |setting: &Setting, way: &Way| {
+            let case = Case::new(setting.group, way.name());
+            case.with("hot", setting.hot).with("in_order", setting.in_order).with("block_bytes", BLOCK_BYTES)
+        };
+        SETTINGS.iter().flat_map(|setting| Way::ALL.iter().map(move |way| case(setting, way))).collect()
+    }
+
+    fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
+        let setting = SETTINGS.into_iter().find(|setting| setting.group == case.group);
+        let way = Way::ALL.into_iter().find(|way| way.name() == case.name);
+        let Some((setting, way)) = setting.zip(way) else {
+            return Ok(Outcome::Skipped("there is no such way".to_owned()));
+        };
+        if let Some(why) = self.missing(way) {
+            return Ok(Outcome::Skipped(why));
+        }
+        let file = match self.file(way) {
+            Ok(file) => file,
+            Err(why) => return Ok(Outcome::Skipped(why)),
+        };
+        Ok(match pass {
+            Pass::Timed => Outcome::Measured(self.time(way, &file, setting)?),
+            Pass::Integrity => Outcome::Checked(self.check(way, &file)?),
+        })
+    }
+}
+
+/// How long something takes.
+fn clocked<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<(T, Duration)> {
+    let start = Instant::now();
+    work().map(|value| (value, start.elapsed()))
+}
+
+#[cfg(test)]
+mod tests;

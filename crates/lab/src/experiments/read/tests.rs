@@ -1,0 +1,38 @@
+//! Every way reads every byte, in whatever order.
+
+use super::*;
+use crate::method::limits::Scale;
+use crate::tests::tiny;
+
+#[test]
+fn every_way_reads_every_byte() {
+    let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
+    tiny(&bench, &mut Reads::new(&bench).unwrap());
+}
+
+#[test]
+fn shares_are_the_whole_without_overlap() {
+    let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
+    let reads = Reads::new(&bench).unwrap();
+    for setting in SETTINGS {
+        let mut seen = Vec::new();
+        for share in reads.shares(setting) {
+            let mut keep = |block: Block<'_>| seen.push(block.number);
+            Way::Pread.ready(&reads.file, BLOCK_BYTES).unwrap().read(&share, &mut keep).unwrap();
+        }
+        let in_order = seen.is_sorted();
+        assert_eq!(in_order, setting.in_order, "{}", setting.group);
+        seen.sort_unstable();
+        assert_eq!(seen, (0..reads.blocks).collect::<Vec<_>>(), "{}", setting.group);
+    }
+}
+
+#[test]
+fn a_block_that_differs_is_seen() {
+    let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
+    let mut reads = Reads::new(&bench).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&*reads.file, b"other", 1000).unwrap();
+    let case = reads.cases().swap_remove(0);
+    let Outcome::Checked(verdict) = reads.run(&case, Pass::Integrity).unwrap() else { panic!() };
+    assert!(!verdict.sound, "{verdict:?}");
+}

@@ -1,0 +1,180 @@
+//! `lab receive`: batches from a socket to the end of a file, as a broker takes them: through a buffer, or spliced past this process.
+//!
+//! A batch has to be checked before anybody may read it, and its first bytes have to be changed on the way. Through a buffer both are done
+//! where the bytes are. A spliced batch is in the file before it can be checked: it is read back for that, and would be cut off again.
+//! What a way costs without the check is shown as well: a cleverer check, through a mapping say, cannot come below it.
+
+use std::fs::File;
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use bytes::Bytes;
+use levada_io::probe::Support;
+use levada_log::batch;
+use rustix::net::sockopt;
+
+use crate::error::LabError;
+use crate::experiments::broker::harness::frames;
+use crate::harness::bench::Bench;
+use crate::machine::cpu::{self, Stopwatch};
+use crate::machine::environment::CONGESTION;
+use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
+use crate::record::{Metric, Verdict};
+
+mod way;
+
+use way::{Taker, Way};
+
+const SIZES: [(&str, usize); 4] = [
+    ("batches of 16 KiB", 16 << 10),
+    ("batches of 64 KiB", 64 << 10),
+    ("batches of 256 KiB", 256 << 10),
+    ("batches of 1 MiB", 1 << 20),
+];
+
+/// The experiment.
+#[derive(Debug)]
+pub struct Receives<'a> {
+    bench: &'a Bench,
+    bytes: u64,
+}
+
+/// What one run was.
+struct Received {
+    file: File,
+    batches: usize,
+    cpu: Duration,
+    wall: Duration,
+    calls: u64,
+}
+
+impl<'a> Receives<'a> {
+    /// The experiment on a bench.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn new(bench: &'a Bench) -> Result<Receives<'a>, LabError> {
+        let bytes = bench.scale().choose(2 << 20, 16 << 20, 256 << 20, 1 << 30);
+        bench.reserve(bytes)?;
+        Ok(Receives { bench, bytes })
+    }
+
+    /// Receives so many batches like `sent`, each behind its length.
+    fn receive(&self, way: Way, sent: &Bytes) -> Result<Received, LabError> {
+        let step = LabError::step::<std::io::Error>;
+        let batches = usize::try_from(self.bytes / sent.len() as u64).unwrap_or(usize::MAX).max(1);
+        let file = self.bench.file()?;
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(step("no port is free"))?;
+        let address = listener.local_addr().map_err(step("a listener has an address"))?;
+        let stream = TcpStream::connect(address).map_err(step("cannot connect"))?;
+        let (sender, _) = listener.accept().map_err(step("cannot accept"))?;
+        for end in [&stream, &sender] {
+            // Where it is not allowed, the record says so.
+            let _ = sockopt::set_tcp_congestion(end, CONGESTION);
+        }
+        let (cpu, wall, calls) = std::thread::scope(|scope| {
+            let places = self.bench.places();
+            let sending = scope.spawn(move || {
+                cpu::pin(places.receiver());
+                way::send(&sender, sent, batches)
+            });
+            let _pinned = places.pin_sender();
+            let mut taker = Taker::new(way, &stream, &file).map_err(step("cannot prepare"))?;
+            let (before, watch) = (cpu::of_this_thread(), Stopwatch::start());
+            let taken = (0..batches).try_for_each(|number| taker.take(number as i64));
+            let (cpu, wall) = (cpu::of_this_thread().saturating_sub(before), watch.elapsed().wall);
+            let calls = taker.calls();
+            drop(taker);
+            // A sender that is not listened to any more must not wait.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+            let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            taken.map_err(step(way.name()))?;
+            sent.map_err(step("cannot send"))?;
+            Ok((cpu, wall, calls))
+        })?;
+        Ok(Received { file, batches, cpu, wall, calls })
+    }
+}
+
+impl Received {
+    fn metrics(&self, batch_len: usize) -> Metrics {
+        let gb = (self.batches * batch_len) as f64 / 1e9;
+        [
+            ("cpu_s_per_gb", self.cpu.as_secs_f64() / gb),
+            ("gb_per_s", gb / self.wall.as_secs_f64()),
+            ("calls_per_gb", self.calls as f64 / gb),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    /// Whether the file holds every batch, sound, with the offset that it was to get.
+    fn check(&self, batch_len: usize) -> Result<Verdict, LabError> {
+        use std::os::unix::fs::FileExt;
+        let mut bytes = vec![0; batch_len];
+        for number in 0..self.batches {
+            let position = (number * batch_len) as u64;
+            self.file
+                .read_exact_at(&mut bytes, position)
+                .map_err(LabError::step("cannot read a file of ours"))?;
+            let found = batch::check_stored(&bytes).map(|view| (view.base_offset(), view.leader_epoch()));
+            if !matches!(found, Ok((offset, way::EPOCH)) if offset == number as i64) {
+                return Ok(Verdict { sound: false, what: format!("batch {number}: {found:?}") });
+            }
+        }
+        let len = self.file.metadata().map_err(LabError::step("a file of ours"))?.len();
+        let sound = len == (self.batches * batch_len) as u64;
+        Ok(Verdict { sound, what: format!("{} batches, {len} bytes", self.batches) })
+    }
+}
+
+impl Experiment for Receives<'_> {
+    fn name(&self) -> &'static str {
+        "receive"
+    }
+
+    fn shows(&self) -> String {
+        format!(
+            "What it costs to bring {} MiB of batches from a socket to the end of a file, through a buffer or spliced past it.",
+            self.bytes >> 20
+        )
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        vec![
+            Metric::less("cpu_s_per_gb", "receiver CPU", "s/GB"),
+            Metric::more("gb_per_s", "rate", "GB/s"),
+            Metric::neither("calls_per_gb", "calls", "/GB"),
+        ]
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let case =
+            |label: &str, bytes: usize, way: Way| Case::new(label, way.name()).with("batch_bytes", bytes);
+        SIZES
+            .iter()
+            .flat_map(|(label, bytes)| Way::ALL.iter().map(move |way| case(label, *bytes, *way)))
+            .collect()
+    }
+
+    fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
+        let size = SIZES.iter().find(|(label, _)| *label == case.group);
+        let way = Way::ALL.into_iter().find(|way| way.name() == case.name);
+        let Some(((_, len), way)) = size.zip(way) else {
+            return Ok(Outcome::Skipped("there is no such way".to_owned()));
+        };
+        if let (true, Support::Absent { why, remedy }) = (way.splices(), &self.bench.caps().splice) {
+            return Ok(Outcome::Skipped(format!("{why}; {remedy}")));
+        }
+        let (batch, _) = frames::batch(*len, 1024, 1)?;
+        let sent = batch.freeze();
+        let received = self.receive(way, &sent)?;
+        Ok(match pass {
+            Pass::Timed => Outcome::Measured(received.metrics(sent.len())),
+            Pass::Integrity => Outcome::Checked(received.check(sent.len())?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! Every way brings every batch, and a batch that is none is found.
+
+use super::*;
+use crate::method::limits::Scale;
+use crate::tests::tiny;
+
+fn bench() -> Bench {
+    Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap()
+}
+
+#[test]
+fn every_way_brings_every_batch() {
+    let bench = bench();
+    tiny(&bench, &mut Receives::new(&bench).unwrap());
+}
+
+#[test]
+fn a_damaged_batch_is_found_and_leaves_nothing_behind() {
+    let bench = bench();
+    let receives = Receives::new(&bench).unwrap();
+    let (mut batch, _) = frames::batch(16 << 10, 1024, 1).unwrap();
+    let last = batch.len() - 1;
+    batch[last] ^= 1;
+    let sent = batch.freeze();
+    for way in Way::ALL {
+        let received = receives.receive(way, &sent);
+        let is_checked = matches!(way, Way::Buffer { checked: true } | Way::Splice { checked: true });
+        assert_eq!(received.is_err(), is_checked, "{}", way.name());
+    }
+}

@@ -1,0 +1,47 @@
+//! Every way of sending memory carries every byte, on every route that this machine has.
+
+use super::*;
+use crate::method::limits::Scale;
+use crate::tests::tiny;
+
+fn bench() -> Bench {
+    Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap()
+}
+
+#[test]
+fn every_way_carries_every_byte() {
+    let bench = bench();
+    tiny(&bench, &mut Sends::new(&bench));
+}
+
+#[test]
+fn mixed_messages_arrive_whole() {
+    let bench = bench();
+    tiny(&bench, &mut Mixed::new(&bench));
+}
+
+#[test]
+fn more_sends_than_a_ring_has_room_for_get_through() {
+    let mut worker = Worker::start(&bench(), Route::Loopback).unwrap();
+    for how in [How::Whole { wait: Wait::Result }, How::Cut { wait: Wait::Result }] {
+        if missing(&bench(), how).is_some() {
+            return;
+        }
+        let load = Load { how, bytes: 20 << 10, pieces: 2, piece_bytes: 16, messages: 3000, check: true };
+        let sent = worker.send(&load).unwrap();
+        assert!(sent.verdict().sound, "{sent:?}");
+        assert!(sent.arrived.is_some() && sent.calls > 0 && sent.cpu_ns > 0, "{sent:?}");
+    }
+}
+
+#[test]
+fn a_device_that_takes_references_copies_nothing() {
+    let Ok(mut worker) = Worker::start(&bench(), Route::Ifb) else { return };
+    let how = How::RingZeroCopy { registered: true, wait: Wait::Result };
+    if missing(&bench(), how).is_some() {
+        return;
+    }
+    let load = Load { how, bytes: 65_000, pieces: 0, piece_bytes: 0, messages: 64, check: false };
+    let sent = worker.send(&load).unwrap();
+    assert_eq!((sent.copied, sent.arrived), (0, None));
+}

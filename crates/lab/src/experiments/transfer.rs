@@ -1,0 +1,180 @@
+//! `lab transfer`: a file to a socket, by every path there is.
+//!
+//! The paths are the product's own ([`levada_io`]), forced one by one, on a connection that does not wait, as in the broker; sends of memory by
+//! reference read into buffers first. A run sends a part of the file before the clock starts, so that the connection has found its window.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use crate::error::LabError;
+use crate::harness::bench::{Bench, chill};
+use crate::harness::peer::{Part, Peer, Take};
+use crate::machine::cpu::{self, Stopwatch};
+use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
+use crate::record::{Metric, Verdict};
+
+mod way;
+
+use way::{Tally, Way};
+
+/// The experiment.
+#[derive(Debug)]
+pub struct Transfers<'a> {
+    bench: &'a Bench,
+    peer: Peer,
+    file: Arc<File>,
+    len: u64,
+    checksum: u64,
+}
+
+/// What is asked of all ways of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Setting {
+    group: &'static str,
+    hot: bool,
+    take: Take,
+}
+
+const SETTINGS: [Setting; 3] = [
+    Setting { group: "hot, receiver discards", hot: true, take: Take::Discard },
+    Setting { group: "hot, receiver copies", hot: true, take: Take::Copy },
+    Setting { group: "cold, receiver discards", hot: false, take: Take::Discard },
+];
+
+impl<'a> Transfers<'a> {
+    /// Makes the file and starts the receiver.
+    ///
+    /// # Errors
+    /// There is no room, or no second process.
+    pub fn new(bench: &'a Bench) -> Result<Transfers<'a>, LabError> {
+        let len = bench.scale().choose(1 << 20, 16 << 20, 128 << 20, 512 << 20);
+        let (file, checksum) = bench.filled_file(len)?;
+        Ok(Transfers { bench, peer: Peer::start(bench)?, file: Arc::new(file), len, checksum })
+    }
+
+    fn send(&mut self, way: Way, setting: Setting, pass: Pass) -> Result<Sent, LabError> {
+        let take = if pass == Pass::Integrity { Take::Check } else { setting.take };
+        if setting.hot {
+            // Whatever another run has dropped.
+            std::io::copy(&mut (&*self.file), &mut std::io::sink())
+                .map_err(LabError::step("cannot read the file"))?;
+        } else {
+            chill(&self.file)?;
+        }
+        // Of a cold file nothing may be read before the clock starts.
+        let warm_up = if setting.hot && pass == Pass::Timed { self.len / 4 } else { 0 };
+        let parts = [warm_up, self.len];
+        let socket = match way.is_sealed() {
+            true => self.peer.connect_sealed(take, &parts)?,
+            false => self.peer.connect(take, &parts)?,
+        };
+        let _pinned = self.bench.places().pin_sender();
+        let ready = way.ready(self.bench.caps(), &self.file, socket);
+        let mut sender = ready.map_err(LabError::step(format!("cannot prepare {}", way.name())))?;
+        sender.send(warm_up)?;
+        self.peer.part()?;
+        let (before, watch, start_ns) = (sender.tally(way), Stopwatch::start(), cpu::monotonic_ns());
+        sender.send(self.len)?;
+        let elapsed = watch.elapsed();
+        let part = self.peer.part()?;
+        let wall_ns = part.done_ns.saturating_sub(start_ns);
+        let after = sender.tally(way);
+        let tally = Tally {
+            calls: after.calls - before.calls,
+            by_way: after.by_way - before.by_way,
+            copies: after.copies - before.copies,
+        };
+        Ok(Sent { part, cpu_ns: elapsed.cpu.as_nanos() as f64, wall_ns, tally })
+    }
+}
+
+/// What one run was.
+struct Sent {
+    part: Part,
+    cpu_ns: f64,
+    wall_ns: u64,
+    tally: Tally,
+}
+
+impl Sent {
+    fn metrics(&self) -> Metrics {
+        let gb = self.part.bytes as f64 / 1e9;
+        [
+            ("cpu_s_per_gb", self.cpu_ns / 1e9 / gb),
+            ("gb_per_s", gb / (self.wall_ns as f64 / 1e9)),
+            ("receiver_cpu_s_per_gb", self.part.cpu_ns as f64 / 1e9 / gb),
+            ("calls_per_gb", self.tally.calls as f64 / gb),
+            ("copies_per_byte", self.tally.copies as f64 / self.part.bytes as f64),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+}
+
+impl Way {
+    fn case(self, setting: Setting) -> Case {
+        let case = Case::new(setting.group, self.name());
+        case.with("path", self.path()).with("step_bytes", self.step_bytes).with("hot", setting.hot)
+    }
+}
+
+/// A size as people say it.
+pub(crate) fn bytes(count: usize) -> String {
+    if count >= 1 << 20 { format!("{}M", count >> 20) } else { format!("{}K", count >> 10) }
+}
+
+impl Experiment for Transfers<'_> {
+    fn name(&self) -> &'static str {
+        "transfer"
+    }
+
+    fn shows(&self) -> String {
+        format!(
+            "What it costs to send a file of {} MiB over loopback TCP, by each path from file to socket.",
+            self.len >> 20
+        )
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        vec![
+            Metric::less("cpu_s_per_gb", "sender CPU", "s/GB"),
+            Metric::more("gb_per_s", "rate", "GB/s"),
+            Metric::less("receiver_cpu_s_per_gb", "receiver CPU", "s/GB"),
+            Metric::neither("calls_per_gb", "calls", "/GB"),
+            Metric::neither("copies_per_byte", "copies", "/B"),
+        ]
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let ways = Way::all();
+        SETTINGS.iter().flat_map(|setting| ways.iter().map(|way| way.case(*setting))).collect()
+    }
+
+    fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
+        let setting = SETTINGS.into_iter().find(|setting| setting.group == case.group);
+        let way = Way::all().into_iter().find(|way| way.name() == case.name);
+        let Some((setting, way)) = setting.zip(way) else {
+            return Ok(Outcome::Skipped("there is no such way".to_owned()));
+        };
+        if let Some(why) = way.missing(self.bench.caps()) {
+            return Ok(Outcome::Skipped(why));
+        }
+        let sent = self.send(way, setting, pass)?;
+        // Encrypted here, bytes are counted as they leave, with what encryption adds.
+        let by_way = sent.tally.by_way;
+        if by_way < self.len || (by_way > self.len && !way.is_sealed()) {
+            let text = format!("{} of {} bytes left by {}", sent.tally.by_way, self.len, way.path());
+            return Ok(Outcome::Skipped(text));
+        }
+        Ok(match pass {
+            Pass::Timed => Outcome::Measured(sent.metrics()),
+            Pass::Integrity => {
+                let arrived = (sent.part.bytes, sent.part.checksum);
+                Outcome::Checked(Verdict::of_bytes((self.len, self.checksum), arrived))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! The ways from file to socket, each ready to send a part of a file and to say what that took.
+
+use std::fs::File;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use levada_io::ktls::{self, Direction};
+use levada_io::probe::Support;
+use levada_io::{Caps, Counters, Engine, Extent, Path, Piece, SealedTransfer, Thresholds, Transfer, Turn};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
+
+use super::bytes;
+use crate::error::LabError;
+use crate::harness::memory_sender::{FileSender, How, Wait};
+use crate::harness::tls_records::{self, Sealer};
+
+/// A way from file to socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Way {
+    pub(super) kind: Kind,
+    /// Of the buffer or the pipe.
+    pub(super) step_bytes: usize,
+}
+
+/// What moves the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A path of the transfer engine.
+    Engine(Path),
+    /// Reading into buffers, and sending those by reference.
+    Memory(How),
+    /// Reading into a buffer, encrypting it here, and sending that.
+    UserTls,
+    /// `splice` into a socket that encrypts.
+    KernelTls,
+}
+
+const BUFFERS: [usize; 4] = [4 << 10, 8 << 10, 64 << 10, 1 << 20];
+const PIPES: [usize; 5] = [64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
+
+/// Of memory that is sent by reference: so many fit under the limit of locked memory that users have.
+const REFERENCED_BYTES: usize = 256 << 10;
+
+const REFERENCED: [(&str, How); 3] = [
+    ("read+MSG_ZEROCOPY", How::MsgZerocopy),
+    ("read+SEND_ZC", How::RingZeroCopy { registered: false, wait: Wait::Result }),
+    ("read+SEND_ZC registered", How::RingZeroCopy { registered: true, wait: Wait::Result }),
+];
+
+impl Way {
+    /// All of them, those that copy first.
+    pub(super) fn all() -> Vec<Way> {
+        let of = |path: Path| move |step_bytes: usize| Way { kind: Kind::Engine(path), step_bytes };
+        let mut ways: Vec<Way> = BUFFERS.into_iter().map(of(Path::ReadWrite)).collect();
+        ways.push(of(Path::MmapWrite)(1 << 20));
+        ways.extend(REFERENCED.map(|(_, how)| Way { kind: Kind::Memory(how), step_bytes: REFERENCED_BYTES }));
+        ways.push(of(Path::Sendfile)(64 << 10));
+        ways.extend(PIPES.into_iter().map(of(Path::Splice)));
+        ways.push(Way { kind: Kind::UserTls, step_bytes: 128 << 10 });
+        ways.push(Way { kind: Kind::KernelTls, step_bytes: 1 << 20 });
+        ways
+    }
+
+    pub(super) fn name(self) -> String {
+        let size = bytes(self.step_bytes);
+        match self.kind {
+            Kind::Engine(Path::ReadWrite) => format!("read+write {size}"),
+            Kind::Engine(Path::MmapWrite) => format!("mmap+write {size}"),
+            Kind::Engine(Path::Splice) => format!("splice, pipe {size}"),
+            Kind::Engine(path) => path.label().to_owned(),
+            Kind::UserTls => format!("TLS here, {size}"),
+            Kind::KernelTls => format!("TLS in the kernel, splice {size}"),
+            Kind::Memory(how) => {
+                let named = REFERENCED.iter().find(|(_, other)| *other == how);
+                format!("{} {size}", named.map_or("read+send", |(name, _)| name))
+            }
+        }
+    }
+
+    /// The path under which the transfer engine counts such bytes.
+    pub(super) fn path(self) -> Path {
+        match self.kind {
+            Kind::Engine(path) => path,
+            Kind::Memory(How::MsgZerocopy) => Path::MsgZerocopy,
+            Kind::Memory(_) => Path::UringSendZc,
+            Kind::UserTls => Path::UserTls,
+            Kind::KernelTls => Path::Splice,
+        }
+    }
+
+    /// Whether what arrives are records of TLS.
+    pub(super) fn is_sealed(self) -> bool {
+        matches!(self.kind, Kind::UserTls | Kind::KernelTls)
+    }
+
+    /// Why this machine does not have it, and what would help.
+    pub(super) fn missing(self, caps: &Caps) -> Option<String> {
+        let needed = match self.path() {
+            _ if self.kind == Kind::KernelTls => &caps.kernel_tls,
+            Path::Sendfile => &caps.sendfile,
+            Path::Splice => &caps.splice,
+            Path::MsgZerocopy => &caps.msg_zerocopy,
+            Path::UringSendZc => &caps.ring_zero_copy,
+            _ => return None,
+        };
+        match needed {
+            Support::Works => None,
+            Support::Absent { why, remedy } => Some(format!("{why}; {remedy}")),
+        }
+    }
+
+    /// Gets ready to send over a connection.
+    pub(super) fn ready(self, caps: &Caps, file: &Arc<File>, socket: TcpStream) -> io::Result<Sender> {
+        Ok(match self.kind {
+            Kind::Engine(_) | Kind::UserTls | Kind::KernelTls => {
+                let counters = Arc::new(Counters::default());
+                let thresholds = Thresholds {
+                    copy_bytes: self.step_bytes,
+                    pipe_bytes: self.step_bytes,
+                    pipe_floor_bytes: self.step_bytes,
+                    ..Thresholds::default()
+                };
+                let mut engine = Engine::with_thresholds(caps, Arc::clone(&counters), thresholds);
+                engine.force(self.path().to_socket());
+                if self.kind == Kind::KernelTls {
+                    ktls::enable(socket.as_fd())?;
+                    ktls::install(socket.as_fd(), Direction::Send, &tls_records::kernel_keys())?;
+                }
+                let sealer = (self.kind == Kind::UserTls).then(Sealer::new).transpose()?;
+                Sender::Engine(Box::new(engine), counters, Source { file: Arc::clone(file), socket, sealer })
+            }
+            Kind::Memory(how) => {
+                socket.set_nonblocking(false)?;
+                let file = Arc::clone(file);
+                Sender::Memory(Box::new(FileSender::new(how, self.step_bytes, file, socket)?))
+            }
+        })
+    }
+}
+
+/// A way that is ready.
+pub(super) enum Sender {
+    Engine(Box<Engine>, Arc<Counters>, Source),
+    Memory(Box<FileSender>),
+}
+
+/// What an engine sends, where to, and what encrypts it.
+pub(super) struct Source {
+    file: Arc<File>,
+    socket: TcpStream,
+    sealer: Option<Sealer>,
+}
+
+impl Source {
+    fn send(&mut self, engine: &mut Engine, len: u64) -> Result<(), LabError> {
+        let piece = Piece::Extent(Extent { file: Arc::clone(&self.file), offset: 0, len });
+        let failed = |error| LabError::Step {
+            what: "cannot send the file".to_owned(),
+            cause: io::Error::other(error),
+        };
+        let wait = |socket: &TcpStream| {
+            // A signal that asks us to stop does so after the run.
+            retry_on_intr(|| poll(&mut [PollFd::new(socket, PollFlags::OUT)], None))
+                .map(|_| ())
+                .map_err(LabError::step("cannot wait for the socket"))
+        };
+        let socket = self.socket.as_fd();
+        if let Some(sealer) = &mut self.sealer {
+            let mut transfer = SealedTransfer::new([piece]);
+            while transfer.step(engine, (socket, &mut *sealer), u64::MAX).map_err(failed)? != Turn::Done {
+                wait(&self.socket)?;
+            }
+            return Ok(());
+        }
+        let mut transfer = Transfer::new([piece]);
+        while transfer.step(engine, socket, u64::MAX).map_err(failed)? != Turn::Done {
+            wait(&self.socket)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a sender has done so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    /// System calls.
+    pub(super) calls: u64,
+    /// Bytes that left by the way itself.
+    pub(super) by_way: u64,
+    /// Copies of bytes, by anybody.
+    pub(super) copies: u64,
+}
+
+impl Sender {
+    /// Sends the start of the file, and waits whenever the socket is full.
+    pub(super) fn send(&mut self, len: u64) -> Result<(), LabError> {
+        match self {
+            Sender::Engine(engine, _, source) => source.send(engine, len),
+            Sender::Memory(sender) => sender.send(len).map_err(LabError::step("cannot send the file")),
+        }
+    }
+
+    pub(super) fn tally(&self, way: Way) -> Tally {
+        match self {
+            Sender::Engine(_, counters, ..) => {
+                let seen = counters.snapshot();
+                Tally {
+                    calls: Path::ALL.iter().map(|path| seen.calls(*path)).sum(),
+                    by_way: seen.bytes(way.path()),
+                    copies: seen.copied(),
+                }
+            }
+            Sender::Memory(sender) => Tally {
+                calls: sender.calls(),
+                by_way: sender.sent_bytes(),
+                // Each byte was read into a buffer.
+                copies: sender.sent_bytes() + sender.copied_bytes(),
+            },
+        }
+    }
+}

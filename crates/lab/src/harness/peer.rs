@@ -1,0 +1,344 @@
+//! The second process of an experiment: the other side of a connection, so that its work does not count as the sender's, or a sender in
+//! namespaces of its own.
+//!
+//! It is this same program, started again with a hidden command, and told over a socket pair (its standard input) what to do, a JSON object
+//! a line. It goes when that socket closes, so that none outlives its parent.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use serde::{Deserialize, Serialize};
+
+use super::memory_sender::{self, Load, Route, Sent, Stage};
+use crate::error::LabError;
+use crate::harness::bench::Bench;
+use crate::machine::cpu::{self, Places};
+use crate::machine::environment::CONGESTION;
+
+mod receive;
+
+/// How the receiver takes bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Take {
+    /// The kernel drops them (`MSG_TRUNC`): what is left is the sender's cost.
+    Discard,
+    /// Into memory, as any program does.
+    Copy,
+    /// Into memory, and a checksum is made.
+    Check,
+}
+
+/// What the receiver is told.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Request {
+    /// Bind a port.
+    Listen { address: IpAddr, cpu: Option<usize> },
+    /// Accept a connection and take so many bytes from it, part by part.
+    /// Sealed: what comes are records of TLS, and parts count what is in them.
+    Receive { take: Take, sealed: bool, parts: Vec<u64> },
+    /// Set a route up to send on.
+    Route { route: Route, sender: Option<usize>, receiver: Option<usize> },
+    /// Send on it.
+    Send(Load),
+}
+
+/// What it says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Listening {
+        port: u16,
+    },
+    Part(Part),
+    Ready,
+    Sent(Sent),
+    Failed {
+        what: String,
+        /// Because there was no memory, or none that may be locked.
+        no_memory: bool,
+    },
+}
+
+/// What became of one part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Fewer than asked for if the connection ended.
+    pub bytes: u64,
+    /// CRC-64 of them, for [`Take::Check`].
+    pub checksum: u64,
+    /// Processor time that the receiver had for it.
+    pub cpu_ns: u64,
+    /// Receiving calls.
+    pub calls: u64,
+    /// When the last byte was there, by [`cpu::monotonic_ns`].
+    pub done_ns: u64,
+}
+
+/// How long the other process may be silent: a gigabyte from a slow disk fits.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A second process.
+#[derive(Debug)]
+pub struct Peer {
+    child: Child,
+    control: BufReader<UnixStream>,
+    address: SocketAddr,
+}
+
+impl Peer {
+    /// Starts a receiver that listens on loopback, on the receiver's processor.
+    ///
+    /// # Errors
+    /// The program cannot be started again.
+    pub fn start(bench: &Bench) -> Result<Peer, LabError> {
+        let mut peer = Peer::spawn(program_by(&[])?)?;
+        peer.listen(Ipv4Addr::LOCALHOST.into(), bench.places().receiver())?;
+        Ok(peer)
+    }
+
+    /// Starts a process by a command that leads to [`serve`]; it waits for what it is told.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn spawn(mut command: Command) -> Result<Peer, LabError> {
+        let failed = |what| LabError::step::<io::Error>(what);
+        let (ours, theirs) = UnixStream::pair().map_err(failed("cannot make a socket pair"))?;
+        ours.set_read_timeout(Some(PATIENCE)).map_err(failed("cannot limit a wait"))?;
+        // Ctrl-C is for us: the second process goes with the socket.
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        let child = command.spawn().map_err(failed("cannot start the second process"))?;
+        Ok(Peer { child, control: BufReader::new(ours), address: (Ipv4Addr::UNSPECIFIED, 0).into() })
+    }
+
+    /// Has it listen at a free port of an address, on a processor.
+    ///
+    /// # Errors
+    /// It cannot, or has gone.
+    pub(crate) fn listen(&mut self, address: IpAddr, cpu: Option<usize>) -> Result<(), LabError> {
+        self.tell(&Request::Listen { address, cpu })?;
+        match self.answer()? {
+            Answer::Listening { port } => self.address = SocketAddr::new(address, port),
+            other => return Err(LabError::Peer(format!("{other:?} instead of its port"))),
+        }
+        Ok(())
+    }
+
+    /// Says by which address it is reached, if it listens at all of them.
+    pub(crate) fn is_at(&mut self, address: IpAddr) {
+        self.address.set_ip(address);
+    }
+
+    /// Has it set a route up, to send on.
+    ///
+    /// # Errors
+    /// It cannot, or has gone.
+    pub(crate) fn take_route(&mut self, route: Route, places: &Places) -> Result<(), LabError> {
+        self.tell(&Request::Route { route, sender: places.sender(), receiver: places.receiver() })?;
+        match self.answer()? {
+            Answer::Ready => Ok(()),
+            other => Err(LabError::Peer(format!("{other:?} instead of being ready"))),
+        }
+    }
+
+    /// Has it send on its route.
+    ///
+    /// # Errors
+    /// It cannot, or has gone.
+    pub(crate) fn send(&mut self, load: &Load) -> Result<Sent, LabError> {
+        self.tell(&Request::Send(*load))?;
+        match self.answer()? {
+            Answer::Sent(sent) => Ok(sent),
+            other => Err(LabError::Peer(format!("{other:?} instead of what it sent"))),
+        }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Has it take the next connection, and opens that: with [`CONGESTION`] where that is allowed, `TCP_NODELAY`, and without waiting.
+    /// Then come as many [`part`](Peer::part)s.
+    ///
+    /// # Errors
+    /// The process or the connection failed.
+    pub fn connect(&mut self, take: Take, parts: &[u64]) -> Result<TcpStream, LabError> {
+        self.open((take, false), parts)
+    }
+
+    /// The same for records of TLS; parts count the bytes in them.
+    ///
+    /// # Errors
+    /// As for [`connect`](Peer::connect).
+    pub(crate) fn connect_sealed(&mut self, take: Take, parts: &[u64]) -> Result<TcpStream, LabError> {
+        self.open((take, true), parts)
+    }
+
+    fn open(&mut self, (take, sealed): (Take, bool), parts: &[u64]) -> Result<TcpStream, LabError> {
+        self.tell(&Request::Receive { take, sealed, parts: parts.to_vec() })?;
+        let connect = || {
+            let socket = TcpStream::connect(self.address)?;
+            // Recorded as the environment's if it is not allowed.
+            let _ = sockopt::set_tcp_congestion(&socket, CONGESTION);
+            socket.set_nodelay(true)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        };
+        connect().map_err(LabError::step::<io::Error>("cannot connect to the receiving process"))
+    }
+
+    /// Waits until the next part has arrived.
+    ///
+    /// # Errors
+    /// The process failed.
+    pub fn part(&mut self) -> Result<Part, LabError> {
+        match self.answer()? {
+            Answer::Part(part) => Ok(part),
+            other => Err(LabError::Peer(format!("{other:?} instead of a part"))),
+        }
+    }
+
+    fn tell(&mut self, request: &Request) -> Result<(), LabError> {
+        say(self.control.get_mut(), request).map_err(|error| LabError::Peer(error.to_string()))
+    }
+
+    fn answer(&mut self) -> Result<Answer, LabError> {
+        let answer = hear(&mut self.control).map_err(|error| LabError::Peer(error.to_string()))?;
+        match answer {
+            Some(Answer::Failed { what, no_memory: true }) => {
+                Err(LabError::Step { what, cause: io::ErrorKind::OutOfMemory.into() })
+            }
+            Some(Answer::Failed { what, .. }) => Err(LabError::Peer(what)),
+            Some(answer) => Ok(answer),
+            None => Err(LabError::Peer("it has gone".to_owned())),
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may be in the middle of a connection that will not end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// This program again, as a second process; started by another command (`unshare`, say) that goes before it.
+///
+/// # Errors
+/// It does not know its own path.
+pub(crate) fn program_by(by: &[&str]) -> Result<Command, LabError> {
+    let path = std::env::current_exe().map_err(LabError::step("cannot find this program"))?;
+    let mut command = match by.split_first() {
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(path);
+            command
+        }
+        None => Command::new(path),
+    };
+    if cfg!(test) {
+        // A test program has no commands, but a test that does the same.
+        command.args(["--exact", "harness::peer::tests::serves_when_asked", "--nocapture"]).env(ROLE, "peer");
+    } else {
+        command.args(["lab", "peer"]);
+    }
+    Ok(command)
+}
+
+/// Tells a test program that it is the second process.
+const ROLE: &str = "LEVADA_LAB_ROLE";
+
+/// What the second process does: obeys its standard input until that closes.
+///
+/// # Errors
+/// The socket to the parent failed.
+pub fn serve() -> io::Result<()> {
+    let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut requests = BufReader::new(control.try_clone()?);
+    let mut servant = Servant { answers: control, listener: None, stage: None };
+    while let Some(request) = hear(&mut requests)? {
+        let answer = servant.obey(request).unwrap_or_else(|error| Answer::Failed {
+            what: error.to_string(),
+            no_memory: error.is_no_memory(),
+        });
+        say(&mut servant.answers, &answer)?;
+    }
+    Ok(())
+}
+
+/// What the second process has.
+struct Servant {
+    answers: UnixStream,
+    listener: Option<TcpListener>,
+    stage: Option<Stage>,
+}
+
+impl Servant {
+    fn obey(&mut self, request: Request) -> Result<Answer, LabError> {
+        let failed = |what| LabError::step::<io::Error>(what);
+        Ok(match request {
+            Request::Listen { address, cpu } => {
+                cpu::pin(cpu);
+                let (listener, port) = listen(address).map_err(failed("cannot listen"))?;
+                self.listener = Some(listener);
+                Answer::Listening { port }
+            }
+            Request::Receive { take, sealed, parts } => {
+                let each = |part| say(&mut self.answers, &Answer::Part(part));
+                let last = receive::all(self.listener.as_ref(), (take, sealed), &parts, each);
+                Answer::Part(last.map_err(failed("cannot receive"))?)
+            }
+            Request::Route { route, sender, receiver } => {
+                // The receiver would inherit this thread's place.
+                self.stage = Some(Stage::new(route, receiver)?);
+                cpu::pin(sender);
+                Answer::Ready
+            }
+            Request::Send(load) => {
+                let stage = self.stage.as_mut();
+                let stage = stage.ok_or_else(|| LabError::Peer("told to send without a route".to_owned()))?;
+                Answer::Sent(memory_sender::run(stage, &load)?)
+            }
+        })
+    }
+}
+
+fn listen(address: IpAddr) -> io::Result<(TcpListener, u16)> {
+    let listener = TcpListener::bind((address, 0))?;
+    // What it accepts inherits that; recorded as the environment's if it is not allowed.
+    let _ = sockopt::set_tcp_congestion(&listener, CONGESTION);
+    let port = listener.local_addr()?.port();
+    Ok((listener, port))
+}
+
+fn say(to: &mut UnixStream, what: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    to.write_all(&line)
+}
+
+/// The next line; `None` at the end.
+fn hear<T: for<'a> Deserialize<'a>>(from: &mut BufReader<UnixStream>) -> io::Result<Option<T>> {
+    let mut line = String::new();
+    if from.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    Ok(Some(serde_json::from_str(&line)?))
+}
+
+#[cfg(test)]
+mod tests;

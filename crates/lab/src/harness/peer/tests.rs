@@ -1,0 +1,57 @@
+//! The second process obeys, counts, checks, and says what went wrong.
+
+use super::*;
+use crate::harness::payload::{Payload, checksum};
+use crate::method::limits::Scale;
+
+/// Not a test by itself: what [`program_by`] starts.
+#[test]
+fn serves_when_asked() {
+    if std::env::var_os(ROLE).is_some() {
+        serve().unwrap();
+    }
+}
+
+fn bench() -> Bench {
+    Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap()
+}
+
+#[test]
+fn parts_are_counted_and_checked() {
+    let mut peer = Peer::start(&bench()).unwrap();
+    let bytes = Payload::bytes(3, 300_000);
+    for take in [Take::Check, Take::Copy, Take::Discard] {
+        let socket = peer.connect(take, &[100_000, 150_000]).unwrap();
+        socket.set_nonblocking(false).unwrap();
+        (&socket).write_all(&bytes).unwrap();
+        let parts = [peer.part().unwrap(), peer.part().unwrap()];
+        assert_eq!(parts.map(|part| part.bytes), [100_000, 150_000]);
+        let expected = if take == Take::Check {
+            [&bytes[..100_000], &bytes[100_000..250_000]].map(checksum)
+        } else {
+            [0; 2]
+        };
+        assert_eq!(parts.map(|part| part.checksum), expected);
+        assert!(parts[0].done_ns <= parts[1].done_ns && parts[1].done_ns <= cpu::monotonic_ns());
+    }
+}
+
+#[test]
+fn a_connection_that_ends_early_is_seen() {
+    let mut peer = Peer::start(&bench()).unwrap();
+    let socket = peer.connect(Take::Copy, &[1000, 1000]).unwrap();
+    (&socket).write_all(&[1; 1500]).unwrap();
+    drop(socket);
+    assert_eq!([peer.part().unwrap().bytes, peer.part().unwrap().bytes], [1000, 500]);
+}
+
+#[test]
+fn nonsense_is_an_error_and_the_next_request_is_served() {
+    let mut peer = Peer::start(&bench()).unwrap();
+    peer.tell(&Request::Receive { take: Take::Copy, sealed: false, parts: Vec::new() }).unwrap();
+    let error = peer.part().unwrap_err().to_string();
+    assert!(error.contains("nothing at all"), "{error}");
+    let socket = peer.connect(Take::Copy, &[1]).unwrap();
+    (&socket).write_all(b"x").unwrap();
+    assert_eq!(peer.part().unwrap().bytes, 1);
+}

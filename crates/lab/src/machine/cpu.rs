@@ -1,0 +1,151 @@
+//! Who used how much of the processors, and on which of them things run.
+//!
+//! Time of this process comes from `CLOCK_PROCESS_CPUTIME_ID`: it is exact to the nanosecond, counts kernel workers of a ring (they are tasks of the
+//! process) and threads that have ended. `/proc/self/task/*/schedstat` has the same numbers by task but lags behind by up
+//! to a timer tick (4 ms) for tasks that are running, which is too coarse for a run of 20 ms; it says how much of
+//! the whole was the ring's workers.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::thread::CpuSet;
+use rustix::time::ClockId;
+
+use crate::machine::flame;
+
+/// Wall clock and processor time since a start.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch {
+    wall: Instant,
+    process: Duration,
+    workers: Duration,
+}
+
+/// What happened between start and stop of a [`Stopwatch`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elapsed {
+    /// Of the wall clock.
+    pub wall: Duration,
+    /// Of the processors, for this process in all: user and kernel, workers of rings included.
+    pub cpu: Duration,
+    /// The part of it that kernel workers of rings had (`iou-wrk`, `iou-sqp`), to a few milliseconds.
+    pub workers: Duration,
+}
+
+impl Stopwatch {
+    /// Starts.
+    pub fn start() -> Stopwatch {
+        let workers = of_ring_workers();
+        flame::open();
+        Stopwatch { workers, process: of_this_process(), wall: Instant::now() }
+    }
+
+    /// Reads, and goes on.
+    pub fn elapsed(&self) -> Elapsed {
+        let (wall, cpu) = (self.wall.elapsed(), of_this_process().saturating_sub(self.process));
+        flame::close();
+        Elapsed { wall, cpu, workers: of_ring_workers().saturating_sub(self.workers) }
+    }
+}
+
+/// Processor time of this process so far.
+pub fn of_this_process() -> Duration {
+    clock(ClockId::ProcessCPUTime)
+}
+
+/// Processor time of the calling thread so far.
+pub fn of_this_thread() -> Duration {
+    clock(ClockId::ThreadCPUTime)
+}
+
+/// Processor time of another process so far, of all its tasks that are alive; `None` if there is no such process. Lags by up to 4 ms.
+pub fn of_process(pid: u32) -> Option<Duration> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    Some(tasks.flatten().filter_map(|task| on_cpu(&task.path())).sum())
+}
+
+fn of_ring_workers() -> Duration {
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else { return Duration::ZERO };
+    let is_worker = |task: &fs::DirEntry| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("iou-"))
+    };
+    tasks.flatten().filter(is_worker).filter_map(|task| on_cpu(&task.path())).sum()
+}
+
+/// The first field of `schedstat`: nanoseconds on a processor.
+fn on_cpu(task: &std::path::Path) -> Option<Duration> {
+    let text = fs::read_to_string(task.join("schedstat")).ok()?;
+    Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
+}
+
+fn clock(id: ClockId) -> Duration {
+    Duration::try_from(rustix::time::clock_gettime(id)).unwrap_or_default()
+}
+
+/// Nanoseconds of the monotonic clock, which all processes of a machine share.
+pub fn monotonic_ns() -> u64 {
+    u64::try_from(clock(ClockId::Monotonic).as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Which processors the two sides of an experiment have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    allowed: Vec<usize>,
+}
+
+impl Places {
+    /// Those that this process may use.
+    pub fn of_this_process() -> Places {
+        let set = rustix::thread::sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+        Places { allowed: (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect() }
+    }
+
+    /// All that may be used.
+    pub fn allowed(&self) -> &[usize] {
+        &self.allowed
+    }
+
+    /// The sender's, if there are two at least.
+    pub fn sender(&self) -> Option<usize> {
+        (self.allowed.len() > 1).then(|| self.allowed[0])
+    }
+
+    /// The receiver's, if there are two at least.
+    pub fn receiver(&self) -> Option<usize> {
+        self.allowed.get(1).copied()
+    }
+
+    /// Keeps the calling thread, and threads and processes that it starts, on the sender's processor until the guard goes.
+    pub fn pin_sender(&self) -> Pinned {
+        let before = rustix::thread::sched_getaffinity(None).ok();
+        Pinned { before: before.filter(|_| pin(self.sender())) }
+    }
+
+    /// The same on the receiver's.
+    pub fn pin_receiver(&self) -> Pinned {
+        let before = rustix::thread::sched_getaffinity(None).ok();
+        Pinned { before: before.filter(|_| pin(self.receiver())) }
+    }
+}
+
+/// Keeps the calling thread on one processor, if one is named; whether that is so now.
+pub fn pin(cpu: Option<usize>) -> bool {
+    let Some(cpu) = cpu else { return false };
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    rustix::thread::sched_setaffinity(None, &set).is_ok()
+}
+
+/// A thread that stays where it is; when this goes, it may go where it might before.
+#[derive(Debug)]
+pub struct Pinned {
+    before: Option<CpuSet>,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = rustix::thread::sched_setaffinity(None, before);
+        }
+    }
+}

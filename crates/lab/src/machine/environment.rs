@@ -1,0 +1,167 @@
+//! The machine that something was measured on, as far as figures depend on it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use levada_io::Caps;
+use levada_io::probe::Support;
+use rustix::net::sockopt;
+use serde::{Deserialize, Serialize};
+
+use super::cpu::Places;
+use super::{host_memory, noise};
+
+/// The congestion control that both sides of every connection are set to, so that machines can be compared.
+pub const CONGESTION: &str = "cubic";
+
+/// What figures depend on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The kernel's release.
+    pub kernel: String,
+    /// The processor's name.
+    pub processor: String,
+    /// Processors that this process may use.
+    pub processors: usize,
+    /// What the machine runs on, where it is a virtual one and says so.
+    pub hypervisor: Option<String>,
+    /// Of main memory.
+    pub memory_bytes: u64,
+    /// Free memory in bytes, where the host takes such memory back (the balloon's free page reporting): whoever touches a page of it
+    /// pays for its return.
+    #[serde(default)]
+    pub on_loan_bytes: Option<u64>,
+    /// The lowest and highest frequency at the start, in MHz, where the machine shows it.
+    pub frequency_mhz: Option<(u64, u64)>,
+    /// Which processors sender and receiver stay on; none: they go where the kernel puts them.
+    pub pinning: Option<(usize, usize)>,
+    /// The congestion control in force on both sides: [`CONGESTION`], or the system's own where that is not allowed.
+    pub congestion: String,
+    /// The system's own congestion control.
+    pub congestion_default: String,
+    /// Largest packet by device, in bytes.
+    pub mtu: BTreeMap<String, u32>,
+    /// Where the temporary files are.
+    pub directory: String,
+    /// Their file system.
+    pub file_system: String,
+    /// Processes that wanted to run, averaged over the minute before.
+    pub load: f64,
+    /// Whether the program is optimised.
+    pub optimised: bool,
+    /// What the machine allows, by capability; with the reason where it does not.
+    pub capabilities: BTreeMap<String, String>,
+}
+
+impl Environment {
+    /// The machine as it is now. `dir` is where temporary files are, `places` which processors are used for what.
+    pub fn of(dir: &Path, caps: &Caps, places: &Places) -> Environment {
+        let support = |(name, support): (&'static str, &Support)| {
+            let what = match support {
+                Support::Works => "works".to_owned(),
+                Support::Absent { why, .. } => why.clone(),
+            };
+            (name.to_owned(), what)
+        };
+        let (congestion, congestion_default) = congestion();
+        Environment {
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            processor: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned()),
+            processors: places.allowed().len(),
+            hypervisor: hypervisor(),
+            memory_bytes: host_memory::meminfo_bytes("MemTotal"),
+            on_loan_bytes: host_memory::free_bytes(),
+            frequency_mhz: noise::frequency_mhz(),
+            pinning: places.sender().zip(places.receiver()),
+            congestion,
+            congestion_default,
+            mtu: mtu(),
+            directory: dir.parent().unwrap_or(dir).display().to_string(),
+            file_system: file_system(dir),
+            load: load(),
+            optimised: !cfg!(debug_assertions),
+            capabilities: caps.iter().map(support).collect(),
+        }
+    }
+
+    /// Why nothing measured here is to be trusted; empty if there is no reason.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if !self.optimised {
+            doubts.push("this is a debug build: figures show the compiler, not the machine".to_owned());
+        }
+        if self.processors < 2 {
+            doubts.push("one processor for both sides: they take turns".to_owned());
+        }
+        if self.load > 0.5 * self.processors as f64 {
+            let text = format!("the load was {:.1} on {} processors before", self.load, self.processors);
+            doubts.push(text);
+        }
+        if let Some(free) = self.on_loan_bytes
+            && free > self.memory_bytes / host_memory::MUCH
+        {
+            let free = free as f64 / 1e9;
+            doubts.push(format!(
+                "the host takes free memory back, {free:.0} GB by now: its return costs who touches it"
+            ));
+        }
+        if self.congestion != CONGESTION {
+            doubts.push(format!("congestion control {} instead of {CONGESTION}", self.congestion));
+        }
+        doubts
+    }
+}
+
+/// What a socket that was set to [`CONGESTION`] then has, and what it had before.
+fn congestion() -> (String, String) {
+    let unknown = || "unknown".to_owned();
+    let Ok(socket) = TcpListener::bind("127.0.0.1:0") else { return (unknown(), unknown()) };
+    let system = sockopt::tcp_congestion(&socket).unwrap_or_else(|_| unknown());
+    let set = sockopt::set_tcp_congestion(&socket, CONGESTION);
+    (set.map_or_else(|_| system.clone(), |()| CONGESTION.to_owned()), system)
+}
+
+/// The value of the first line that begins with the key.
+pub(crate) fn field(path: &str, key: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.starts_with(key))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn hypervisor() -> Option<String> {
+    let named = fs::read_to_string("/sys/class/dmi/id/product_name").ok().map(|name| name.trim().to_owned());
+    let flags = field("/proc/cpuinfo", "flags")?;
+    flags.split_whitespace().any(|flag| flag == "hypervisor").then(|| named.unwrap_or_else(|| "yes".into()))
+}
+
+fn mtu() -> BTreeMap<String, u32> {
+    let devices = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let device = |entry: fs::DirEntry| {
+        let mtu = fs::read_to_string(entry.path().join("mtu")).ok()?.trim().parse().ok()?;
+        Some((entry.file_name().to_string_lossy().into_owned(), mtu))
+    };
+    devices.filter_map(device).collect()
+}
+
+/// The type of the mount that the directory is on: the longest mount point that leads to it.
+fn file_system(dir: &Path) -> String {
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mount = |line: &str| {
+        let mut fields = line.split(' ').skip(1);
+        let (point, kind) = (fields.next()?.to_owned(), fields.next()?.to_owned());
+        dir.starts_with(&point).then_some((point.len(), kind))
+    };
+    mounts
+        .lines()
+        .filter_map(mount)
+        .max_by_key(|(len, _)| *len)
+        .map_or_else(|| "unknown".into(), |(_, kind)| kind)
+}
+
+fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
+}

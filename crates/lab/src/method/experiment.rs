@@ -1,0 +1,86 @@
+//! The seam between the method and what is measured.
+
+use std::collections::BTreeMap;
+
+use super::metric::{Metric, Sweep, Verdict};
+use crate::error::LabError;
+
+/// Something worth measuring: cases that do the same work in different ways.
+pub trait Experiment {
+    /// One word, as on the command line.
+    fn name(&self) -> &'static str;
+
+    /// What it shows, in a sentence.
+    fn shows(&self) -> String;
+
+    /// What each run yields. The first one is what cases are ranked by.
+    fn metrics(&self) -> Vec<Metric>;
+
+    /// What is compared, groups together. The first case of a group is what the others of the group are compared with.
+    fn cases(&self) -> Vec<Case>;
+
+    /// What to draw it over; `None` for cases that differ in kind.
+    fn sweep(&self) -> Option<Sweep> {
+        None
+    }
+
+    /// The process that does the work of a case, where it is not this one: its time is what a flame graph then shows.
+    fn worker(&self, case: &Case) -> Option<u32> {
+        let _ = case;
+        None
+    }
+
+    /// Runs one case once. Timed runs of all cases alternate, so nothing may be left over from one for the next.
+    ///
+    /// # Errors
+    /// The experiment cannot go on. What merely does not exist on this machine is [`Outcome::Skipped`].
+    fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError>;
+}
+
+/// One way of doing the work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    /// What the cases that are compared with each other have in common.
+    pub group: String,
+    /// Its name within the group.
+    pub name: String,
+    /// What it was set to, for whoever reads the record.
+    pub params: BTreeMap<String, String>,
+}
+
+impl Case {
+    /// A case without parameters.
+    pub fn new(group: impl Into<String>, name: impl Into<String>) -> Case {
+        Case { group: group.into(), name: name.into(), params: BTreeMap::new() }
+    }
+
+    /// The same with a parameter.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl ToString) -> Case {
+        self.params.insert(key.to_owned(), value.to_string());
+        self
+    }
+}
+
+/// What a run is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pass {
+    /// Every byte is checked; nothing is timed.
+    Integrity,
+    /// For the clock. Checks are left out where they would cost what is measured.
+    Timed,
+}
+
+/// Values by the name of their metric.
+pub type Metrics = BTreeMap<String, f64>;
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// A timed run.
+    Measured(Metrics),
+    /// A run that was checked.
+    Checked(Verdict),
+    /// This machine cannot do it: why, and what would help. The case is left out from here on.
+    Skipped(String),
+}

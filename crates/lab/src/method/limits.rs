@@ -1,0 +1,62 @@
+//! How much is measured: the scale of an experiment, and its end.
+
+use std::time::Duration;
+
+/// How much is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Scale {
+    /// For the test suite: does everything once and proves nothing but that it works.
+    Tiny,
+    /// A few seconds an experiment: a first look.
+    Quick,
+    /// Half a minute an experiment.
+    #[default]
+    Normal,
+    /// Minutes an experiment, and files that are larger.
+    Full,
+}
+
+impl Scale {
+    /// One of four values.
+    pub fn choose<T>(self, tiny: T, quick: T, normal: T, full: T) -> T {
+        match self {
+            Scale::Tiny => tiny,
+            Scale::Quick => quick,
+            Scale::Normal => normal,
+            Scale::Full => full,
+        }
+    }
+
+    /// The name in a record.
+    pub fn label(self) -> &'static str {
+        self.choose("tiny", "quick", "normal", "full")
+    }
+}
+
+/// When an experiment is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Timed rounds at most.
+    pub rounds: u32,
+    /// Timed rounds in any case.
+    pub least_rounds: u32,
+    /// No round is begun after this.
+    pub time: Duration,
+}
+
+impl Limits {
+    /// What a scale stands for.
+    pub fn of(scale: Scale) -> Limits {
+        Limits {
+            rounds: scale.choose(1, 15, 21, 51),
+            least_rounds: scale.choose(1, 3, 15, 31),
+            time: Duration::from_secs(scale.choose(0, 2, 60, 600)),
+        }
+    }
+
+    /// Exactly so many rounds, however long they take.
+    #[must_use]
+    pub fn exactly(rounds: u32) -> Limits {
+        Limits { rounds, least_rounds: rounds, time: Duration::MAX }
+    }
+}

@@ -1,0 +1,79 @@
+//! The words of a result: quantities, what they are drawn over, and what a check of the bytes came to.
+
+use serde::{Deserialize, Serialize};
+
+/// How to draw cases that differ in a parameter: one curve for each name of a case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// The parameter that goes across; its values are numbers, and sizes if its name ends in `_bytes`.
+    pub across: String,
+    /// The parameter that tells one picture from the next; none: all is one picture.
+    pub panel: Option<String>,
+}
+
+/// A quantity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Its name among the values of a run.
+    pub name: String,
+    /// What people call it.
+    pub label: String,
+    /// As one would print it: `s/GB`, `GB/s`, `µs`, or nothing for a count.
+    pub unit: String,
+    /// Which way is good.
+    pub better: Better,
+}
+
+/// Which way is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Less is.
+    Less,
+    /// More is.
+    More,
+    /// Neither: it explains others.
+    Neither,
+}
+
+impl Metric {
+    /// A quantity of which less is better.
+    pub fn less(name: &str, label: &str, unit: &str) -> Metric {
+        let (label, unit) = (label.to_owned(), unit.to_owned());
+        Metric { name: name.to_owned(), label, unit, better: Better::Less }
+    }
+
+    /// A quantity of which more is better.
+    pub fn more(name: &str, label: &str, unit: &str) -> Metric {
+        Metric { better: Better::More, ..Metric::less(name, label, unit) }
+    }
+
+    /// A quantity that explains others.
+    pub fn neither(name: &str, label: &str, unit: &str) -> Metric {
+        Metric { better: Better::Neither, ..Metric::less(name, label, unit) }
+    }
+}
+
+/// What a check of the bytes came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether everything arrived as it was.
+    pub sound: bool,
+    /// What was checked, in words: bytes, checksums, counts.
+    pub what: String,
+}
+
+impl Verdict {
+    /// Bytes that arrived, by count and checksum.
+    pub fn of_bytes(expected: (u64, u64), arrived: (u64, u64)) -> Verdict {
+        if expected == arrived {
+            let what = format!("{} bytes, CRC-64 {:016x}", arrived.0, arrived.1);
+            return Verdict { sound: true, what };
+        }
+        let what = format!(
+            "{} bytes with CRC-64 {:016x} instead of {} with {:016x}",
+            arrived.0, arrived.1, expected.0, expected.1
+        );
+        Verdict { sound: false, what }
+    }
+}

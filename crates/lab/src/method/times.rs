@@ -1,0 +1,48 @@
+//! How long many things of one kind took, each on a clock of its own.
+
+use std::time::Duration;
+
+use super::experiment::Metrics;
+use super::metric::Metric;
+
+/// What [`values`] yields.
+pub(crate) fn metrics() -> [Metric; 5] {
+    [
+        Metric::less("mean_us", "mean", "µs"),
+        Metric::less("p50_us", "median", "µs"),
+        Metric::less("p99_us", "p99", "µs"),
+        Metric::less("max_us", "max", "µs"),
+        Metric::less("deviation_us", "deviation", "µs"),
+    ]
+}
+
+/// By the names of [`metrics`]; nothing of no times.
+pub(crate) fn values(times: impl IntoIterator<Item = Duration>) -> Metrics {
+    let mut us: Vec<f64> = times.into_iter().map(|time| time.as_secs_f64() * 1e6).collect();
+    us.sort_by(f64::total_cmp);
+    let Some(last) = us.len().checked_sub(1) else { return Metrics::new() };
+    let count = us.len() as f64;
+    let at = |percent: usize| us[last * percent / 100];
+    let mean = us.iter().sum::<f64>() / count;
+    let deviation = (us.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count).sqrt();
+    let values = [mean, at(50), at(99), at(100), deviation];
+    metrics().into_iter().map(|metric| metric.name).zip(values).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_seen() {
+        let values = values((1..=200).rev().map(Duration::from_micros));
+        let check =
+            |name: &str, expected: f64| assert!((values[name] - expected).abs() < 1e-6, "{name}: {values:?}");
+        check("mean_us", 100.5);
+        check("p50_us", 100.0);
+        check("p99_us", 198.0);
+        check("max_us", 200.0);
+        check("deviation_us", 57.734_304_9);
+        assert_eq!(super::values([]), Metrics::new());
+    }
+}

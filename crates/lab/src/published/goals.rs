@@ -1,0 +1,243 @@
+//! What the broker is meant to cost, held against records of `levada lab broker`: a row for each goal, with what was measured, whether that
+//! reaches it, and if not, why.
+//!
+//! The records lie in the repository beside the page, so that whoever doubts a row can compute it again.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::method::statistics::Interval;
+use crate::published::claims::{At, Sum, circumstances, unit, values, without_place};
+use crate::record::Line;
+use crate::report::number;
+
+pub use crate::published::claims::Picture;
+
+mod table;
+
+use table::GOALS;
+
+const GROWTH: &str = "broker-growth";
+
+/// What a request costs as what surrounds it grows, drawn beside the page.
+pub const PICTURES: [Picture; 4] = [
+    Picture {
+        name: "growth-connections",
+        experiment: GROWTH,
+        group: "produce of 1 KiB, by connections that are silent meanwhile",
+    },
+    Picture {
+        name: "growth-partitions",
+        experiment: GROWTH,
+        group: "produce of 1 KiB, by partitions of the broker",
+    },
+    Picture {
+        name: "growth-segments",
+        experiment: GROWTH,
+        group: "fetch of one batch at any offset, by segments of the log",
+    },
+    Picture { name: "growth-fetch", experiment: GROWTH, group: "fetch, by bytes asked for" },
+];
+
+/// What is to be reached.
+struct Goal {
+    work: &'static str,
+    metric: Sum,
+    this: At,
+    bound: Bound,
+    /// Why it is not reached, where it is not.
+    if_not: &'static str,
+}
+
+/// The bound of a value.
+#[derive(Debug, Clone, Copy)]
+enum Bound {
+    /// At most so many times the value of another case in the same round.
+    Times(At, f64),
+    /// At least so many times that.
+    TimesAtLeast(At, f64),
+    /// At most this.
+    Value(f64),
+    /// At least this.
+    ValueAtLeast(f64),
+}
+
+/// What measuring made of a goal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Reached,
+    /// The interval has the goal in it, but the median misses it.
+    NotSure,
+    NotReached,
+    NotMeasured,
+}
+
+impl Verdict {
+    fn label(self) -> &'static str {
+        match self {
+            Verdict::Reached => "reached",
+            Verdict::NotSure => "not sure",
+            Verdict::NotReached => "not reached",
+            Verdict::NotMeasured => "not measured",
+        }
+    }
+}
+
+impl Bound {
+    fn that(&self) -> Option<At> {
+        match self {
+            Bound::Times(that, _) | Bound::TimesAtLeast(that, _) => Some(*that),
+            Bound::Value(_) | Bound::ValueAtLeast(_) => None,
+        }
+    }
+
+    fn judge(&self, seen: &Interval) -> Verdict {
+        let (meets, near) = match self {
+            Bound::Times(_, most) | Bound::Value(most) => (seen.median <= *most, seen.low <= *most),
+            Bound::TimesAtLeast(_, least) | Bound::ValueAtLeast(least) => {
+                (seen.median >= *least, seen.high >= *least)
+            }
+        };
+        match (meets, near) {
+            (true, _) => Verdict::Reached,
+            (_, true) => Verdict::NotSure,
+            _ => Verdict::NotReached,
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Bound::Times(that, most) => format!("≤ {} of {}", times(*most), that.name()),
+            Bound::TimesAtLeast(that, least) => format!("≥ {} of {}", times(*least), that.name()),
+            Bound::Value(most) => format!("≤ {}", number::plain(*most)),
+            Bound::ValueAtLeast(least) => format!("≥ {}", number::plain(*least)),
+        }
+    }
+}
+
+impl At {
+    /// What tells this case from the others: where systems are groups, the group as well.
+    fn name(&self) -> String {
+        match self.group {
+            "levada" | "kafka" => format!("{}, {}", self.group, self.case),
+            _ => self.case.to_owned(),
+        }
+    }
+}
+
+/// The page of a set of records, by experiment, as [`kept`] gives them.
+pub fn page(records: &BTreeMap<String, Vec<Line>>) -> String {
+    let mut text = table::HEAD.to_owned();
+    for (experiment, lines) in records {
+        let _ = writeln!(text, "- [`{experiment}`](runs/{experiment}.jsonl): {}", circumstances(lines));
+    }
+    text.push_str("\n| Work | Goal | Levada | The other | Factor | Verdict |\n|---|---|---|---|---|---|\n");
+    for goal in GOALS {
+        let lines: Vec<&Line> = records.get(goal.this.experiment).into_iter().flatten().collect();
+        let _ = writeln!(text, "{}", row(goal, &lines));
+    }
+    text.push_str(table::GROWTH);
+    for picture in PICTURES {
+        let _ = writeln!(text, "\n{}:\n\n![{0}]({}.svg)", picture.group, picture.name);
+    }
+    text
+}
+
+fn row(goal: &Goal, lines: &[&Line]) -> String {
+    let (work, wanted) = (goal.work, goal.bound.words());
+    let Some(seen) = measured(goal, lines) else {
+        return format!("| {work} | {wanted} | | | | **{}** |", Verdict::NotMeasured.label());
+    };
+    let verdict = goal.bound.judge(&seen.judged);
+    let why = match verdict {
+        Verdict::NotReached | Verdict::NotSure => format!(": {}", goal.if_not),
+        Verdict::Reached | Verdict::NotMeasured => String::new(),
+    };
+    let (mine, theirs, factor) = (&seen.mine, &seen.theirs, &seen.factor);
+    format!("| {work} | {wanted} | {mine} | {theirs} | {factor} | **{}**{why} |", verdict.label())
+}
+
+/// The figures of a row.
+struct Measured {
+    judged: Interval,
+    mine: String,
+    theirs: String,
+    factor: String,
+}
+
+fn measured(goal: &Goal, lines: &[&Line]) -> Option<Measured> {
+    let metric = goal.metric;
+    let unit = unit(lines, metric, goal.this);
+    let value = |interval: &Interval| format!("{}{unit}", number::plain(interval.median));
+    let mine = values(lines, metric, goal.this);
+    let own = Interval::of(mine.values().copied())?;
+    let Some(that) = goal.bound.that() else {
+        let range = format!("{} to {}", number::plain(own.low), number::plain(own.high));
+        return Some(Measured { mine: value(&own), theirs: String::new(), factor: range, judged: own });
+    };
+    let theirs = values(lines, metric, that);
+    let quotients = mine.iter().filter_map(|(round, value)| Some(value / theirs.get(round)?));
+    let judged = Interval::of(quotients)?;
+    let factor = format!("{} ({} to {})", times(judged.median), times(judged.low), times(judged.high));
+    let theirs = value(&Interval::of(theirs.into_values())?);
+    Some(Measured { mine: value(&own), theirs, factor, judged })
+}
+
+/// A factor: small ones as the fraction that one would say.
+fn times(factor: f64) -> String {
+    match factor {
+        factor if factor > 0.0 && factor < 0.67 => format!("1/{}", number::plain(1.0 / factor)),
+        factor => format!("{}×", number::plain(factor)),
+    }
+}
+
+/// What is kept of records, by experiment: all that is about the broker. Of an experiment that several records have, the last one counts.
+pub fn kept(records: &[Vec<Line>]) -> BTreeMap<String, Vec<Line>> {
+    let mut kept = BTreeMap::new();
+    for record in records {
+        for line in record {
+            if let Line::Experiment(announced) = line
+                && (announced.experiment == GROWTH
+                    || GOALS.iter().any(|goal| goal.this.experiment == announced.experiment))
+            {
+                let experiment = &announced.experiment;
+                let own = record.iter().filter_map(|line| of_experiment(line, experiment)).collect();
+                kept.insert(experiment.clone(), own);
+            }
+        }
+    }
+    kept
+}
+
+fn of_experiment(line: &Line, experiment: &str) -> Option<Line> {
+    match line {
+        Line::Run(run) => {
+            let mut run = run.clone();
+            run.command.iter_mut().for_each(|word| *word = without_place(word));
+            run.environment.directory = without_place(&run.environment.directory);
+            Some(Line::Run(run))
+        }
+        Line::Experiment(announced) => (announced.experiment == experiment).then(|| line.clone()),
+        Line::Sample(sample) => (sample.experiment == experiment).then(|| line.clone()),
+        Line::Note(note) => (note.experiment.as_deref() == Some(experiment)).then(|| line.clone()),
+        Line::Ended(ended) => (ended.experiment == experiment).then(|| line.clone()),
+        _ => None,
+    }
+}
+
+/// The flame graphs that records have of Levada: a name for the file, and the picture.
+pub fn flames(records: &[Vec<Line>]) -> BTreeMap<String, String> {
+    let drawn = records.iter().flatten().filter_map(|line| match line {
+        Line::Flame(flame) if flame.case == "levada" => {
+            let words = format!("{} {} {}", flame.experiment, flame.group, flame.case).to_lowercase();
+            let words: Vec<&str> =
+                words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+            Some((words.join("-"), crate::machine::flame::draw(&flame.stacks)?))
+        }
+        _ => None,
+    });
+    drawn.collect()
+}
+
+#[cfg(test)]
+mod tests;

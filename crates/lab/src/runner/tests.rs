@@ -1,0 +1,93 @@
+//! Cases take turns, are checked once, and are left out when they cannot be done.
+
+use super::*;
+use crate::record::summary;
+
+/// Counts what it is asked; one case does not exist here.
+#[derive(Default)]
+struct Fake {
+    runs: Vec<(String, Pass)>,
+    interrupt_after: Option<usize>,
+}
+
+impl Experiment for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn shows(&self) -> String {
+        "That the method works.".to_owned()
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        vec![Metric::less("cost", "cost", "s")]
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        ["slow", "fast", "absent"].map(|name| Case::new("all", name)).to_vec()
+    }
+
+    fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
+        self.runs.push((case.name.clone(), pass));
+        if self.interrupt_after == Some(self.runs.len()) {
+            return Err(LabError::Interrupted);
+        }
+        let drift = self.runs.len() as f64;
+        Ok(match (case.name.as_str(), pass) {
+            ("absent", _) => Outcome::Skipped("not here".to_owned()),
+            (_, Pass::Integrity) => Outcome::Checked(Verdict { sound: true, what: "nothing".to_owned() }),
+            ("slow", _) => Outcome::Measured([("cost".to_owned(), 2.0 * drift)].into()),
+            _ => Outcome::Measured([("cost".to_owned(), drift)].into()),
+        })
+    }
+}
+
+fn run(fake: &mut Fake, rounds: u32) -> (Recorder, Result<(), LabError>) {
+    let mut recorder = Recorder::in_memory();
+    let ended = Method::new(Limits::exactly(rounds), 5).run(fake, &mut recorder);
+    (recorder, ended)
+}
+
+#[test]
+fn cases_take_turns_in_random_order_and_are_checked_once() {
+    let mut fake = Fake::default();
+    let (recorder, ended) = run(&mut fake, 20);
+    ended.unwrap();
+    let timed: Vec<&str> =
+        fake.runs.iter().filter(|(_, pass)| *pass == Pass::Timed).map(|(name, _)| name.as_str()).collect();
+    assert_eq!(timed.len(), 40);
+    assert!(timed.chunks(2).all(|round| round[0] != round[1]), "{timed:?}");
+    let slow_first = timed.chunks(2).filter(|round| round[0] == "slow").count();
+    assert!((3..=17).contains(&slow_first), "{timed:?}");
+    assert_eq!(fake.runs.iter().filter(|(name, _)| name == "absent").count(), 1);
+
+    let summaries = summary::of(recorder.lines());
+    let rows = &summaries[0].groups[0].rows;
+    assert_eq!(rows.iter().map(|row| row.case.as_str()).collect::<Vec<_>>(), ["slow", "fast"]);
+    assert!(rows.iter().all(|row| row.sound == Some(true) && row.metrics["cost"].count == 20));
+    assert_eq!(rows[0].relative.unwrap().median, 1.0);
+    // The cost drifts by a factor of 20 within the run; in pairs it does not matter.
+    let relative = rows[1].relative.unwrap();
+    assert!((1.5..2.8).contains(&relative.median), "{relative:?}");
+    assert_eq!(summaries[0].notes, ["all, absent: left out: not here"]);
+}
+
+#[test]
+fn an_interrupted_run_is_closed_and_kept() {
+    let mut fake = Fake { interrupt_after: Some(8), ..Fake::default() };
+    let (recorder, ended) = run(&mut fake, 20);
+    assert!(matches!(ended, Err(LabError::Interrupted)), "{ended:?}");
+    let Some(Line::Ended(last)) = recorder.lines().last() else { panic!("{:?}", recorder.lines()) };
+    assert!(last.interrupted && last.rounds == 2, "{last:?}");
+}
+
+#[test]
+fn the_order_is_the_seeds() {
+    let order = |seed| {
+        let mut fake = Fake::default();
+        Method::new(Limits::exactly(30), seed).run(&mut fake, &mut Recorder::in_memory()).unwrap();
+        fake.runs
+    };
+    assert_eq!(order(1), order(1));
+    assert_ne!(order(1), order(2));
+}
