@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::LabError;
+use crate::experiments::broker::harness::frames::Place;
 use crate::experiments::broker::harness::node::{Node, Paused};
+use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
 use crate::method::experiment::{Case, Experiment, Metrics};
 use crate::method::limits::Limits;
@@ -204,6 +206,39 @@ fn alone<'n>(nodes: impl IntoIterator<Item = &'n Node>, system: System) -> Vec<P
 
 fn labels(nodes: &[Node]) -> impl Iterator<Item = &'static str> + Clone {
     nodes.iter().map(|node| node.system().label())
+}
+
+/// A case of each name for each size, in groups by size. The size is a parameter of the case.
+fn by_size<'n>(
+    sizes: &[(&str, impl ToString)],
+    names: impl Iterator<Item = &'n str> + Clone,
+    parameter: &str,
+) -> Vec<Case> {
+    let group = |(label, size): &(&str, _)| {
+        let case = |name| Case::new(*label, name).with(parameter, ToString::to_string(size));
+        names.clone().map(case).collect::<Vec<Case>>()
+    };
+    sizes.iter().flat_map(group).collect()
+}
+
+/// A topic of one partition, and what is written to it.
+struct Fill {
+    topic: &'static str,
+    segment_bytes: u64,
+    batch_len: usize,
+    bytes: u64,
+}
+
+/// A broker of each system, running, with such a topic.
+fn filled(bench: &Bench, systems: &Systems, fill: Fill) -> Result<Vec<(Node, Filled)>, LabError> {
+    bench.reserve(fill.bytes * systems.all().len() as u64)?;
+    let filled = |node: Node| {
+        topic::create(&node, fill.topic, 1, &[("segment.bytes", &fill.segment_bytes.to_string())])?;
+        let place = Place { topic: fill.topic.to_owned(), partition: 0 };
+        let filled = topic::fill(&node, place, fill.batch_len, fill.bytes)?;
+        Ok((node, filled))
+    };
+    started(bench, systems)?.into_iter().map(filled).collect()
 }
 
 /// The process of the broker that a case is about; none for a floor.

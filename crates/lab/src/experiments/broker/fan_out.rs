@@ -1,11 +1,10 @@
 //! Consumers that replay the same old records one after the other, with memory for them: how often the device reads what all of them want.
 
 use crate::error::LabError;
-use crate::experiments::broker::Systems;
-use crate::experiments::broker::harness::frames::Place;
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::experiments::broker::reheat::Sweep;
+use crate::experiments::broker::{Fill, Systems};
 use crate::harness::bench::Bench;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::Metric;
@@ -34,16 +33,12 @@ impl<'b> FanOut<'b> {
     /// A broker does not start or refuses, or there is no room.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<FanOut<'b>, LabError> {
         let bytes: u64 = bench.scale().choose(4 << 20, 256 << 20, 1 << 30, 4 << 30);
-        bench.reserve(bytes * systems.all().len() as u64)?;
-        let segment_bytes = (bytes / 8).max(1 << 20).to_string();
-        let filled = |node: Node| {
-            topic::create(&node, "fan-out", 1, &[("segment.bytes", &segment_bytes)])?;
-            let place = Place { topic: "fan-out".to_owned(), partition: 0 };
-            let filled = topic::fill(&node, place, BATCH_LEN, bytes)?;
-            Ok((node, filled))
-        };
-        let subjects =
-            super::started(bench, systems)?.into_iter().map(filled).collect::<Result<_, LabError>>()?;
+        let segment_bytes = (bytes / 8).max(1 << 20);
+        let subjects = super::filled(
+            bench,
+            systems,
+            Fill { topic: "fan-out", segment_bytes, batch_len: BATCH_LEN, bytes },
+        )?;
         Ok(FanOut { bench, subjects })
     }
 

@@ -140,12 +140,7 @@ impl Experiment for Fetch<'_> {
 
     fn cases(&self) -> Vec<Case> {
         let names = self.subjects.iter().map(|(node, _)| node.system().label()).chain([floor::LABEL]);
-        SIZES
-            .iter()
-            .flat_map(|(label, bytes)| {
-                names.clone().map(move |name| Case::new(*label, name).with("fetch_bytes", bytes))
-            })
-            .collect()
+        super::by_size(&SIZES, names, "fetch_bytes")
     }
 
     fn worker(&self, case: &Case) -> Option<u32> {

@@ -1,6 +1,7 @@
 //! What all experiments on brokers share: processes to measure, a client, topics, load, and the floor to compare with.
 
 pub(crate) mod connection;
+pub(crate) mod event_loop;
 pub(crate) mod floor;
 pub(crate) mod frames;
 pub(crate) mod live;

@@ -104,12 +104,7 @@ impl Experiment for Produce<'_> {
 
     fn cases(&self) -> Vec<Case> {
         let names = super::labels(&self.nodes).chain([floor::LABEL]);
-        SIZES
-            .iter()
-            .flat_map(|(label, bytes)| {
-                names.clone().map(move |name| Case::new(*label, name).with("batch_bytes", bytes))
-            })
-            .collect()
+        super::by_size(&SIZES, names, "batch_bytes")
     }
 
     fn worker(&self, case: &Case) -> Option<u32> {

@@ -11,12 +11,11 @@ use levada_io::residency;
 use rustix::fs::Advice;
 
 use crate::error::LabError;
-use crate::experiments::broker::Systems;
-use crate::experiments::broker::harness::frames::Place;
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::process;
 use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic::{self, Filled};
+use crate::experiments::broker::{Fill, Systems};
 use crate::harness::bench::Bench;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::Metric;
@@ -46,15 +45,11 @@ impl<'b> Reheat<'b> {
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Reheat<'b>, LabError> {
         let segment_bytes: u64 = bench.scale().choose(2 << 20, 64 << 20, 512 << 20, 1 << 30);
         let bytes = 2 * segment_bytes + segment_bytes / 8;
-        bench.reserve(bytes * systems.all().len() as u64)?;
-        let filled = |node: Node| {
-            topic::create(&node, "reheat", 1, &[("segment.bytes", &segment_bytes.to_string())])?;
-            let place = Place { topic: "reheat".to_owned(), partition: 0 };
-            let filled = topic::fill(&node, place, BATCH_LEN, bytes)?;
-            Ok((node, filled))
-        };
-        let subjects =
-            super::started(bench, systems)?.into_iter().map(filled).collect::<Result<_, LabError>>()?;
+        let subjects = super::filled(
+            bench,
+            systems,
+            Fill { topic: "reheat", segment_bytes, batch_len: BATCH_LEN, bytes },
+        )?;
         Ok(Reheat { bench, subjects })
     }
 

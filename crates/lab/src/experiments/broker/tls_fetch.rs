@@ -226,12 +226,7 @@ impl Experiment for TlsFetch<'_> {
 
     fn cases(&self) -> Vec<Case> {
         let names = self.subjects.iter().map(|(node, ..)| node.system().label()).chain([ALONE]);
-        SIZES
-            .iter()
-            .flat_map(|(label, bytes)| {
-                names.clone().map(move |name| Case::new(*label, name).with("fetch_bytes", bytes))
-            })
-            .collect()
+        super::by_size(&SIZES, names, "fetch_bytes")
     }
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {

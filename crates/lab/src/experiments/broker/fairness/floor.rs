@@ -4,25 +4,19 @@
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicBool;
 
-use rustix::event::{Timespec, epoll};
 use rustix::net::SendFlags;
 use rustix::pipe::SpliceFlags;
 
 use crate::error::LabError;
+use crate::experiments::broker::harness::event_loop::{self, Wants};
 use crate::experiments::broker::harness::floor::{self, Fetches};
 use crate::harness::bench::Bench;
 
 /// A broker's turn.
 const TURN_BYTES: usize = 1 << 20;
-
-/// How often the loop looks whether it is over.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-
-/// What the epoll set knows the listener by; connections have their index.
-const LISTENER: u64 = u64::MAX;
 
 /// Serves whoever connects, from the first of `topics` that a request names, while `clients` runs.
 pub(super) fn beside<T>(
@@ -35,39 +29,8 @@ pub(super) fn beside<T>(
 }
 
 fn serve(listener: &TcpListener, topics: &[Fetches<'_>], over: &AtomicBool) -> io::Result<()> {
-    let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     listener.set_nonblocking(true)?;
-    epoll::add(&set, listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
-    let mut connections: Vec<Connection> = Vec::new();
-    let mut events = Vec::with_capacity(128);
-    while !over.load(Ordering::Relaxed) {
-        events.clear();
-        match epoll::wait(&set, rustix::buffer::spare_capacity(&mut events), Some(&LOOK)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        for event in &events {
-            let number = event.data.u64();
-            if number == LISTENER {
-                let connection = Connection::new(listener.accept()?.0)?;
-                let data = epoll::EventData::new_u64(connections.len() as u64);
-                epoll::add(&set, &connection.stream, data, epoll::EventFlags::IN)?;
-                connections.push(connection);
-                continue;
-            }
-            let Some(connection) = usize::try_from(number).ok().and_then(|at| connections.get_mut(at)) else {
-                continue;
-            };
-            let was_sending = connection.is_sending();
-            if !connection.turn(topics)? {
-                epoll::delete(&set, &connection.stream)?;
-            } else if connection.is_sending() != was_sending {
-                let wanted = if was_sending { epoll::EventFlags::IN } else { epoll::EventFlags::OUT };
-                epoll::modify(&set, &connection.stream, event.data, wanted)?;
-            }
-        }
-    }
-    Ok(())
+    event_loop::serve(listener, over, Connection::new, |_, connection| connection.turn(topics))
 }
 
 struct Connection {
@@ -79,23 +42,24 @@ struct Connection {
     rest: Option<(usize, u64, u64)>,
 }
 
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
 impl Connection {
     fn new(stream: TcpStream) -> io::Result<Connection> {
-        stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         Ok(Connection { stream, pipe: None, held: 0, rest: None })
     }
 
-    fn is_sending(&self) -> bool {
-        self.rest.is_some()
-    }
-
-    /// Takes a request, or sends more of the answer; whether the client is still there.
-    fn turn(&mut self, topics: &[Fetches<'_>]) -> io::Result<bool> {
+    /// Takes a request, or sends more of the answer.
+    fn turn(&mut self, topics: &[Fetches<'_>]) -> io::Result<Wants> {
         if self.rest.is_none() && !self.begin(topics)? {
-            return Ok(false);
+            return Ok(Wants::Nothing);
         }
-        let Some((topic, mut from, end)) = self.rest else { return Ok(true) };
+        let Some((topic, mut from, end)) = self.rest else { return Ok(Wants::ToReceive) };
         let (reader, writer) = match &mut self.pipe {
             Some(pipe) => pipe,
             none => none.insert(pipe()?),
@@ -121,12 +85,12 @@ impl Connection {
             match rustix::pipe::splice(&*reader, None, &self.stream, None, self.held, flags) {
                 Ok(count) => (self.held, left) = (self.held - count, left - count),
                 Err(rustix::io::Errno::AGAIN) => break,
-                Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => return Ok(false),
+                Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => return Ok(Wants::Nothing),
                 Err(errno) => return Err(errno.into()),
             }
         }
         self.rest = (self.held > 0 || from < end).then_some((topic, from, end));
-        Ok(true)
+        Ok(if self.rest.is_some() { Wants::ToSend } else { Wants::ToReceive })
     }
 
     /// Takes a request, which comes whole, and answers it, but for what goes by `splice`; whether the client is still there.

@@ -4,22 +4,16 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use rustix::event::{Timespec, epoll};
 
 use crate::error::LabError;
+use crate::experiments::broker::harness::event_loop::{self, Wants};
 use crate::experiments::broker::harness::floor;
 use crate::experiments::broker::harness::frames::Place;
 use crate::harness::bench::Bench;
-
-/// How often the loop looks whether it is over.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-
-/// What the epoll set knows the listener by; connections have their index.
-const LISTENER: u64 = u64::MAX;
 
 /// What the clients send, so that nothing has to be looked for.
 #[derive(Debug)]
@@ -43,43 +37,21 @@ pub(super) fn beside<T>(
 }
 
 fn serve(listener: &TcpListener, load: &Load<'_>, over: &AtomicBool) -> io::Result<()> {
-    let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(&set, listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
-    let mut connections: Vec<TcpStream> = Vec::new();
     let answers: io::Result<Vec<_>> = load.places.iter().map(floor::produced).collect();
     let mut answers: Vec<Answer> =
         answers?.into_iter().map(|(bytes, offset_at)| Answer { bytes, offset_at, next: 0 }).collect();
-    let (mut events, mut frame) = (Vec::with_capacity(1024), vec![0; load.frame_len]);
-    while !over.load(Ordering::Relaxed) {
-        events.clear();
-        match epoll::wait(&set, rustix::buffer::spare_capacity(&mut events), Some(&LOOK)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
+    let mut frame = vec![0; load.frame_len];
+    event_loop::serve(listener, over, Ok, |at, stream: &mut TcpStream| {
+        let got = stream.read(&mut frame)?;
+        if got == 0 {
+            return Ok(Wants::Nothing);
         }
-        for event in &events {
-            let number = event.data.u64();
-            if number == LISTENER {
-                let (stream, _) = listener.accept()?;
-                stream.set_nodelay(true)?;
-                let data = epoll::EventData::new_u64(connections.len() as u64);
-                epoll::add(&set, &stream, data, epoll::EventFlags::IN)?;
-                connections.push(stream);
-                continue;
-            }
-            let at = usize::try_from(number).unwrap_or(usize::MAX);
-            let Some(mut stream) = connections.get(at) else { continue };
-            let got = stream.read(&mut frame)?;
-            if got == 0 {
-                epoll::delete(&set, stream)?;
-                continue;
-            }
-            stream.read_exact(&mut frame[got..])?;
-            let to = at % load.places.len();
-            (&load.files[to]).write_all(&frame[load.frame_len - load.batch_len..])?;
-            stream.write_all(answers[to].next())?;
-        }
-    }
-    Ok(())
+        stream.read_exact(&mut frame[got..])?;
+        let to = at % load.places.len();
+        (&load.files[to]).write_all(&frame[load.frame_len - load.batch_len..])?;
+        stream.write_all(answers[to].next())?;
+        Ok(Wants::ToReceive)
+    })
 }
 
 /// The answer of a partition.
