@@ -17,13 +17,15 @@ struct Tool {
     package: &'static str,
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 8] = [
     Tool { probe: &["chromium", "--version"], package: "chromium" },
+    Tool { probe: &["curl", "--version"], package: "curl" },
     Tool { probe: &["javac", "-version"], package: "default-jdk-headless" },
     Tool { probe: &["kcat", "-V"], package: "kcat" },
     Tool { probe: &["mvn", "--version"], package: "maven" },
     Tool { probe: &["python3", "-c", "import ensurepip, venv"], package: "python3-venv" },
     Tool { probe: &["strace", "-V"], package: "strace" },
+    Tool { probe: &["wget", "--version"], package: "wget" },
 ];
 
 const SUITE_TOOLS: [Tool; 2] = [

@@ -4,29 +4,47 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::ArgPredicate;
 use levada_files::root::Links;
-use levada_files::{Address, CacheRule, Config, LogForm, LogOptions, Server, Signals, SiteOptions};
+use levada_files::{
+    Address, CacheRule, Config, LogForm, LogOptions, Server, Signals, SiteOptions, TlsOptions,
+};
 
 use crate::{failure::Failure, logging};
 
 /// Serve a directory over HTTP until SIGTERM or SIGINT
 ///
 /// HTTP/1.1 with ranges, conditional requests and keep-alive. Small files leave by one call with their head, large ones by splice or
-/// sendfile, and what is not in memory is waited for beside other clients. SIGHUP opens the directory and the access log again.
+/// sendfile, and what is not in memory is waited for beside other clients. SIGHUP opens the directory and the access log again and reads the certificate again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada files                                  this directory on 127.0.0.1:8080
   levada files public --listing --listen :80    with listings, on every address
   levada files dist --fallback index.html --cache 'assets/*=max-age=31536000, immutable'
   levada files /srv/www --hosts --precompressed --access-log access.log
+  levada files public --listen-tls :443 --tls-cert site.pem --tls-key site.key
   curl -r 0-99 http://127.0.0.1:8080/video.mp4  the first 100 bytes")]
 pub(crate) struct Args {
     /// Directory to serve
     #[arg(default_value = ".", value_name = "DIR")]
     directory: PathBuf,
     /// Address to listen on: HOST:PORT, :PORT for every address, unix:PATH, or systemd for the sockets handed over; more than one may be given
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = "127.0.0.1:8080",
+        default_value_if("listen_tls", ArgPredicate::IsPresent, None)
+    )]
     listen: Vec<Address>,
+    /// The same for HTTPS; without --listen nothing is served in the clear
+    #[arg(long, value_name = "ADDR", requires = "tls_cert")]
+    listen_tls: Vec<Address>,
+    /// Certificate for HTTPS with those that lead to its authority, in PEM; read again with SIGHUP
+    #[arg(long, value_name = "FILE", requires = "listen_tls")]
+    tls_cert: Option<PathBuf>,
+    /// Key of the certificate, in PEM; without this it is in the file of the certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// List directories that have no index file, as HTML, or as JSON for those who accept it
     #[arg(long, short)]
     listing: bool,
@@ -132,6 +150,8 @@ fn config(args: Args) -> Config {
             cors: args.cors,
         },
         listen: args.listen,
+        listen_tls: args.listen_tls,
+        tls: args.tls_cert.map(|certificate| TlsOptions { certificate, key: args.tls_key }),
         metrics: args.metrics,
         access_log: args.access_log.map(|path| LogOptions { path, form }),
         shards: args.shards.map(usize::from),

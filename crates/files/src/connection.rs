@@ -3,19 +3,21 @@
 
 use std::cell::Cell;
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
-use levada_io::{Piece, Transfer, TransferError};
+use levada_io::{Piece, TransferError};
 use tokio::sync::futures::Notified;
 
 use crate::access_log::Draft;
 use crate::answer::{self, Reply};
 use crate::listen::Purpose;
 use crate::metrics;
-use crate::request::{self, Parsed};
+use crate::outgoing::{self, Outgoing};
+use crate::request::{self, Parsed, Refusal};
 use crate::responder::{Decision, Prepared, Work};
 use crate::shard::Shard;
 use crate::socket::{Peer, Socket};
@@ -52,10 +54,19 @@ enum Ended {
     Changed,
     #[error("the file could not be read: {0}")]
     Read(io::Error),
+    #[error("TLS failed: {0}")]
+    Tls(#[from] rustls::Error),
 }
 
 /// Serves one connection until it ends; its errors concern nobody else.
 pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purpose: Purpose) {
+    let outgoing = match purpose {
+        Purpose::SecureFiles => match shard.shared.session() {
+            Ok(session) => Outgoing::sealed(session),
+            Err(error) => return tracing::error!(%error, "the TLS configuration cannot be used"),
+        },
+        Purpose::Files | Purpose::Metrics => Outgoing::plain(),
+    };
     let stopped = shard.clone();
     let stopped = std::pin::pin!(stopped.stopped.notified());
     let mut connection = Connection {
@@ -67,13 +78,14 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
         pending: Vec::new(),
         skip: 0,
         head_since: None,
-        transfer: Transfer::new([]),
+        outgoing,
         pushed: 0,
         notes: Vec::new(),
         prepared: Vec::new(),
     };
     let ended = connection.converse(stopped).await;
     connection.write_notes();
+    connection.say_goodbye();
     match ended {
         Ok(Farewell::None) => {}
         Ok(Farewell::Long) => connection.part().await,
@@ -117,8 +129,8 @@ struct Connection {
     skip: u64,
     /// When the first byte of an unfinished head came.
     head_since: Option<tokio::time::Instant>,
-    transfer: Transfer,
-    /// Bytes given to the transfer since it was last empty.
+    outgoing: Outgoing,
+    /// Bytes of answers given to it since it was last empty.
     pushed: u64,
     /// Of the answers among them.
     notes: Vec<Note>,
@@ -192,6 +204,12 @@ impl Connection {
                 self.head_since = None;
                 return Ok(taken);
             }
+            if let Outgoing::Sealed(_) = &self.outgoing {
+                match self.decrypt()? {
+                    Some(taken) => return Ok(taken),
+                    None => continue,
+                }
+            }
             let count = match self.socket.try_read(&mut inbox) {
                 Ok(0) => return Ok(Taken::End),
                 Ok(count) => count,
@@ -216,6 +234,44 @@ impl Connection {
         }
     }
 
+    /// Receives records and decrypts them; nothing if there is more to be answered then.
+    fn decrypt(&mut self) -> Result<Option<Taken>, Ended> {
+        let Some(session) = self.outgoing.session() else { return Ok(None) };
+        if session.is_closed {
+            return Ok(Some(Taken::End));
+        }
+        let socket = &self.socket;
+        match session.read(|room| socket.try_read(room)) {
+            Ok(0) => return Ok(Some(Taken::End)),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if !session.is_open || !self.pending.is_empty() {
+                    self.head_since.get_or_insert_with(tokio::time::Instant::now);
+                }
+                return Ok(Some(Taken::More));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if session.is_no_tls() {
+            // A browser that was sent here by http:// shows the reason.
+            self.outgoing = Outgoing::plain();
+            let reason = "this port speaks HTTPS";
+            let refusal = Refusal { status: http::StatusCode::BAD_REQUEST, reason };
+            let refused = |moment: answer::Moment<'_>| answer::refused(refusal, moment);
+            let reply = self.shard.clock.with(SystemTime::now(), refused);
+            return Ok(Some(Taken::Refused(reply, self.draft(None))));
+        }
+        let before = self.pending.len();
+        session.process(&mut self.pending)?;
+        if !session.is_open {
+            self.head_since.get_or_insert_with(tokio::time::Instant::now);
+        } else if before == 0 && self.pending.is_empty() {
+            self.head_since = None;
+        }
+        // Whatever the peer is to be told leaves before it is waited for.
+        if self.pending.len() == before && session.has_outgoing() { Ok(Some(Taken::More)) } else { Ok(None) }
+    }
+
     /// Forgets bytes that are done with, and the memory when they were all.
     fn consume(&mut self, used: usize) {
         if used == self.pending.len() {
@@ -227,9 +283,19 @@ impl Connection {
 
     /// Drops what is left of a request's body; whether all of it has come.
     fn pass_over(&mut self, inbox: &mut [u8]) -> Result<bool, Ended> {
-        let here = self.skip.min(self.pending.len() as u64);
-        self.consume(usize::try_from(here).unwrap_or(usize::MAX));
-        self.skip -= here;
+        loop {
+            let here = self.skip.min(self.pending.len() as u64);
+            self.consume(usize::try_from(here).unwrap_or(usize::MAX));
+            self.skip -= here;
+            if self.skip == 0 || matches!(self.outgoing, Outgoing::Plain(_)) {
+                break;
+            }
+            match self.decrypt()? {
+                None => {}
+                Some(Taken::More) => return Ok(false),
+                Some(_) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            }
+        }
         while self.skip > 0 {
             let room = usize::try_from(self.skip).unwrap_or(usize::MAX).min(inbox.len());
             match self.socket.try_read(&mut inbox[..room]) {
@@ -256,7 +322,9 @@ impl Connection {
                 Err(refusal) => return refused(refusal, self.draft(None)),
             };
             let decided = match self.purpose {
-                Purpose::Files => shard.responder.decide(&head, &mut self.prepared, (moment, Instant::now())),
+                Purpose::Files | Purpose::SecureFiles => {
+                    shard.responder.decide(&head, &mut self.prepared, (moment, Instant::now()))
+                }
                 Purpose::Metrics => metrics::decide(&head, &shard.shared, moment).map(Decision::Reply),
             };
             match decided {
@@ -273,13 +341,14 @@ impl Connection {
 
     /// What the log says of a request, of which there may be no more than its refusal.
     fn draft(&self, head: Option<&request::Head<'_, '_>>) -> Option<Box<Draft>> {
-        let is_noted = self.shard.pen.is_some() && self.purpose == Purpose::Files;
+        let is_noted = self.shard.pen.is_some() && self.purpose != Purpose::Metrics;
         is_noted.then(|| Box::new(head.map(Draft::of).unwrap_or_default()))
     }
 
     /// Waits for more of a request, or for one to begin; not if the server stops before that.
     async fn more(&mut self, mut stopped: Pin<&mut Notified<'_>>) -> Result<bool, Ended> {
-        let idle = self.pending.is_empty() && self.skip == 0;
+        let is_open = self.outgoing.session().is_none_or(|session| session.is_open);
+        let idle = is_open && self.pending.is_empty() && self.skip == 0;
         let now = tokio::time::Instant::now();
         let deadline = match self.head_since {
             _ if idle => now + IDLE,
@@ -327,8 +396,14 @@ impl Connection {
         let _ = tokio::time::timeout(FAREWELL_TIME, drained).await;
     }
 
+    fn say_goodbye(&mut self) {
+        let mut engine = self.shard.engine.borrow_mut();
+        // A peer that is gone, or takes nothing more, need not be told.
+        let _ = outgoing::say_goodbye(&mut self.outgoing, &mut engine, self.socket.as_fd());
+    }
+
     fn push(&mut self, piece: Piece) {
         self.pushed += piece.len();
-        self.transfer.push(piece);
+        self.outgoing.push(piece);
     }
 }

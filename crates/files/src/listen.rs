@@ -67,6 +67,8 @@ impl fmt::Display for Address {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Files,
+    /// The same behind TLS.
+    SecureFiles,
     Metrics,
 }
 

@@ -14,11 +14,12 @@ use crate::access_log::{LogOptions, Writer};
 use crate::listen::{self, Address, Purpose};
 use crate::places::Places;
 use crate::serving;
-use crate::shard::Shared;
+use crate::shard::{Shared, Tls};
 use crate::signals::{Signal, Signals};
 use crate::site::{Site, SiteError, SiteOptions};
 use crate::stats::Stats;
 use crate::stop::Stop;
+use crate::tls::{TlsError, TlsOptions};
 
 /// Everything that a server goes by.
 #[derive(Debug, Clone)]
@@ -27,6 +28,10 @@ pub struct Config {
     pub site: SiteOptions,
     /// Where files are served.
     pub listen: Vec<Address>,
+    /// Where they are served behind TLS.
+    pub listen_tls: Vec<Address>,
+    /// The certificate for that; without it no such address can be served.
+    pub tls: Option<TlsOptions>,
     /// Where `/metrics` and `/healthz` are served, if anywhere.
     pub metrics: Option<Address>,
     /// Where requests are written down, if anywhere.
@@ -47,6 +52,12 @@ pub enum StartError {
     /// The directory cannot be served.
     #[error(transparent)]
     Site(#[from] SiteError),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// There is an address with TLS and no certificate.
+    #[error("an address with TLS needs a certificate; name one with --tls-cert")]
+    NoCertificate,
     /// An address cannot be bound.
     #[error("cannot listen on {address}: {source}; choose another address")]
     Bind {
@@ -98,8 +109,15 @@ impl Server {
             Ok::<_, StartError>((bound.map_err(failed)?, listeners))
         };
         let (mut addresses, mut listeners) = (Vec::new(), Vec::new());
-        for address in &config.listen {
-            let (bound, mut opened) = bind(address, Purpose::Files)?;
+        let tls = match config.tls {
+            Some(options) => Some(Tls { config: ArcSwap::from_pointee(options.load()?), options }),
+            None if config.listen_tls.is_empty() => None,
+            None => return Err(StartError::NoCertificate),
+        };
+        let plain = config.listen.iter().map(|address| (address, Purpose::Files));
+        let secure = config.listen_tls.iter().map(|address| (address, Purpose::SecureFiles));
+        for (address, purpose) in plain.chain(secure) {
+            let (bound, mut opened) = bind(address, purpose)?;
             addresses.extend(bound);
             listeners.append(&mut opened);
         }
@@ -119,6 +137,7 @@ impl Server {
         let counters = Arc::new(Counters::default());
         let shared = Arc::new(Shared {
             site,
+            tls,
             stats: Arc::default(),
             caps: Caps::probe(),
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
@@ -146,7 +165,8 @@ impl Server {
             Address::Unix(path) => Some(path.clone()),
             Address::Tcp(..) | Address::Inherited => None,
         };
-        let sockets = config.listen.iter().chain(&config.metrics).filter_map(path).collect();
+        let sockets =
+            config.listen.iter().chain(&config.listen_tls).chain(&config.metrics).filter_map(path).collect();
         Ok(Server { shared, addresses, metrics_address, shards, log, sockets })
     }
 
@@ -168,7 +188,7 @@ impl Server {
         &self.shared.stats
     }
 
-    /// Opens the directory and the access log again under their names. What cannot be opened stays as it was.
+    /// Opens the directory and the access log again under their names, and reads the certificate again. What cannot be read stays as it was.
     pub fn reload(&self) {
         let before = self.shared.site.load_full();
         match Site::open(before.options().clone()) {
@@ -177,6 +197,12 @@ impl Server {
                 tracing::info!("directory opened again");
             }
             Err(error) => tracing::error!(%error, "the directory stays as it was opened before"),
+        }
+        if let Some(tls) = &self.shared.tls {
+            match tls.options.load() {
+                Ok(config) => tls.config.store(Arc::new(config)),
+                Err(error) => tracing::error!(%error, "TLS goes on with the certificate that it had"),
+            }
         }
         if let Some(log) = &self.log {
             log.reopen();

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use levada_io::residency::Warmer;
 use levada_io::{Caps, Counters, Engine};
+use rustls::ServerConfig;
 use tokio::sync::Notify;
 
 use crate::access_log::Pen;
@@ -17,6 +18,7 @@ use crate::responder::{Prepared, Responder, Work};
 use crate::site::Site;
 use crate::stats::Stats;
 use crate::stop::Stop;
+use crate::tls::{Session, TlsOptions};
 
 /// Bytes that are read at a time: a head of the largest size fits.
 pub(crate) const INBOX_BYTES: usize = HEAD_BYTES_MAX + 4096;
@@ -25,6 +27,8 @@ pub(crate) const INBOX_BYTES: usize = HEAD_BYTES_MAX + 4096;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) site: Arc<ArcSwap<Site>>,
+    /// For addresses with TLS.
+    pub(crate) tls: Option<Tls>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) caps: Caps,
@@ -36,6 +40,21 @@ pub(crate) struct Shared {
     /// Open files that each shard may keep.
     pub(crate) files_max: usize,
     pub(crate) started: SystemTime,
+}
+
+/// The certificate and what handshakes go by, which follows it when it is read again.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    pub(crate) options: TlsOptions,
+    pub(crate) config: ArcSwap<ServerConfig>,
+}
+
+impl Shared {
+    /// The TLS state of a new connection.
+    pub(crate) fn session(&self) -> Result<Session, rustls::Error> {
+        let tls = self.tls.as_ref().expect("an address with TLS has a certificate");
+        Session::new(tls.config.load_full())
+    }
 }
 
 /// What the connections of one shard share; never leaves its thread.

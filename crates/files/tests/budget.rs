@@ -32,6 +32,8 @@ fn a_hot_small_file_costs_no_allocation() {
     let server = Server::start(Config {
         site: SiteOptions { directory: home.path().to_owned(), ..SiteOptions::default() },
         listen: vec![Address::Tcp("127.0.0.1".to_owned(), 0)],
+        listen_tls: Vec::new(),
+        tls: None,
         metrics: None,
         access_log: None,
         shards: Some(1),

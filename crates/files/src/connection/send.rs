@@ -23,12 +23,6 @@ use crate::entry::{Entry, SMALL_BYTES};
 use crate::listen::Purpose;
 use crate::range::Span;
 
-/// What a connection may send by reference in one turn before others of its shard get theirs.
-const TURN_BYTES: u64 = 1 << 20;
-
-/// The same for bytes that are copied.
-const COPIED_TURN_BYTES: u64 = 256 << 10;
-
 /// How much is read ahead of what a slow disk is waited for.
 const AHEAD_BYTES: u64 = 1 << 20;
 
@@ -52,7 +46,7 @@ impl Connection {
                 }
             }
         }
-        if self.pending.is_empty() || self.transfer.remaining() > KEPT_BACK_BYTES {
+        if self.pending.is_empty() || self.outgoing.remaining() > KEPT_BACK_BYTES {
             self.flush().await?;
         } else {
             // Other connections of the shard have their turns also when nothing is waited for.
@@ -94,24 +88,22 @@ impl Connection {
 
     /// Sends everything that was kept back.
     pub(super) async fn flush(&mut self) -> Result<(), Ended> {
-        if self.transfer.remaining() > 0 {
+        if !self.outgoing.is_idle() {
             self.run(None).await?;
         }
         self.write_notes();
         Ok(())
     }
 
-    /// Sends what the transfer has, a turn at a time, each when the socket takes more.
+    /// Sends what there is, a turn at a time, each when the socket takes more.
     async fn run(&mut self, entry: Option<&Entry>) -> Result<(), Ended> {
         loop {
             self.writable().await?;
             let mut failed = None;
-            let by_reference = self.transfer.in_memory() <= COPIED_TURN_BYTES;
-            let budget = if by_reference { TURN_BYTES } else { COPIED_TURN_BYTES };
-            let (socket, transfer) = (&self.socket, &mut self.transfer);
+            let (socket, outgoing) = (&self.socket, &mut self.outgoing);
             let turn = socket.try_io(Interest::WRITABLE, || {
                 let mut engine = self.shard.engine.borrow_mut();
-                match transfer.step(&mut engine, socket.as_fd(), budget) {
+                match outgoing.step(&mut engine, socket.as_fd()) {
                     Ok(Turn::Blocked) => Err(io::ErrorKind::WouldBlock.into()),
                     Ok(turn) => Ok(Some(turn)),
                     Err(error) => {
@@ -126,7 +118,7 @@ impl Connection {
             match turn {
                 Ok(Some(Turn::Done)) => return Ok(()),
                 Ok(Some(Turn::Cold)) => {
-                    if let Some(warm) = self.transfer.cold(AHEAD_BYTES) {
+                    if let Some(warm) = self.outgoing.cold(AHEAD_BYTES) {
                         self.bring_in(warm).await;
                     }
                 }
@@ -173,8 +165,8 @@ impl Connection {
 
     /// Counts and writes down the answers with files that have left, or the part of them that has.
     pub(super) fn write_notes(&mut self) {
-        let mut sent = self.pushed - self.transfer.remaining();
-        self.pushed = self.transfer.remaining();
+        let mut sent = self.pushed - self.outgoing.remaining();
+        self.pushed = self.outgoing.remaining();
         if self.purpose == Purpose::Metrics {
             self.notes.clear();
             return;

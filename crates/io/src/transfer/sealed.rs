@@ -46,6 +46,11 @@ impl SealedTransfer {
         SealedTransfer { rest: sealed, ..SealedTransfer::new(pieces) }
     }
 
+    /// How many bytes were not encrypted yet.
+    pub fn remaining(&self) -> u64 {
+        self.queue.remaining()
+    }
+
     /// Encrypts and sends up to `budget` bytes, rounded up to a buffer.
     ///
     /// Does not wait for a non-blocking socket. `seal` and `socket` must be the same in every step.
