@@ -26,7 +26,7 @@ use self::forger::{DATA, Forger, HANDSHAKE, KEY_UPDATE};
 
 // Some of its functions are for the tests alone.
 #[allow(dead_code)]
-#[path = "../../crates/broker/src/server/tls/tests/forger.rs"]
+#[path = "../../crates/broker/src/server/channel/tests/forger.rs"]
 mod forger;
 
 /// More than this at once, and memory does not follow what arrives: one read, and one record.

@@ -1,25 +1,24 @@
 //! The broker: what it is told, the state machines and servers behind its APIs, and how it runs.
 
+mod access;
 mod api;
 mod blocking;
 mod broker;
-mod cleaner;
 pub mod clock;
 pub mod config;
-mod coordination;
+mod controller;
+mod coordinator;
 pub mod descriptors;
-mod durability;
 pub mod error_code;
 mod error_map;
 mod fetch_session;
 pub mod group;
-mod groups;
-mod lane;
 pub mod metadata;
-mod partition;
 mod pattern;
+mod publishing;
 mod quota;
 mod replay;
+mod replica;
 mod request_memory;
 pub mod security;
 #[cfg(test)]
@@ -30,7 +29,7 @@ mod stats;
 pub mod storage;
 pub mod stores;
 pub mod tls;
+mod transaction;
+mod transfers;
 pub mod txn;
-mod txns;
-mod waiters;
 pub mod web;

@@ -8,6 +8,9 @@
 pub mod controller;
 pub mod features;
 pub mod image;
+mod published;
 pub mod records;
 pub mod store;
 pub mod uuid;
+
+pub(crate) use self::published::Metadata;

@@ -10,6 +10,10 @@ use std::time::Duration;
 
 use crate::metadata::image::{QuotaEntity, Quotas};
 
+mod book;
+
+pub(crate) use self::book::QuotaBook;
+
 /// `quota.window.num` and `quota.window.size.seconds` of a Kafka that is not told otherwise.
 const SAMPLES: usize = 11;
 const SAMPLE_MS: i64 = 1000;

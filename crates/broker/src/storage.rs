@@ -9,19 +9,19 @@ use levada_log::LogError;
 use levada_log::checkpoint::MetaProperties;
 use levada_log::disk::{self, Disk, Entry, Kind, ReadLock, RealDisk};
 
-use crate::broker::controller_endpoint;
-use crate::broker::data_dir::{LOCK_FILE, lock, partition_of};
 use crate::config::BrokerConfig;
+use crate::metadata::controller::controller_endpoint;
 use crate::metadata::records::UserScramCredentialRecord;
 use crate::metadata::store::{Store, StoreError, StoreOptions};
-use crate::partition::Key;
+use crate::replica::Key;
+use crate::replica::data_dir::{LOCK_FILE, lock, partition_of};
 
 mod check;
 mod info;
 #[cfg(test)]
 mod tests;
 
-pub use crate::broker::OpenError;
+pub use crate::replica::data_dir::DataDirError;
 pub use check::{Report, Verdict, check};
 pub use info::{Held, Info, info};
 
@@ -44,7 +44,7 @@ pub enum StorageError {
     },
     /// It cannot be locked, or more than one is configured.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    DataDir(#[from] DataDirError),
     /// It cannot be formatted.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -82,11 +82,11 @@ pub fn format(
 /// The one directory that is configured.
 ///
 /// # Errors
-/// [`OpenError::SeveralDirs`].
+/// [`DataDirError::SeveralDirs`].
 pub fn directory(config: &BrokerConfig) -> Result<&Path, StorageError> {
     match &config.log_dirs[..] {
         [dir] => Ok(dir),
-        several => Err(OpenError::SeveralDirs { count: several.len() }.into()),
+        several => Err(DataDirError::SeveralDirs { count: several.len() }.into()),
     }
 }
 
@@ -96,7 +96,7 @@ fn lock_existing(dir: &Path) -> Result<Option<File>, StorageError> {
     match disk::lock_to_read(&path) {
         Ok(ReadLock::Held(file)) => Ok(Some(file)),
         Ok(ReadLock::Absent) => Ok(None),
-        Ok(ReadLock::Taken) => Err(OpenError::InUse { path: dir.to_owned() }.into()),
+        Ok(ReadLock::Taken) => Err(DataDirError::InUse { path: dir.to_owned() }.into()),
         Err(source) => Err(StorageError::Unreadable { path, source }),
     }
 }

@@ -9,7 +9,9 @@ mod metrics;
 mod process;
 
 pub use crate::{
-    broker::RecoveryProgress, cleaner::CleanerStats, lane::Work, replay::ReplayStats, stats::Stats,
+    replay::ReplayStats,
+    replica::{CleanerStats, RecoveryProgress, Work},
+    stats::Stats,
 };
 
 use std::{

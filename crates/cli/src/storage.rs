@@ -10,7 +10,7 @@ use std::{io::Write, path::PathBuf};
 use clap::Subcommand;
 use levada_broker::{
     metadata::store::StoreError,
-    storage::{self, OpenError, StorageError},
+    storage::{self, DataDirError, StorageError},
 };
 
 use crate::{config::SourceArgs, failure::Failure};
@@ -64,7 +64,7 @@ impl From<StorageError> for Failure {
     fn from(error: StorageError) -> Self {
         let what = error.to_string();
         match error {
-            StorageError::Open(OpenError::InUse { .. }) => {
+            StorageError::DataDir(DataDirError::InUse { .. }) => {
                 Self::with_next(what, "stop the broker first; levada storage info may look meanwhile")
             }
             StorageError::Unformatted { .. } => {

@@ -10,7 +10,7 @@ const CRATES: [&str; 2] = ["crates/log/src", "crates/broker/src"];
 const ALLOWED: [&str; 9] = [
     "crates/log/src/disk.rs",
     "crates/log/src/disk/",
-    "crates/broker/src/broker/signing_keys.rs",
+    "crates/broker/src/access/signing_keys.rs",
     "crates/broker/src/replay/kernel.rs",
     "crates/broker/src/config/",
     "crates/broker/src/web/process.rs",

@@ -164,7 +164,7 @@ impl Context {
     /// Whether there may be something of that kind with which the client may do that.
     pub(crate) fn may_some(&self, operation: Operation, kind: ResourceType) -> bool {
         self.debug_declared(operation, kind);
-        self.broker().allows_some(&self.session, (operation, kind))
+        self.broker().access().allows_some(&self.session, (operation, kind))
     }
 
     /// Whether the client may do that with a topic of a hot request, which names it by id from version 13 on. Whether the
@@ -174,7 +174,7 @@ impl Context {
         operation: Operation,
         (name, topic_id): (&StrBytes, Uuid),
     ) -> Result<(), ErrorCode> {
-        if !self.broker().has_authorizer() {
+        if !self.broker().access().has_authorizer() {
             return Ok(());
         }
         let by_id = self.version() >= TOPIC_ID_VERSION_MIN;
@@ -187,14 +187,14 @@ impl Context {
 
     /// The topics that the client may know of, for whoever asks at another time and place.
     pub(crate) fn visible_topics(&self) -> Visible {
-        if !self.broker().has_authorizer() {
+        if !self.broker().access().has_authorizer() {
             return Visible::default();
         }
         self.debug_declared(Operation::Describe, ResourceType::Topic);
         let (broker, session, api) = (self.broker().clone(), Session::clone(&self.session), self.header.api);
         Visible::by(move |name| {
             let wanted = (Operation::Describe, ResourceType::Topic, name);
-            let Some(rule) = broker.decide(&session, wanted) else { return true };
+            let Some(rule) = broker.access().decide(&session, wanted) else { return true };
             audit::decided(&session, api, wanted, (&rule, Weight::Filter));
             rule.allows()
         })
@@ -203,7 +203,7 @@ impl Context {
     /// What the client may do with something, one bit for each operation's number.
     pub(crate) fn operations(&self, kind: ResourceType, name: &str) -> i32 {
         let allowed = |operation: &&Operation| {
-            let rule = self.broker().decide(&self.session, (**operation, kind, name));
+            let rule = self.broker().access().decide(&self.session, (**operation, kind, name));
             rule.is_none_or(|rule| rule.allows())
         };
         supported(kind).iter().filter(allowed).fold(0, |bits, operation| bits | 1 << operation.code())
@@ -218,7 +218,7 @@ impl Context {
     }
 
     fn ask(&self, wanted: (Operation, ResourceType, &str), weight: Weight) -> bool {
-        let Some(rule) = self.broker().decide(&self.session, wanted) else { return true };
+        let Some(rule) = self.broker().access().decide(&self.session, wanted) else { return true };
         self.debug_declared(wanted.0, wanted.1);
         audit::decided(&self.session, self.header.api, wanted, (&rule, weight));
         rule.allows()

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::api::Context;
 use crate::api::access::forbidden;
 use crate::api::changes::Before;
-use crate::broker::ConfigChanges;
+use crate::controller::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::image::{ConfigResource, ResourceKind};
 use crate::security::acl::{Operation, ResourceType};
@@ -110,7 +110,8 @@ pub(crate) async fn change<T>(
         true => changes.iter().map(|(resource, _)| resource.clone()).collect(),
         false => Vec::new(),
     };
-    let mut changed = context.broker().change_configs(kind(changes), validate_only).await.into_iter();
+    let mut changed =
+        context.broker().controller().change_configs(kind(changes), validate_only).await.into_iter();
     before.configs(context, &resources);
     let results = refused.into_iter().map(|failure| match failure {
         Some(failure) => Err(failure),

@@ -7,7 +7,7 @@ use levada_wire::messages::StrBytes;
 
 use crate::api::Context;
 use crate::group::partition_for;
-use crate::partition::OFFSETS_TOPIC;
+use crate::replica::OFFSETS_TOPIC;
 
 /// Slots of a new map; a map has twice as many as soon as more than three quarters of them would be taken.
 const SLOTS_MIN: usize = 16;
@@ -17,7 +17,7 @@ pub(super) fn in_kafkas_order(context: &Context, groups: Vec<StrBytes>) -> Vec<S
     let broker = context.broker();
     let planned = broker.config().offsets.topic_partitions;
     ordered(groups, |id| {
-        let partition = broker.groups().partition_of(id.as_str());
+        let partition = broker.coordinators().groups().partition_of(id.as_str());
         partition.unwrap_or_else(|| partition_for(id.as_str(), planned))
     })
 }

@@ -31,12 +31,12 @@ use levada_wire::produce::{
 };
 
 use crate::api::{Context, Refusal, Reply};
-use crate::broker::Membership;
+use crate::transaction::Membership;
 use crate::clock::now_ms;
 use crate::config::{TimestampType, TopicConfig};
 use crate::error_code::{ErrorCode, Failure};
-use crate::lane::Submitted;
-use crate::partition::Partition;
+use crate::replica::lane::Submitted;
+use crate::replica::Partition;
 use crate::quota::Used;
 use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TxnError;
@@ -82,7 +82,7 @@ enum Started {
 }
 
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
-    let used = context.broker().book(Used::Produced, context.client(), body.len() as f64);
+    let used = context.broker().quotas().book(Used::Produced, context.client(), body.len() as f64);
     let throttle_time_ms = context.mute_for(used);
     let request = ProduceRequest::decode(body, context.version())?;
     let envelope = Envelope::new(context, &request);
@@ -156,7 +156,7 @@ impl Envelope {
     fn new(context: &Context, request: &ProduceRequest) -> Self {
         let transactional_id = request.transactional_id.clone();
         let id = transactional_id.as_ref().map(StrBytes::as_str);
-        let allowed = !context.broker().has_authorizer()
+        let allowed = !context.broker().access().has_authorizer()
             || !is_transactional(request)
             || id.is_some_and(|id| context.may(Operation::Write, ResourceType::TransactionalId, id));
         let permitted = if allowed { Ok(()) } else { Err(ErrorCode::TransactionalIdAuthorizationFailed) };
@@ -192,7 +192,7 @@ async fn submit(
         producer,
         protocol: if epoch_bump { Protocol::EpochBump } else { Protocol::Classic },
     };
-    let submitted = context.broker().append_in_transaction(partition, claim, append).await;
+    let submitted = context.broker().transactions().append(partition, claim, append).await;
     submitted.map_err(|error| refusal(context.version(), error))
 }
 

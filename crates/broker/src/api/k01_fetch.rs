@@ -29,9 +29,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::api::{Context, Refusal, Reply};
-use crate::broker::Broker;
+use crate::blocking::off_shard;
 use crate::error_code::ErrorCode;
-use crate::partition::Partition;
+use crate::replica::Partition;
 use crate::security::acl::Operation;
 use crate::request_memory::UNCOUNTED_BYTES;
 
@@ -71,7 +71,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
                 detach(&mut request);
             }
             response.topics = fetch(context, request).await;
-            let (wait, postponed) = context.broker().book_answer(context.client(), bytes_of(&response));
+            let (wait, postponed) = context.broker().quotas().book_answer(context.client(), bytes_of(&response));
             response.throttle_time_ms = context.mute_for(wait);
             if postponed {
                 // The client asks again when it may: nothing is handed out, and the session knows of nothing.
@@ -109,7 +109,7 @@ fn detach(request: &mut FetchRequest) {
 async fn fetch(context: &Context, request: FetchRequest) -> Vec<FetchedTopic<Records>> {
     let limits = Limits::new(context, &request);
     let targets = Arc::new(resolve(context, &request));
-    let mut look = look(context, &targets, limits).await;
+    let mut look = look(&targets, limits).await;
     if !look.is_enough(&limits) {
         look = wait(context, &targets, limits).await;
     }
@@ -135,7 +135,7 @@ async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> 
     let _registered: Vec<_> = partitions.map(|partition| partition.waiters().register(&sleeper)).collect();
     let deadline = Instant::now() + limits.wait;
     loop {
-        let look = look(context, targets, limits).await;
+        let look = look(targets, limits).await;
         if look.is_enough(&limits) {
             return look;
         }
@@ -148,13 +148,13 @@ async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> 
 }
 
 /// Looks at all partitions: here if what is needed for that is in memory, else where waiting for the disk disturbs nobody.
-async fn look(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
+async fn look(targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     match Look::at(targets, &limits, levada_log::Partition::read_cached) {
         Ok(look) => look,
         Err(Cold) => {
             let targets = targets.clone();
-            let waiting = move |_: &Arc<Broker>| Look::at(&targets, &limits, levada_log::Partition::read);
-            context.broker().off_shard(waiting).await.unwrap_or_else(|Cold| unreachable!("that read waits"))
+            let waiting = move || Look::at(&targets, &limits, levada_log::Partition::read);
+            off_shard(waiting).await.unwrap_or_else(|Cold| unreachable!("that read waits"))
         }
     }
 }
@@ -171,7 +171,7 @@ struct Limits {
 impl Limits {
     fn new(context: &Context, request: &FetchRequest) -> Self {
         let bytes_max = request.max_bytes.max(0).unsigned_abs().min(context.broker().config().fetch_max_bytes);
-        let bytes_max = bytes_max.min(context.broker().answer_bytes_max(context.client()));
+        let bytes_max = bytes_max.min(context.broker().quotas().answer_bytes_max(context.client()));
         Self {
             bytes_max,
             bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs().min(bytes_max)),
@@ -189,7 +189,7 @@ struct Target {
 
 fn resolve(context: &Context, request: &FetchRequest) -> Vec<Target> {
     let mut targets = Vec::with_capacity(request.topics.iter().map(|topic| topic.partitions.len()).sum());
-    let replica = request.replica_id >= 0 && context.broker().has_authorizer();
+    let replica = request.replica_id >= 0 && context.broker().access().has_authorizer();
     let replica = replica.then(|| context.may_cluster(Operation::ClusterAction));
     for topic in &request.topics {
         let key = (&topic.name, topic.topic_id);

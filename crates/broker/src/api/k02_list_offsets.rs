@@ -75,7 +75,7 @@ async fn look_up(
     committed_only: bool,
 ) -> Result<Found, ErrorCode> {
     let broker = context.broker();
-    let partition = broker.partition(topic, asked.partition_index)?;
+    let partition = broker.replicas().partition(topic, asked.partition_index)?;
     partition.check_leader_epoch(asked.current_leader_epoch)?;
     let too_old = |(special, first): (i64, i16)| special == asked.timestamp && context.version() < first;
     if FIRST_VERSIONS.into_iter().any(too_old) {
@@ -90,9 +90,9 @@ async fn look_up(
             return Ok((start, -1, log.epoch_at(start)));
         }
         LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(NOTHING),
-        MAX_TIMESTAMP => broker.search(&partition, levada_log::Partition::max_timestamp_offset).await?,
+        MAX_TIMESTAMP => broker.replicas().search(&partition, levada_log::Partition::max_timestamp_offset).await?,
         timestamp if timestamp < 0 => return Err(ErrorCode::UnsupportedVersion),
-        timestamp => broker.search(&partition, move |log| log.offset_for_timestamp(timestamp)).await?,
+        timestamp => broker.replicas().search(&partition, move |log| log.offset_for_timestamp(timestamp)).await?,
     };
     let found = found.filter(|found| found.offset < end);
     Ok(found.map_or(NOTHING, |found| (found.offset, found.timestamp, found.leader_epoch)))

@@ -23,7 +23,7 @@ use crate::error_code::ErrorCode;
 use crate::metadata::controller::check_topic_name;
 use crate::metadata::image::{Image, Topic};
 use crate::metadata::records::NO_LEADER;
-use crate::partition::is_internal;
+use crate::replica::is_internal;
 use crate::security::acl::{Operation, ResourceType};
 
 /// Names may be null and ids are honoured from this version on; 10 and 11 carry ids but may not use them.
@@ -48,7 +48,7 @@ pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> Metad
         })],
     });
     if version >= 2 {
-        response.cluster_id = Some(broker.cluster_id().into());
+        response.cluster_id = Some(broker.metadata().cluster_id().into());
     }
     if request.include_cluster_authorized_operations && (8..=10).contains(&version) {
         response.cluster_authorized_operations = context.cluster_operations();
@@ -91,7 +91,7 @@ async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -
         let may_create = |name: &&str| may_describe(context, name) && may_create(context, name);
         let missing: Vec<_> = missing.filter(may_create).map(str::to_owned).collect();
         if !missing.is_empty() {
-            broker.auto_create(missing).await;
+            broker.controller().auto_create(missing).await;
         }
     }
     let by_id = asked.iter().any(|topic| !topic.topic_id.is_zero());
@@ -153,7 +153,7 @@ fn refuse(context: &Context, asked: &MetadataRequestTopic, error: ErrorCode) -> 
 
 fn show(context: &Context, topic: &Arc<Topic>) -> MetadataResponseTopic {
     let version = context.version();
-    let (own, is_online) = (context.broker().node_id(), context.broker().partitions().online(topic.id()));
+    let (own, is_online) = (context.broker().node_id(), context.broker().replicas().partitions().online(topic.id()));
     let partitions = topic.partitions().map(|(index, partition)| {
         let online = is_online(index);
         let mut shown = message!(MetadataResponsePartition {

@@ -44,7 +44,7 @@ pub(crate) async fn answer(context: &Context, request: OffsetCommitRequest) -> O
                     retention_ms: Some(request.retention_time_ms).filter(|retention_ms| *retention_ms >= 0),
                     topics: commits,
                 };
-                commits::codes(context.broker().groups().ask(question).await, count, error_code)
+                commits::codes(context.broker().coordinators().groups().ask(question).await, count, error_code)
             }
         };
         tell(&mut answered, codes);
@@ -75,7 +75,7 @@ fn sort_out(
     };
     for partition in topic.partitions {
         let index = partition.partition_index;
-        let known = name.as_deref().is_some_and(|name| context.broker().has_partition(name, index));
+        let known = name.as_deref().is_some_and(|name| context.broker().metadata().has_partition(name, index));
         if known && forbidden.is_none() {
             commit.partitions.push(CommitPartition {
                 index,

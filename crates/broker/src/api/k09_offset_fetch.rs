@@ -68,7 +68,7 @@ async fn one_group(context: &Context, request: OffsetFetchRequest) -> OffsetFetc
         require_stable: request.require_stable,
     };
     let (fetched, error) = match may {
-        true => match context.broker().groups().ask(question).await {
+        true => match context.broker().coordinators().groups().ask(question).await {
             Ok(fetched) => (fetched, 0),
             Err(error) => (Vec::new(), error_code(Some(error))),
         },
@@ -153,7 +153,7 @@ async fn group_of_many(
         topics: asked,
         require_stable,
     };
-    match context.broker().groups().ask(question).await {
+    match context.broker().coordinators().groups().ask(question).await {
         Ok(fetched) => {
             let visible = fetched.into_iter().filter(|topic| may_see(context, &topic.name));
             response.topics.extend(visible.map(|topic| new_topic(context, topic, by_id)));

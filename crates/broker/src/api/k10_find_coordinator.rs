@@ -13,7 +13,7 @@ use levada_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse, Str
 use crate::api::access::forbidden;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
-use crate::partition::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::security::acl::{Operation, ResourceType};
 
 const GROUP: i8 = 0;
@@ -98,8 +98,8 @@ fn permit(context: &Context, key_type: i8, key: &StrBytes) -> Result<(), Failure
 
 async fn find(context: &Context, key_type: i8) -> Result<(), Failure> {
     match key_type {
-        GROUP => context.broker().ensure_internal_topic(OFFSETS_TOPIC).await,
-        TRANSACTION => context.broker().ensure_internal_topic(TRANSACTIONS_TOPIC).await,
+        GROUP => context.broker().controller().ensure_internal_topic(OFFSETS_TOPIC).await,
+        TRANSACTION => context.broker().controller().ensure_internal_topic(TRANSACTIONS_TOPIC).await,
         SHARE => Err(ErrorCode::CoordinatorNotAvailable.into()),
         other => Err(Failure::new(ErrorCode::InvalidRequest, format!("Unknown coordinator type {other}"))),
     }
@@ -109,9 +109,9 @@ async fn find(context: &Context, key_type: i8) -> Result<(), Failure> {
 fn locate(context: &Context, key_type: i8, key: &str) -> Result<(), Failure> {
     let broker = context.broker();
     let (topic, partition) = match key_type {
-        GROUP => (OFFSETS_TOPIC, broker.groups().partition_of(key)),
-        _ => (TRANSACTIONS_TOPIC, broker.txns().partition_of(key)),
+        GROUP => (OFFSETS_TOPIC, broker.coordinators().groups().partition_of(key)),
+        _ => (TRANSACTIONS_TOPIC, broker.coordinators().txns().partition_of(key)),
     };
-    let is_there = partition.is_some_and(|partition| broker.has_coordinator(topic, partition));
+    let is_there = partition.is_some_and(|partition| broker.replicas().may_serve(topic, partition));
     if is_there { Ok(()) } else { Err(ErrorCode::CoordinatorNotAvailable.into()) }
 }

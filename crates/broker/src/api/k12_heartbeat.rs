@@ -19,6 +19,6 @@ pub(crate) async fn answer(context: &Context, request: HeartbeatRequest) -> Hear
         group_instance_id: request.group_instance_id.map(|id| id.into_string()),
         generation: request.generation_id,
     };
-    let outcome = context.broker().groups().ask(question).await;
+    let outcome = context.broker().coordinators().groups().ask(question).await;
     message!(HeartbeatResponse { error_code: error_code(outcome.err()) })
 }

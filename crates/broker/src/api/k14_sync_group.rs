@@ -31,7 +31,7 @@ pub(crate) async fn answer(context: &Context, request: SyncGroupRequest) -> Sync
         protocol_name: request.protocol_name.map(|name| name.into_string()),
         assignments: assignments.collect(),
     };
-    let outcome = context.broker().groups().ask(request).await;
+    let outcome = context.broker().coordinators().groups().ask(request).await;
     message!(SyncGroupResponse {
         error_code: error_code(outcome.error),
         protocol_type: outcome.protocol_type.filter(|_| named).map(text),

@@ -24,7 +24,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeGroupsRequest) ->
     let refuse = |id| {
         message!(DescribedGroup { group_id: id, error_code: ErrorCode::GroupAuthorizationFailed.code() })
     };
-    let groups = context.broker().groups();
+    let groups = context.broker().coordinators().groups();
     let permitted = in_kafkas_order(context, permitted);
     let described = permitted.into_iter().map(|id| {
         let found = groups.view(id.as_str(), |coordinator| coordinator.describe(id.as_str()));

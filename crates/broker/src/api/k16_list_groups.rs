@@ -22,7 +22,7 @@ pub(crate) async fn answer(context: &Context, request: ListGroupsRequest) -> Lis
     let mut response = ListGroupsResponse::default();
     let all = context.might_cluster(Operation::Describe);
     let visible = |id: &str| all || context.might(Operation::Describe, ResourceType::Group, id);
-    for listed in context.broker().groups().view_all(|coordinator| coordinator.list(&filter)) {
+    for listed in context.broker().coordinators().groups().view_all(|coordinator| coordinator.list(&filter)) {
         match listed {
             Ok(groups) => response.groups.extend(groups.into_iter().filter(|one| visible(&one.group_id)).map(|group| {
                 let mut shown = message!(ListedGroup {

@@ -33,7 +33,7 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
     let forbidden: Vec<bool> = names.iter().map(forbidden).collect();
     let permitted = request.topics.into_iter().zip(&forbidden).filter(|(_, forbidden)| !**forbidden);
     let topics = permitted.map(|(topic, _)| new_topic(topic)).collect();
-    let mut created = context.broker().create_topics(topics, request.validate_only).await.into_iter();
+    let mut created = context.broker().controller().create_topics(topics, request.validate_only).await.into_iter();
     let created = forbidden.into_iter().map(|forbidden| match forbidden {
         true => Err(Failure::new(ErrorCode::TopicAuthorizationFailed, "Authorization failed.")),
         false => created.next().expect("one result for each topic"),

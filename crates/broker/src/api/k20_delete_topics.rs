@@ -28,7 +28,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
         request.topic_names.into_iter().map(by_name).collect()
     };
     let (permitted, mut refused) = sort_out(context, keys);
-    refused.extend(context.broker().delete_topics(permitted).await);
+    refused.extend(context.broker().controller().delete_topics(permitted).await);
     let deleted = refused;
     let results = deleted.into_iter().map(|(key, deleted)| {
         let mut result = message!(DeletableTopicResult { name: key.name.map(text), topic_id: key.topic_id });

@@ -3,30 +3,28 @@
 //! Moves a partition's first offset up, to any offset up to the high watermark (-1: to there); segments that
 //! lie below go at once. Only topics whose `cleanup.policy` has `delete`, and none of the broker's own.
 
-use std::sync::Arc;
-
 use levada_wire::messages::delete_records_request::DeleteRecordsPartition;
 use levada_wire::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use levada_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 
 use crate::api::Context;
-use crate::broker::Broker;
+use crate::blocking::off_shard;
 use crate::error_code::ErrorCode;
-use crate::partition::{Partition, is_internal};
+use crate::replica::{Partition, Replicas, is_internal};
 use crate::security::acl::{Operation, ResourceType};
 
 /// Stands for the high watermark in a request, and for "unknown" in an answer.
 const NONE: i64 = -1;
 
 pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
-    let broker = context.broker();
+    let replicas = context.broker().replicas().clone();
     let may = |name: &str| context.may(Operation::Delete, ResourceType::Topic, name);
     let asked: Vec<_> = request.topics.into_iter().map(|topic| (may(topic.name.as_str()), topic)).collect();
-    let topics = broker.off_shard(move |broker| {
+    let topics = off_shard(move || {
         let topics = asked.into_iter().map(|(may, topic)| {
             let name = topic.name.as_str();
             let delete = |asked| match may {
-                true => delete(broker, name, asked),
+                true => delete(&replicas, name, asked),
                 false => show(asked, Err(ErrorCode::TopicAuthorizationFailed)),
             };
             let partitions = topic.partitions.iter().map(delete).collect();
@@ -37,10 +35,10 @@ pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> 
     message!(DeleteRecordsResponse { topics: topics.await })
 }
 
-fn delete(broker: &Arc<Broker>, topic: &str, asked: &DeleteRecordsPartition) -> DeleteRecordsPartitionResult {
-    let deleted = match broker.partition(topic, asked.partition_index) {
+fn delete(replicas: &Replicas, topic: &str, asked: &DeleteRecordsPartition) -> DeleteRecordsPartitionResult {
+    let deleted = match replicas.partition(topic, asked.partition_index) {
         Ok(_) if is_internal(topic) => Err(ErrorCode::InvalidTopic),
-        Ok(partition) => delete_before(broker, &partition, asked.offset),
+        Ok(partition) => delete_before(replicas, &partition, asked.offset),
         Err(error) => Err(error),
     };
     show(asked, deleted)
@@ -55,7 +53,7 @@ fn show(asked: &DeleteRecordsPartition, deleted: Result<i64, ErrorCode>) -> Dele
 }
 
 /// The partition's first offset afterwards.
-fn delete_before(broker: &Broker, partition: &Partition, offset: i64) -> Result<i64, ErrorCode> {
+fn delete_before(replicas: &Replicas, partition: &Partition, offset: i64) -> Result<i64, ErrorCode> {
     if !partition.config().cleanup_policy.delete {
         return Err(ErrorCode::PolicyViolation);
     }
@@ -67,7 +65,7 @@ fn delete_before(broker: &Broker, partition: &Partition, offset: i64) -> Result<
     let advanced = partition.lane().with_writer(|writer| writer.advance_log_start(offset));
     let discarded = advanced.ok_or(ErrorCode::NotLeaderOrFollower)?;
     // Files are renamed outside the lane: appends go on meanwhile.
-    let removed = discarded.and_then(|discarded| broker.retire(partition, discarded));
+    let removed = discarded.and_then(|discarded| replicas.retire(partition, discarded));
     partition.waiters().wake();
     match removed {
         Ok(()) => Ok(partition.log().log_start()),

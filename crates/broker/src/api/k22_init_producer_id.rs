@@ -36,7 +36,7 @@ async fn init(context: &Context, request: InitProducerIdRequest) -> Result<Ident
         return Err(ErrorCode::InvalidRequest);
     }
     let Some(transactional_id) = request.transactional_id else {
-        let producer_id = broker.next_producer_id().await.map_err(|failure| failure.code)?;
+        let producer_id = broker.controller().next_producer_id().await.map_err(|failure| failure.code)?;
         return Ok(Identity { producer_id, producer_epoch: 0 });
     };
     let expected = (request.producer_id >= 0).then_some((request.producer_id, request.producer_epoch));
@@ -47,7 +47,7 @@ async fn init(context: &Context, request: InitProducerIdRequest) -> Result<Ident
         enable_two_phase_commit: request.enable2_pc,
         keep_prepared: request.keep_prepared_txn,
     };
-    let answer = broker.txns().ask(asked).await;
+    let answer = broker.coordinators().txns().ask(asked).await;
     answer.map_err(|error| match context.version() {
         FENCED_VERSION_MIN.. => error.into(),
         _ => error.before_fencing().into(),

@@ -139,7 +139,7 @@ type Asked = (String, i64, i16, Vec<TopicPartition>);
 async fn extend(context: &Context, asked: Asked, protocol: Protocol) -> Result<(), ErrorCode> {
     let (transactional_id, producer_id, producer_epoch, partitions) = asked;
     let request = AddRequest { transactional_id, producer_id, producer_epoch, protocol, partitions };
-    let added = context.broker().txns().ask(request).await;
+    let added = context.broker().coordinators().txns().ask(request).await;
     added.map_err(|error| match context.version() {
         FENCED_VERSION_MIN.. => error.into(),
         _ => error.before_fencing().into(),
@@ -149,6 +149,6 @@ async fn extend(context: &Context, asked: Asked, protocol: Protocol) -> Result<(
 async fn verify(context: &Context, asked: Asked) -> Result<Vec<ErrorCode>, ErrorCode> {
     let (transactional_id, producer_id, producer_epoch, partitions) = asked;
     let request = VerifyRequest { transactional_id, producer_id, producer_epoch, partitions };
-    let errors = context.broker().txns().ask(request).await?;
+    let errors = context.broker().coordinators().txns().ask(request).await?;
     Ok(errors.into_iter().map(|error| error.map_or(ErrorCode::None, Into::into)).collect())
 }

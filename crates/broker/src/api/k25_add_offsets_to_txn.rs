@@ -8,7 +8,7 @@ use levada_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 
 use crate::api::Context;
 use crate::error_code::ErrorCode;
-use crate::partition::OFFSETS_TOPIC;
+use crate::replica::OFFSETS_TOPIC;
 use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TopicPartition;
 use crate::txn::request::{AddRequest, Protocol};
@@ -26,10 +26,10 @@ pub(crate) async fn answer(context: &Context, request: AddOffsetsToTxnRequest) -
     if !context.may(Operation::Read, ResourceType::Group, group) {
         return message!(AddOffsetsToTxnResponse { error_code: ErrorCode::GroupAuthorizationFailed.code() });
     }
-    if let Err(failure) = broker.ensure_internal_topic(OFFSETS_TOPIC).await {
+    if let Err(failure) = broker.controller().ensure_internal_topic(OFFSETS_TOPIC).await {
         return message!(AddOffsetsToTxnResponse { error_code: failure.code.code() });
     }
-    let Some(partition) = broker.groups().partition_of(group) else {
+    let Some(partition) = broker.coordinators().groups().partition_of(group) else {
         return message!(AddOffsetsToTxnResponse { error_code: ErrorCode::CoordinatorNotAvailable.code() });
     };
     let asked = AddRequest {
@@ -39,7 +39,7 @@ pub(crate) async fn answer(context: &Context, request: AddOffsetsToTxnRequest) -
         protocol: Protocol::Classic,
         partitions: vec![TopicPartition { topic: OFFSETS_TOPIC.to_owned(), partition }],
     };
-    let added = broker.txns().ask(asked).await.map_err(|error| match context.version() {
+    let added = broker.coordinators().txns().ask(asked).await.map_err(|error| match context.version() {
         FENCED_VERSION_MIN.. => error,
         _ => error.before_fencing(),
     });

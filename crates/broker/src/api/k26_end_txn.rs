@@ -29,7 +29,7 @@ pub(crate) async fn answer(context: &Context, request: EndTxnRequest) -> EndTxnR
         protocol: if version >= EPOCH_BUMP_VERSION_MIN { Protocol::EpochBump } else { Protocol::Classic },
         commit: request.committed,
     };
-    let (error, owner) = match context.broker().txns().ask(asked).await {
+    let (error, owner) = match context.broker().coordinators().txns().ask(asked).await {
         Ok(owner) => (ErrorCode::None, owner),
         Err(error) if version >= FENCED_VERSION_MIN => (error.into(), Identity::NONE),
         Err(error) => (error.before_fencing().into(), Identity::NONE),

@@ -58,10 +58,10 @@ async fn write(
     let name = topic.name.as_str();
     let mut results = message!(WritableTxnMarkerTopicResult { name: topic.name.clone() });
     for index in &topic.partition_indexes {
-        let code = match context.broker().partition(name, *index) {
+        let code = match context.broker().replicas().partition(name, *index) {
             Err(error) => error,
             Ok(partition) => {
-                let written = context.broker().write_marker(&partition, &end, version).await;
+                let written = context.broker().transactions().write_marker(&partition, &end, version).await;
                 written.err().unwrap_or(ErrorCode::None)
             }
         };

@@ -19,11 +19,11 @@ use levada_wire::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
 
 use crate::api::merged::merge;
 use crate::api::{Context, commits};
-use crate::broker::Membership;
+use crate::transaction::Membership;
 use crate::error_code::ErrorCode;
 use crate::group::request::{CommitPartition, CommitTopic, TxnCommitRequest};
 use crate::group::{GroupError, Producer};
-use crate::partition::{OFFSETS_TOPIC, Partition};
+use crate::replica::{OFFSETS_TOPIC, Partition};
 use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TxnError;
 use crate::txn::request::{Identity, Protocol};
@@ -80,7 +80,7 @@ async fn commit(context: &Context, request: TxnOffsetCommitRequest, commits: Vec
     };
     let partition = offsets_partition(context, request.group_id.as_str());
     let _held = match &partition {
-        Some(partition) => match context.broker().hold_transaction(partition, claim).await {
+        Some(partition) => match context.broker().transactions().hold(partition, claim).await {
             Ok(held) => held,
             Err(error) => return refuse(refusal(context.version(), error)),
         },
@@ -94,7 +94,7 @@ async fn commit(context: &Context, request: TxnOffsetCommitRequest, commits: Vec
         producer: Producer { id: request.producer_id, epoch: request.producer_epoch },
         topics: commits,
     };
-    let committed = context.broker().groups().ask(question).await;
+    let committed = context.broker().coordinators().groups().ask(question).await;
     let code = |error: Option<GroupError>| {
         let error = error.map_or(ErrorCode::None, ErrorCode::from);
         let hidden = error == ErrorCode::CoordinatorLoadInProgress && context.version() < LOADING_VERSION_MIN;
@@ -106,7 +106,7 @@ async fn commit(context: &Context, request: TxnOffsetCommitRequest, commits: Vec
 /// The partition that the group's positions go to.
 fn offsets_partition(context: &Context, group_id: &str) -> Option<Arc<Partition>> {
     let broker = context.broker();
-    broker.partitions().by_name(OFFSETS_TOPIC, broker.groups().partition_of(group_id)?)
+    broker.replicas().partitions().by_name(OFFSETS_TOPIC, broker.coordinators().groups().partition_of(group_id)?)
 }
 
 /// What a client of this version understands of a transaction that does not cover the group's partition.
@@ -141,7 +141,7 @@ fn sort_out(
     });
     for partition in topic.partitions {
         let index = partition.partition_index;
-        let known = forbidden.is_none() && context.broker().has_partition(&name, index);
+        let known = forbidden.is_none() && context.broker().metadata().has_partition(&name, index);
         let error = forbidden.or((!known).then_some(ErrorCode::UnknownTopicOrPartition));
         let answered = if error.is_none() { &mut here } else { &mut missing };
         answered.partitions.push(message!(TxnOffsetCommitResponsePartition {

@@ -20,7 +20,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeAclsRequest) -> D
     let refuse = |error: ErrorCode, why: Option<&str>| {
         message!(DescribeAclsResponse { error_code: error.code(), error_message: why.map(text) })
     };
-    if !context.broker().has_authorizer() {
+    if !context.broker().access().has_authorizer() {
         return refuse(ErrorCode::SecurityDisabled, Some(NO_AUTHORIZER));
     }
     if !context.may_cluster(Operation::Describe) {

@@ -16,7 +16,7 @@ use crate::security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission
 const NO_AUTHORIZER: &str = "No Authorizer is configured.";
 
 pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> CreateAclsResponse {
-    let refused = if !context.broker().has_authorizer() {
+    let refused = if !context.broker().access().has_authorizer() {
         Some(Failure::new(ErrorCode::SecurityDisabled, NO_AUTHORIZER))
     } else {
         let may = context.may_cluster(Operation::Alter);
@@ -29,7 +29,7 @@ pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> Cre
     let valid: Vec<Acl> = checked.iter().flatten().cloned().collect();
     let created = match valid.is_empty() {
         true => Ok(()),
-        false => context.broker().create_acls(valid).await,
+        false => context.broker().controller().create_acls(valid).await,
     };
     if created.is_ok() {
         Before::of(context).acls(context, checked.iter().flatten(), true);

@@ -16,7 +16,7 @@ use crate::security::acl::{Acl, AclFilter, Operation};
 const NO_AUTHORIZER: &str = "No Authorizer is configured.";
 
 pub(crate) async fn answer(context: &Context, request: DeleteAclsRequest) -> DeleteAclsResponse {
-    let refused = if !context.broker().has_authorizer() {
+    let refused = if !context.broker().access().has_authorizer() {
         Some(Failure::new(ErrorCode::SecurityDisabled, NO_AUTHORIZER))
     } else {
         let may = context.may_cluster(Operation::Alter);
@@ -30,7 +30,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteAclsRequest) -> Del
     let known: Vec<AclFilter> = filters.iter().flatten().cloned().collect();
     let deleted = match known.is_empty() {
         true => Vec::new(),
-        false => context.broker().delete_acls(known).await,
+        false => context.broker().controller().delete_acls(known).await,
     };
     Before::of(context).acls(context, deleted.iter().flatten().flatten(), false);
     let mut deleted = deleted.into_iter();

@@ -10,7 +10,7 @@ use levada_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, StrBytes}
 
 use crate::api::configurable::{self, Named, Repeated};
 use crate::api::{Context, text};
-use crate::broker::ConfigChanges;
+use crate::controller::ConfigChanges;
 use crate::error_code::Failure;
 use crate::metadata::controller::NewValue;
 use crate::metadata::image::ConfigResource;

@@ -22,7 +22,7 @@ pub(crate) async fn answer(
     request: AlterReplicaLogDirsRequest,
 ) -> AlterReplicaLogDirsResponse {
     let may = context.may_cluster(Operation::Alter);
-    let own = context.broker().data_path().display().to_string();
+    let own = context.broker().replicas().data_path().display().to_string();
     let image = context.broker().metadata().image();
     let mut results: BTreeMap<String, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
     for dir in request.dirs {
@@ -35,7 +35,7 @@ pub(crate) async fn answer(
                 false => Some(ErrorCode::ClusterAuthorizationFailed),
                 true if is_too_long(name.len(), index) => Some(ErrorCode::InvalidTopic),
                 true if !is_own => Some(ErrorCode::LogDirNotFound),
-                true if context.broker().partitions().by_name(name, index).is_some() => None,
+                true if context.broker().replicas().partitions().by_name(name, index).is_some() => None,
                 true if exists(index) => Some(ErrorCode::KafkaStorageError),
                 true => Some(ErrorCode::UnknownTopicOrPartition),
             };

@@ -36,7 +36,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeLogDirsRequest) -
         Some(asked) => asked.get(topic).is_some_and(|indexes| indexes.contains(&index)),
     };
     let mut topics: BTreeMap<String, Vec<DescribeLogDirsPartition>> = BTreeMap::new();
-    for partition in context.broker().partitions().all() {
+    for partition in context.broker().replicas().partitions().all() {
         if is_asked(partition.topic(), partition.index()) {
             topics.entry(partition.topic().to_owned()).or_default().push(message!(DescribeLogDirsPartition {
                 partition_index: partition.index(),
@@ -49,9 +49,9 @@ pub(crate) async fn answer(context: &Context, request: DescribeLogDirsRequest) -
         message!(DescribeLogDirsTopic { name: text(name), partitions: partitions })
     });
     let mut result = message!(DescribeLogDirsResult { topics: topics.collect() });
-    result.log_dir = text(context.broker().data_path().display().to_string());
+    result.log_dir = text(context.broker().replicas().data_path().display().to_string());
     if context.version() >= VOLUME_VERSION_MIN {
-        match rustix::fs::statvfs(context.broker().data_path()) {
+        match rustix::fs::statvfs(context.broker().replicas().data_path()) {
             Ok(volume) => {
                 let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(volume.f_frsize));
                 result.total_bytes = bytes(volume.f_blocks).unwrap_or(i64::MAX);

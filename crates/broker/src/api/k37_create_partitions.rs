@@ -22,7 +22,7 @@ pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) 
         count: topic.count,
         assignments: topic.assignments.map(|all| all.into_iter().map(|one| one.broker_ids).collect()),
     });
-    let created = context.broker().create_partitions(topics.collect(), request.validate_only).await;
+    let created = context.broker().controller().create_partitions(topics.collect(), request.validate_only).await;
     let results = created.into_iter().chain(forbidden).map(|(name, created)| {
         let mut result = message!(CreatePartitionsTopicResult { name: text(name) });
         if let Err(failure) = created {

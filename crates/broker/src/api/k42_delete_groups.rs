@@ -14,7 +14,7 @@ use crate::group::request::DeleteRequest;
 use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: DeleteGroupsRequest) -> DeleteGroupsResponse {
-    let groups = context.broker().groups();
+    let groups = context.broker().coordinators().groups();
     let mut seen = HashSet::new();
     let asked = request.groups_names.into_iter().filter(|group_id| seen.insert(group_id.clone()));
     let may = |group_id: &StrBytes| context.may(Operation::Delete, ResourceType::Group, group_id.as_str());

@@ -13,7 +13,7 @@ use levada_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConf
 
 use crate::api::configurable::{self, Named, Repeated};
 use crate::api::{Context, text};
-use crate::broker::ConfigChanges;
+use crate::controller::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{AlterConfig, ConfigChange};
 use crate::metadata::image::{ConfigResource, ResourceKind};

@@ -38,7 +38,7 @@ pub(crate) async fn answer(context: &Context, request: OffsetDeleteRequest) -> O
     }
     // Also without any partition that is known: it is the coordinator that knows whether there is such a group.
     let question = request::OffsetDeleteRequest { group_id: request.group_id.into_string(), topics: known };
-    let deleted = match context.broker().groups().ask(question).await {
+    let deleted = match context.broker().coordinators().groups().ask(question).await {
         Ok(deleted) => deleted.into_iter(),
         Err(error) => return message!(OffsetDeleteResponse { error_code: error_code(Some(error)) }),
     };

@@ -26,7 +26,7 @@ pub(crate) async fn answer(context: &Context, request: AlterClientQuotasRequest)
     let requests: Vec<AlterQuota> = request.entries.iter().map(alteration).collect();
     let before = Before::of(context);
     let altered = match context.may_cluster(Operation::AlterConfigs) {
-        true => context.broker().alter_client_quotas(requests, request.validate_only).await,
+        true => context.broker().controller().alter_client_quotas(requests, request.validate_only).await,
         false => {
             let refused = |one: AlterQuota| (one.entity, Err(forbidden(ErrorCode::ClusterAuthorizationFailed)));
             requests.into_iter().map(refused).collect()

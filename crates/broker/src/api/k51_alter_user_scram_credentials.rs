@@ -34,7 +34,7 @@ pub(crate) async fn answer(
     let users: BTreeSet<String> = changes.iter().map(|change| change.user().to_owned()).collect();
     let before = Before::of(context);
     let results = match context.may_cluster(Operation::Alter) {
-        true => context.broker().alter_credentials(changes, users.into_iter().collect()).await,
+        true => context.broker().controller().alter_credentials(changes, users.into_iter().collect()).await,
         false => {
             let refused = |user| (user, Err(forbidden(ErrorCode::ClusterAuthorizationFailed)));
             users.into_iter().map(refused).collect()

@@ -10,7 +10,7 @@ use crate::api::access::forbidden;
 use crate::api::{Context, text};
 use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
-use crate::metadata::controller::METADATA_TOPIC;
+use crate::metadata::controller::{METADATA_TOPIC, controller_endpoint};
 use crate::security::acl::Operation;
 
 const TIMES_VERSION_MIN: i16 = 1;
@@ -77,7 +77,7 @@ fn refuse(context: &Context, index: i32) -> PartitionData {
 }
 
 fn node(context: &Context) -> Node {
-    let controller = context.broker().controller_endpoint();
+    let controller = controller_endpoint();
     let listener = message!(Listener {
         name: text(controller.name),
         host: text(controller.host),

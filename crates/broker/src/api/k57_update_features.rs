@@ -35,7 +35,7 @@ pub(crate) async fn answer(context: &Context, request: UpdateFeaturesRequest) ->
         })
         .collect();
     let names: Vec<String> = updates.iter().map(|update| update.name.clone()).collect();
-    match context.broker().update_features(updates, request.validate_only).await {
+    match context.broker().controller().update_features(updates, request.validate_only).await {
         Ok(()) => {
             let result = |name| message!(UpdatableFeatureResult { feature: text(name), error_message: None });
             let results = match context.version() <= RESULTS_VERSION_MAX {

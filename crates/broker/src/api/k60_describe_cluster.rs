@@ -28,7 +28,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeClusterRequest) -
     }
     let mut response = message!(DescribeClusterResponse { endpoint_type: asked });
     let (host, port) = context.advertised();
-    response.cluster_id = broker.cluster_id().into();
+    response.cluster_id = broker.metadata().cluster_id().into();
     response.controller_id = broker.node_id();
     response.brokers = vec![message!(DescribeClusterBroker {
         broker_id: broker.node_id(),

@@ -55,7 +55,7 @@ fn refusal(context: &Context, image: &Image, name: &str) -> Result<(), Failure> 
 }
 
 fn describe(context: &Context, topic: &str, answer: &mut PartitionResponse) {
-    let partition = context.broker().partition(topic, answer.partition_index);
+    let partition = context.broker().replicas().partition(topic, answer.partition_index);
     match partition.map(|partition| partition.lane().with_writer(|writer| writer.producer_states())) {
         Err(error) => answer.error_code = error.code(),
         Ok(None) => answer.error_code = ErrorCode::KafkaStorageError.code(),

@@ -25,7 +25,7 @@ pub(crate) async fn answer(
             let error_code = ErrorCode::TransactionalIdAuthorizationFailed.code();
             return message!(TransactionState { transactional_id: id, error_code: error_code });
         }
-        let described = context.broker().txns().view(id.as_str(), |coordinator| coordinator.describe(id.as_str()));
+        let described = context.broker().coordinators().txns().view(id.as_str(), |coordinator| coordinator.describe(id.as_str()));
         let mut state = message!(TransactionState { transactional_id: id });
         match described.unwrap_or(Err(TxnError::NotCoordinator)) {
             Ok(mut described) => {

@@ -10,6 +10,7 @@ use levada_wire::messages::list_transactions_response::TransactionState;
 use levada_wire::messages::{ListTransactionsRequest, ListTransactionsResponse};
 
 use crate::api::{Context, text};
+use crate::blocking::off_shard;
 use crate::clock::now_ms;
 use crate::pattern::whole;
 use crate::error_code::ErrorCode;
@@ -48,7 +49,7 @@ async fn list(context: &Context, request: &ListTransactionsRequest) -> Result<Ve
     let pattern = match pattern.map(str::to_owned) {
         // Compiling takes milliseconds at worst: not those of the shard.
         Some(pattern) => {
-            let compiled = context.broker().off_shard(move |_| whole(&pattern)).await;
+            let compiled = off_shard(move || whole(&pattern)).await;
             Some(compiled.map_err(|_| ErrorCode::InvalidRegularExpression)?)
         }
         None => None,
@@ -64,7 +65,7 @@ async fn list(context: &Context, request: &ListTransactionsRequest) -> Result<Ve
         pattern: matches.as_ref().map(|matches| matches as &dyn Fn(&str) -> bool),
     };
     let now = now_ms();
-    let listings = context.broker().txns().view_all(|coordinator| coordinator.list(&filter, now));
+    let listings = context.broker().coordinators().txns().view_all(|coordinator| coordinator.list(&filter, now));
     listings.into_iter().collect::<Result<_, TxnError>>().map_err(ErrorCode::from)
 }
 

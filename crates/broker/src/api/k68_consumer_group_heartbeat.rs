@@ -19,6 +19,7 @@ use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, Topic
 use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, StrBytes};
 
 use crate::api::{Context, from_wire_id, text};
+use crate::blocking::off_shard;
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::{ASSIGNORS, GroupError};
 use crate::group::records::Partitions;
@@ -44,10 +45,10 @@ pub(crate) async fn answer(
     if let Some(regex) = request.subscribed_topic_regex.as_ref().filter(|regex| !regex.is_empty()) {
         // Compiled here, the coordinator finds it compiled; it says what is wrong with it, in its turn.
         let regex = regex.as_str().to_owned();
-        let _ = context.broker().off_shard(move |_| pattern::whole(&regex)).await;
+        let _ = off_shard(move || pattern::whole(&regex)).await;
     }
     let assignor = request.server_assignor.clone();
-    match context.broker().groups().ask(heartbeat(context, request)).await {
+    match context.broker().coordinators().groups().ask(heartbeat(context, request)).await {
         Ok(beat) => message!(ConsumerGroupHeartbeatResponse {
             member_id: Some(text(beat.member_id)),
             member_epoch: beat.member_epoch,

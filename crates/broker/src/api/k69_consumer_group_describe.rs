@@ -84,7 +84,7 @@ fn permitted_view(context: &Context, group: DescribedGroup) -> DescribedGroup {
 }
 
 fn describe(context: &Context, group_id: &str) -> DescribedGroup {
-    let found = context.broker().groups().view(group_id, |coordinator| {
+    let found = context.broker().coordinators().groups().view(group_id, |coordinator| {
         (coordinator.describe_consumer(group_id), coordinator.knows(group_id))
     });
     let refused = |code: i16, message: Option<String>| {

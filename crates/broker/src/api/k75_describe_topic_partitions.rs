@@ -124,7 +124,7 @@ fn partitions(
     topic: &Topic,
     first: i32,
 ) -> impl Iterator<Item = DescribeTopicPartitionsResponsePartition> {
-    let (own, is_online) = (context.broker().node_id(), context.broker().partitions().online(topic.id()));
+    let (own, is_online) = (context.broker().node_id(), context.broker().replicas().partitions().online(topic.id()));
     topic.partitions().filter(move |(index, _)| *index >= first).map(move |(index, partition)| {
         let online = is_online(index);
         let leader_id = if partition.leader == own && !online { NO_LEADER } else { partition.leader };

@@ -17,11 +17,12 @@ use levada_wire::messages::{KafkaRequest, KafkaResponse, StrBytes};
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
 
 use crate::api::entry::Entry;
+use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
-use crate::partition::Partition;
 use crate::quota::Client;
+use crate::replica::Partition;
 use crate::request_memory::Held;
 use crate::security::Session;
 use crate::shutdown::Stop;
@@ -263,9 +264,9 @@ impl Context {
                 // Looking at the text costs as much as it is long.
                 return Err(ErrorCode::UnknownTopicOrPartition);
             }
-            self.broker().partition(name.as_str(), index)
+            self.broker().replicas().partition(name.as_str(), index)
         } else {
-            self.broker().partition_by_id(topic_id, index)
+            self.broker().replicas().partition_by_id(topic_id, index)
         }
     }
 }
@@ -320,7 +321,7 @@ async fn decode<R: KafkaRequest + Send + 'static>(context: &Context, body: Bytes
     if body.len() < LARGE_BYTES {
         return Ok(levada_wire::decode(body, version)?);
     }
-    Ok(context.broker().off_shard(move |_| levada_wire::decode(body, version)).await?)
+    Ok(off_shard(move || levada_wire::decode(body, version)).await?)
 }
 
 /// Most bytes of an answer that is built in memory: as many as a request may have unless set. Requests of up to a
@@ -336,7 +337,7 @@ async fn encode<R: KafkaResponse + Send + 'static>(
         return encode_now(&context.header, &response);
     }
     let header = context.header.clone();
-    context.broker().off_shard(move |_| encode_now(&header, &response)).await
+    off_shard(move || encode_now(&header, &response)).await
 }
 
 /// Encodes an answer. One that is too large is not: the client sees its connection closed.

@@ -27,6 +27,7 @@ pub use self::configs::{AlterConfig, ConfigChange, NewValue, alter_configs, repl
 pub use self::features::{FeatureUpdate, update_features};
 pub(crate) use self::names::TOPIC_NAME_BYTES_MAX;
 pub use self::names::{METADATA_TOPIC, check_topic_name, is_internal};
+pub(crate) use self::nodes::controller_endpoint;
 pub use self::nodes::{Node, start_node, stop_node};
 pub use self::partitions::{MorePartitions, check_replicas, create_partitions};
 pub use self::producer_ids::{PRODUCER_ID_BLOCK_LEN, ProducerIdBlock, allocate_producer_ids};

@@ -57,17 +57,16 @@ async fn run(duties: Duties) {
         }
     }
     drop(doorman);
-    let groups = broker.clone();
+    let groups = broker.coordinators().clone();
     tokio::task::spawn_local(async move { groups.groups().run_clock().await });
-    tokio::task::spawn_local(broker.clone().run_retention());
-    tokio::task::spawn_local(broker.clone().run_flushes());
-    tokio::task::spawn_local(broker.clone().run_producer_expiry());
-    tokio::task::spawn_local(broker.clone().run_cleaner());
-    tokio::task::spawn_local(broker.clone().run_signing_keys());
-    let txns = broker.clone();
+    tokio::task::spawn_local(broker.replicas().clone().run_retention());
+    tokio::task::spawn_local(broker.replicas().clone().run_flushes());
+    tokio::task::spawn_local(broker.replicas().clone().run_producer_expiry());
+    tokio::task::spawn_local(broker.replicas().clone().run_cleaner());
+    tokio::task::spawn_local(broker.access().signing_keys().clone().run());
+    let txns = broker.coordinators().clone();
     tokio::task::spawn_local(async move { txns.txns().run_clock().await });
-    let txns = broker.clone();
-    tokio::task::spawn_local(async move { txns.run_transactions().await });
+    tokio::task::spawn_local(broker.transactions().clone().run());
     loop {
         tokio::select! {
             () = tokio::time::sleep(HOUSEKEEPING) => broker.clone().keep_house().await,

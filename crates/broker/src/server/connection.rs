@@ -232,7 +232,7 @@ impl Connection {
     async fn answer(&mut self, header: RequestHeader, frame: BytesMut) -> Result<(), Ended> {
         let who = (self.entry.clone(), self.gate.session().clone(), self.local);
         let context = Context::new(self.shard.service.clone(), header, who).holding(self.held.take());
-        let measured = self.shard.broker().has_quotas().then(Cell::default);
+        let measured = self.shard.broker().quotas().has_quotas().then(Cell::default);
         let waits = matches!(context.header.api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
         let work = metered(measured.as_ref(), api::answer(&context, frame));
         let reply = self.replied(work, waits).await?;
@@ -244,7 +244,8 @@ impl Connection {
         }
         let spent = measured.map_or(Duration::ZERO, Cell::into_inner);
         let percent = spent.as_secs_f64() * 100.0;
-        let mute = context.mute().max(self.shard.broker().book(Used::Time, context.client(), percent));
+        let mute =
+            context.mute().max(self.shard.broker().quotas().book(Used::Time, context.client(), percent));
         drop(context);
         if !mute.is_zero() {
             self.send_kept_back().await?;
@@ -389,10 +390,10 @@ impl Connection {
                     && let Some(bytes) = lane.read(&warm.extent).await
                 {
                     let count = bytes.iter().map(|bytes| bytes.len() as u64).sum();
-                    self.shard.broker().replays().went_around(count);
+                    self.shard.broker().transfers().replays().went_around(count);
                     return transfer.supply(bytes);
                 }
-                warm.ahead.iter().for_each(|extent| self.shard.broker().replays().note(extent));
+                warm.ahead.iter().for_each(|extent| self.shard.broker().transfers().replays().note(extent));
                 warm = warm.once(&mut self.trail);
             }
         }
@@ -401,7 +402,7 @@ impl Connection {
             // The connection may be gone.
             let _ = done.send(warmed);
         };
-        if self.shard.broker().warmer().submit(warm, told).is_ok()
+        if self.shard.broker().transfers().warmer().submit(warm, told).is_ok()
             && let Ok(Ok(warmed)) = there.await
         {
             self.trail.follow(warmed);
@@ -413,14 +414,14 @@ impl Connection {
         let broker = self.shard.broker();
         let policy = broker.config().replay_cache;
         !self.trail.is_under_way(&warm.extent)
-            && broker.replays().admits(warm, policy).await == replay::Verdict::Admitted
+            && broker.transfers().replays().admits(warm, policy).await == replay::Verdict::Admitted
     }
 
     /// Drops what this connection has brought into the page cache and nobody else had there.
     fn leave_no_trace(&mut self) {
         if let Some(warm) = Warm::behind(self.trail.finish()) {
             // With a full queue there are others to push these pages out.
-            let _ = self.shard.broker().warmer().submit(warm, |_| {});
+            let _ = self.shard.broker().transfers().warmer().submit(warm, |_| {});
         }
     }
 }

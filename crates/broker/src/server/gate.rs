@@ -155,7 +155,7 @@ impl Gate {
         let image = broker.metadata().image();
         let moment = Moment {
             now_ms: now_ms(),
-            keys: &|source| broker.signing_keys(source),
+            keys: &|source| broker.access().signing_keys().keys(source),
             credential: &|user, mechanism| image.credentials().find(user, mechanism.code()).cloned(),
             secret: process_secret(),
         };
@@ -163,7 +163,7 @@ impl Gate {
         let listener = &entry.listener.name;
         let outcome = exchange.step(frame, &moment);
         if let Some(source) = exchange.misses_key() {
-            broker.miss_signing_key(source);
+            broker.access().signing_keys().miss(source);
         }
         match outcome {
             Outcome::Versions(header, body) => Passage::Versions(header, body),

@@ -93,7 +93,7 @@ impl Doorman {
     /// Accepts until the stop signal.
     pub(crate) async fn accept(self, listener: Arc<Listener>, socket: tokio::net::TcpListener) {
         let mut turn = self.shards.iter().cycle();
-        let mut changes = self.broker.config_changes();
+        let mut changes = self.broker.live_config().changes();
         loop {
             let accepted = tokio::select! {
                 accepted = socket.accept() => accepted,
@@ -137,7 +137,7 @@ impl Doorman {
     ) -> Option<(std::net::TcpStream, Place)> {
         let place = self.place(peer.ip(), changes).await?;
         let stream = self.spared(stream).await;
-        let wait = self.broker.book_connection(peer.ip());
+        let wait = self.broker.quotas().book_connection(peer.ip());
         if wait.is_zero() {
             return Some((stream, place));
         }

@@ -7,8 +7,9 @@ use std::thread::JoinHandle;
 
 pub use self::signals::Signals;
 use crate::broker::Broker;
-pub use crate::broker::{OpenError, Recovery, RecoveryProgress};
+pub use crate::broker::OpenError;
 use crate::config::{BrokerConfig, Listener};
+pub use crate::replica::{Recovery, RecoveryProgress};
 use crate::server::channel::handshakes::{self, Handshakes};
 use crate::server::shard::ShardHandle;
 use crate::shutdown::Stop;
@@ -142,7 +143,7 @@ impl Server {
     /// The recovery of what an unclean stop has left, which goes on beside serving.
     #[must_use]
     pub fn recovery(&self) -> Arc<Recovery> {
-        self.broker.recovery().clone()
+        self.broker.replicas().recovery().clone()
     }
 
     /// Serves until a signal of `signals`, then stops in order. A second one ends the process at once,
@@ -162,10 +163,9 @@ impl Server {
     /// answer those who wait, logs are closed and marked clean. Blocks until all that is done.
     pub fn stop(self) {
         self.stop.raise();
-        self.broker.recovery().halt();
-        self.broker.cleaner().halt();
-        self.broker.groups().unload();
-        self.broker.txns().unload();
+        self.broker.replicas().recovery().halt();
+        self.broker.replicas().cleaner().halt();
+        self.broker.coordinators().unload();
         if let Some(handshakes) = self.handshakes
             && handshakes.thread.join().is_err()
         {

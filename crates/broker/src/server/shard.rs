@@ -70,13 +70,13 @@ pub(crate) fn start(index: usize, broker: Arc<Broker>, stop: Stop) -> Result<Sha
     let thread = std::thread::Builder::new()
         .name(format!("shard-{index}"))
         .spawn(move || {
-            let (caps, counters) = (broker.caps(), broker.counters().clone());
-            let mut engine = Engine::with_thresholds(caps, counters, broker.thresholds());
+            let (caps, counters) = (broker.transfers().caps(), broker.transfers().counters().clone());
+            let mut engine = Engine::with_thresholds(caps, counters, broker.transfers().thresholds());
             engine.report_cold(true);
             let engine = RefCell::new(engine);
             // The runtime must be there: it watches the lane's ring.
             let entered = runtime.enter();
-            let cold_lane = ColdLane::new(broker.caps(), broker.counters().clone());
+            let cold_lane = ColdLane::new(broker.transfers().caps(), broker.transfers().counters().clone());
             drop(entered);
             let shard = Rc::new(Shard {
                 service: Rc::new(Service { broker, stop }),

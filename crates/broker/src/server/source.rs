@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::broker::{Broker, RecoveryProgress};
-use crate::cleaner::CleanerStats;
-use crate::lane::Work;
+use crate::broker::Broker;
 use crate::replay::ReplayStats;
+use crate::replica::{CleanerStats, RecoveryProgress, Work};
 use crate::stats::Stats;
 use crate::web::Source;
 
 impl Source for Broker {
     fn transfers(&self) -> levada_io::Snapshot {
-        self.counters().snapshot()
+        Broker::transfers(self).counters().snapshot()
     }
 
     fn stats(&self) -> &Stats {
@@ -20,7 +19,7 @@ impl Source for Broker {
     }
 
     fn partitions(&self) -> u64 {
-        Broker::partitions(self).count() as u64
+        self.replicas().partitions().count() as u64
     }
 
     fn request_bytes_held(&self) -> u64 {
@@ -29,7 +28,7 @@ impl Source for Broker {
 
     fn durability(&self) -> BTreeMap<(String, String), u64> {
         let mut counts = BTreeMap::new();
-        for partition in Broker::partitions(self).all().iter() {
+        for partition in self.replicas().partitions().all().iter() {
             let label = (partition.topic().to_owned(), partition.config().durability());
             *counts.entry(label).or_default() += 1;
         }
@@ -37,24 +36,24 @@ impl Source for Broker {
     }
 
     fn cleaner(&self) -> CleanerStats {
-        Broker::cleaner(self).stats()
+        self.replicas().cleaner().stats()
     }
 
     fn replays(&self) -> ReplayStats {
-        Broker::replays(self).stats()
+        Broker::transfers(self).replays().stats()
     }
 
     fn recovery(&self) -> RecoveryProgress {
-        Broker::recovery(self).progress()
+        self.replicas().recovery().progress()
     }
 
     fn longest_lane_turn(&self, work: Work) -> Duration {
-        let partitions = Broker::partitions(self).all();
+        let partitions = self.replicas().partitions().all();
         partitions.iter().map(|partition| partition.lane().longest_turn(work)).max().unwrap_or_default()
     }
 
     fn unhealthy(&self) -> Option<String> {
-        let offline = self.offline_partitions();
+        let offline = self.replicas().offline();
         (offline > 0).then(|| {
             format!("{offline} partitions are offline after a failure of their storage; see the log")
         })

@@ -10,12 +10,13 @@ use levada_log::disk::{Disk, RealDisk};
 use parking_lot::Mutex;
 
 use super::{StorageError, directories, lock_existing, sizes};
-use crate::broker::data_dir::{DELETED, Offsets, STRAY};
 use crate::metadata::controller::METADATA_TOPIC;
 use crate::metadata::image::{ConfigResource, Image};
 use crate::metadata::store::{METADATA_DIR, inspect, objections};
 use crate::metadata::uuid;
-use crate::partition::{Key, OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+use crate::replica::data_dir::{DELETED, STRAY};
+use crate::replica::left::Offsets;
+use crate::replica::{Key, OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 
 /// What a check found.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ use levada_log::checkpoint::{CleanShutdown, MetaProperties};
 use levada_log::disk::{Disk, RealDisk};
 
 use super::{StorageError, directories, lock_existing, sizes};
-use crate::broker::OpenError;
 use crate::metadata::store::{Contents, METADATA_DIR, inspect, objections};
+use crate::replica::data_dir::DataDirError;
 
 /// What is in a data directory.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ pub fn info(dir: &Path) -> Result<Info, StorageError> {
     }
     let in_use = match lock_existing(dir) {
         Ok(_) => false,
-        Err(StorageError::Open(OpenError::InUse { .. })) => true,
+        Err(StorageError::DataDir(DataDirError::InUse { .. })) => true,
         Err(other) => return Err(other),
     };
     let identity = MetaProperties::load(&RealDisk, dir)?;

@@ -102,7 +102,7 @@ fn a_directory_in_use_is_not_checked() {
     format(&config(dir.path()), None, (Vec::new(), 0)).unwrap();
     let held = lock(dir.path()).unwrap();
     let refused = check(dir.path(), &|_, _| {});
-    assert!(matches!(refused, Err(StorageError::Open(OpenError::InUse { .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(StorageError::DataDir(DataDirError::InUse { .. }))), "{refused:?}");
     assert!(info(dir.path()).unwrap().in_use);
     drop(held);
     assert!(!info(dir.path()).unwrap().in_use);

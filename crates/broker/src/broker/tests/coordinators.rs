@@ -11,13 +11,13 @@ use levada_wire::Uuid;
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
 use super::crash::recorder::Recorder;
-use crate::broker::Membership;
 use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest};
 use crate::group::{GroupError, partition_for};
 use crate::metadata::controller::{MorePartitions, NewTopic, TopicKey};
-use crate::partition::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+use crate::transaction::Membership;
 use crate::txn::records::{Record, Value};
 use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol};
 use crate::txn::{TopicPartition, TxnError, TxnState};
@@ -34,12 +34,12 @@ fn begin(disk: &Arc<Recorder>, home: &tempfile::TempDir, ways: Ways) -> Incarnat
 
 fn create(now: &Incarnation, name: &str, partitions: i32) {
     let topic = NewTopic { name: name.to_owned(), partitions, replication_factor: 1, ..NewTopic::default() };
-    assert!(now.run(now.broker.create_topics(vec![topic], false)).pop().unwrap().is_ok());
+    assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
 }
 
 fn delete(now: &Incarnation, name: &str) {
     let key = TopicKey { name: Some(name.to_owned()), topic_id: Uuid::ZERO };
-    assert!(now.run(now.broker.delete_topics(vec![key])).pop().unwrap().1.is_ok());
+    assert!(now.run(now.broker.controller().delete_topics(vec![key])).pop().unwrap().1.is_ok());
 }
 
 fn commit(now: &Incarnation, group_id: &str, offset: i64) -> Result<(), GroupError> {
@@ -53,7 +53,7 @@ fn commit(now: &Incarnation, group_id: &str, offset: i64) -> Result<(), GroupErr
         retention_ms: None,
         topics: vec![CommitTopic { name: "t".to_owned(), topic_id: uuid::Uuid::nil(), partitions }],
     };
-    let committed = now.run(now.broker.groups().ask(request))?;
+    let committed = now.run(now.broker.coordinators().groups().ask(request))?;
     committed[0].partitions[0].1.map_or(Ok(()), Err)
 }
 
@@ -66,7 +66,7 @@ fn committed(now: &Incarnation, group_id: &str) -> Result<Vec<i64>, GroupError> 
         topics: None,
         require_stable: false,
     };
-    let fetched = now.run(now.broker.groups().ask(request))?;
+    let fetched = now.run(now.broker.coordinators().groups().ask(request))?;
     Ok(fetched.iter().flat_map(|topic| &topic.partitions).map(|one| one.offset).collect())
 }
 
@@ -78,24 +78,29 @@ fn init(now: &Incarnation) -> Result<Identity, TxnError> {
         enable_two_phase_commit: false,
         keep_prepared: false,
     };
-    now.run(now.broker.txns().ask(request))
+    now.run(now.broker.coordinators().txns().ask(request))
 }
 
 fn add(now: &Incarnation, Identity { producer_id, producer_epoch }: Identity, topic: &str) {
     let partitions = vec![TopicPartition { topic: topic.to_owned(), partition: 0 }];
     let (transactional_id, protocol) = (ID.to_owned(), Protocol::Classic);
     let request = AddRequest { transactional_id, producer_id, producer_epoch, protocol, partitions };
-    now.run(now.broker.txns().ask(request)).unwrap();
+    now.run(now.broker.coordinators().txns().ask(request)).unwrap();
 }
 
 fn end(now: &Incarnation, Identity { producer_id, producer_epoch }: Identity) {
     let (transactional_id, protocol) = (ID.to_owned(), Protocol::Classic);
     let request = EndRequest { transactional_id, producer_id, producer_epoch, protocol, commit: true };
-    now.run(now.broker.txns().ask(request)).unwrap();
+    now.run(now.broker.coordinators().txns().ask(request)).unwrap();
 }
 
 fn state(now: &Incarnation) -> Option<TxnState> {
-    now.broker.txns().view(ID, |one| one.describe(ID)).and_then(Result::ok).map(|described| described.state)
+    now.broker
+        .coordinators()
+        .txns()
+        .view(ID, |one| one.describe(ID))
+        .and_then(Result::ok)
+        .map(|described| described.state)
 }
 
 /// Does everything else meanwhile.
@@ -114,13 +119,13 @@ fn the_topic_says_how_many_coordinators_there_are() {
     let disk = Arc::new(Recorder::new(home.path()));
     let now = begin(&disk, &home, Ways::default());
     let groups: Vec<String> = (0..20).map(|at| format!("g{at}")).collect();
-    assert_eq!(now.broker.groups().partition_of("g0"), None);
+    assert_eq!(now.broker.coordinators().groups().partition_of("g0"), None);
     // The configuration says 2 and 1.
     create(&now, OFFSETS_TOPIC, 7);
     create(&now, TRANSACTIONS_TOPIC, 3);
     for (offset, group) in (0..).zip(&groups) {
-        assert_eq!(now.broker.groups().partition_of(group), Some(partition_for(group, 7)));
-        assert_eq!(now.broker.txns().partition_of(group), Some(partition_for(group, 3)));
+        assert_eq!(now.broker.coordinators().groups().partition_of(group), Some(partition_for(group, 7)));
+        assert_eq!(now.broker.coordinators().txns().partition_of(group), Some(partition_for(group, 3)));
         assert_eq!(commit(&now, group, offset), Ok(()));
     }
     let owner = init(&now).unwrap();
@@ -132,9 +137,9 @@ fn the_topic_says_how_many_coordinators_there_are() {
     let next = Identity { producer_epoch: owner.producer_epoch + 1, ..owner };
     assert_eq!(init(&now), Ok(next), "the producer before is fenced");
     let more = MorePartitions { topic: OFFSETS_TOPIC.to_owned(), count: 9, assignments: None };
-    assert!(now.run(now.broker.create_partitions(vec![more], false)).pop().unwrap().1.is_ok());
+    assert!(now.run(now.broker.controller().create_partitions(vec![more], false)).pop().unwrap().1.is_ok());
     for group in &groups {
-        assert_eq!(now.broker.groups().partition_of(group), Some(partition_for(group, 9)));
+        assert_eq!(now.broker.coordinators().groups().partition_of(group), Some(partition_for(group, 9)));
         assert_eq!(commit(&now, group, 100), Ok(()));
         assert_eq!(committed(&now, group), Ok(vec![100]));
     }
@@ -154,11 +159,15 @@ fn coordinators_go_with_their_topic() {
     assert_eq!(committed(&now, "g"), Err(GroupError::NotCoordinator));
     assert_eq!(commit(&now, "g", 6), Err(GroupError::NotCoordinator));
     assert_eq!(init(&now), Err(TxnError::NotCoordinator));
-    assert_eq!(now.broker.groups().view_all(|_| ()).len(), 0);
+    assert_eq!(now.broker.coordinators().groups().view_all(|_| ()).len(), 0);
     for topic in [OFFSETS_TOPIC, TRANSACTIONS_TOPIC] {
-        assert!(now.run(now.broker.ensure_internal_topic(topic)).is_ok());
+        assert!(now.run(now.broker.controller().ensure_internal_topic(topic)).is_ok());
     }
-    assert_eq!(now.broker.groups().partition_of("g"), Some(partition_for("g", 2)), "as configured");
+    assert_eq!(
+        now.broker.coordinators().groups().partition_of("g"),
+        Some(partition_for("g", 2)),
+        "as configured"
+    );
     assert_eq!(committed(&now, "g"), Ok(vec![]));
     assert_eq!(commit(&now, "g", 7), Ok(()));
     assert_eq!(committed(&now, "g"), Ok(vec![7]));
@@ -170,7 +179,7 @@ fn a_recovery_that_panics_costs_one_partition_and_only_until_the_next_try() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let now = begin(&disk, &home, Ways::default());
-    now.run(now.broker.ensure_internal_topic(OFFSETS_TOPIC)).unwrap();
+    now.run(now.broker.controller().ensure_internal_topic(OFFSETS_TOPIC)).unwrap();
     let group_in = |index| (0..).map(|at| format!("g{at}")).find(|id| partition_for(id, 2) == index).unwrap();
     let (lost, kept) = (group_in(0), group_in(1));
     commit(&now, &lost, 1).unwrap();
@@ -178,18 +187,21 @@ fn a_recovery_that_panics_costs_one_partition_and_only_until_the_next_try() {
     drop(now);
     disk.break_down(Some("__consumer_offsets-0"));
     let now = begin(&disk, &home, Ways::default());
-    assert!(now.broker.recovery().wait(LONG));
-    assert_eq!(now.broker.recovery().progress().left, 0);
-    let offline = now.broker.partition(OFFSETS_TOPIC, 0).err();
+    assert!(now.broker.replicas().recovery().wait(LONG));
+    assert_eq!(now.broker.replicas().recovery().progress().left, 0);
+    let offline = now.broker.replicas().partition(OFFSETS_TOPIC, 0).err();
     assert_eq!(offline, Some(ErrorCode::KafkaStorageError));
     // Groups of the other partition do not notice.
-    assert!(now.run(now.broker.ensure_internal_topic(OFFSETS_TOPIC)).is_ok());
-    assert!(!now.broker.has_coordinator(OFFSETS_TOPIC, 0) && now.broker.has_coordinator(OFFSETS_TOPIC, 1));
+    assert!(now.run(now.broker.controller().ensure_internal_topic(OFFSETS_TOPIC)).is_ok());
+    assert!(
+        !now.broker.replicas().may_serve(OFFSETS_TOPIC, 0)
+            && now.broker.replicas().may_serve(OFFSETS_TOPIC, 1)
+    );
     assert_eq!(committed(&now, &kept), Ok(vec![2]));
     assert_eq!(committed(&now, &lost), Err(GroupError::NotCoordinator));
     disk.break_down(None);
     now.run(now.broker.keep_house());
-    assert!(now.broker.has_coordinator(OFFSETS_TOPIC, 0));
+    assert!(now.broker.replicas().may_serve(OFFSETS_TOPIC, 0));
     assert_eq!(committed(&now, &lost), Ok(vec![1]));
 }
 
@@ -199,7 +211,7 @@ fn a_recovered_coordinator_may_write_and_wait_for_the_device() {
     let disk = Arc::new(Recorder::new(home.path()));
     let durable = Ways::durable();
     let now = begin(&disk, &home, durable);
-    now.run(now.broker.ensure_internal_topic(TRANSACTIONS_TOPIC)).unwrap();
+    now.run(now.broker.controller().ensure_internal_topic(TRANSACTIONS_TOPIC)).unwrap();
     // The end of a transaction without partitions was decided, and the broker died before it was completed.
     let decided = Value {
         producer_id: 7,
@@ -217,11 +229,11 @@ fn a_recovered_coordinator_may_write_and_wait_for_the_device() {
     let mut batch = Builder::new();
     batch.push(now_ms(), Some(&record.key), record.value.as_deref());
     let append = Append::coordinator(batch.build().unwrap());
-    let partition = now.broker.partition(TRANSACTIONS_TOPIC, 0).unwrap();
+    let partition = now.broker.replicas().partition(TRANSACTIONS_TOPIC, 0).unwrap();
     now.run(async { partition.append(append, now_ms()).wait().await }).unwrap();
     drop((now, partition));
     let now = begin(&disk, &home, durable);
-    assert!(now.broker.recovery().wait(LONG), "the recovery has ended");
+    assert!(now.broker.replicas().recovery().wait(LONG), "the recovery has ended");
     wait_until(&now, "the completion", || state(&now) == Some(TxnState::CompleteAbort));
     assert_eq!(init(&now), Ok(Identity { producer_id: 7, producer_epoch: 2 }));
 }
@@ -231,11 +243,11 @@ fn a_transaction_whose_end_met_a_full_disk_is_completed_once_there_is_room() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
     let now = begin(&disk, &home, Ways::default());
-    now.run(now.broker.ensure_internal_topic(TRANSACTIONS_TOPIC)).unwrap();
+    now.run(now.broker.controller().ensure_internal_topic(TRANSACTIONS_TOPIC)).unwrap();
     create(&now, "t", 1);
     let owner = init(&now).unwrap();
     add(&now, owner, "t");
-    let partition = now.broker.partition("t", 0).unwrap();
+    let partition = now.broker.replicas().partition("t", 0).unwrap();
     // The decision still fits; the marker has to wait until nothing else does.
     let held = now.run(partition.transactions().read());
     end(&now, owner);
@@ -265,17 +277,17 @@ fn data(producer: Option<(Identity, i32)>) -> Append {
 fn no_batch_gets_behind_its_transactions_marker_while_that_is_queued() {
     let home = directory();
     let now = begin(&Arc::new(Recorder::new(home.path())), &home, Ways::default());
-    now.run(now.broker.ensure_internal_topic(TRANSACTIONS_TOPIC)).unwrap();
+    now.run(now.broker.controller().ensure_internal_topic(TRANSACTIONS_TOPIC)).unwrap();
     create(&now, "t", 1);
     let owner = init(&now).unwrap();
     add(&now, owner, "t");
-    let partition = now.broker.partition("t", 0).unwrap();
+    let partition = now.broker.replicas().partition("t", 0).unwrap();
     let claim = Membership { transactional_id: ID, producer: owner, protocol: Protocol::Classic };
     let (broker, target) = (&now.broker, &partition);
     let append = |sequence| {
         let batch = data(Some((owner, sequence)));
         async move {
-            let submitted = broker.append_in_transaction(target, claim, batch).await?;
+            let submitted = broker.transactions().append(target, claim, batch).await?;
             Ok::<_, TxnError>(submitted.wait().await.unwrap().base_offset)
         }
     };
@@ -321,7 +333,7 @@ fn a_sync_that_panics_leaves_nobody_waiting() {
     let disk = Arc::new(Recorder::new(home.path()));
     let now = begin(&disk, &home, Ways::durable());
     create(&now, "t", 1);
-    let partition = now.broker.partition("t", 0).unwrap();
+    let partition = now.broker.replicas().partition("t", 0).unwrap();
     let append =
         || now.run(async { tokio::time::timeout(LONG, partition.append(data(None), now_ms()).wait()).await });
     assert!(append().unwrap().is_ok());

@@ -17,7 +17,7 @@ fn a_broker_with_nothing_to_do_leaves_the_device_alone() {
     let now = Incarnation::begin(disk.clone(), home.path(), Ways::default()).unwrap();
     let topic =
         NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
-    assert!(now.run(now.broker.create_topics(vec![topic], false)).pop().unwrap().is_ok());
+    assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
     let keep_house = || {
         let before = disk.count();
         now.run(now.broker.keep_house());
@@ -28,7 +28,7 @@ fn a_broker_with_nothing_to_do_leaves_the_device_alone() {
     let mut batch = Builder::new();
     batch.push(0, None, Some(b"one"));
     let append = Append::client(batch.build().unwrap());
-    let partition = now.broker.partition("t", 0).unwrap();
+    let partition = now.broker.replicas().partition("t", 0).unwrap();
     now.run(async { partition.append(append, 0).wait().await }).unwrap();
     assert!(keep_house() > 0, "another high watermark");
     assert_eq!(keep_house(), 0);

@@ -11,12 +11,12 @@ use levada_wire::Uuid;
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
 use super::crash::recorder::Recorder;
-use crate::broker::RecoveryProgress;
 use crate::error_code::ErrorCode;
 use crate::group::GroupError;
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest, FetchedTopic};
 use crate::metadata::controller::{NewTopic, TopicKey};
-use crate::partition::OFFSETS_TOPIC;
+use crate::replica::OFFSETS_TOPIC;
+use crate::replica::RecoveryProgress;
 use crate::web::Source;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -24,13 +24,13 @@ const LONG: Duration = Duration::from_secs(60);
 fn create(now: &Incarnation, name: &str) -> Uuid {
     let name = name.to_owned();
     let topic = NewTopic { name, partitions: 1, replication_factor: 1, ..NewTopic::default() };
-    now.run(now.broker.create_topics(vec![topic], false)).pop().unwrap().ok().unwrap().topic_id
+    now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().ok().unwrap().topic_id
 }
 
 fn write(now: &Incarnation, topic: &str) -> i64 {
     let mut batch = Builder::new();
     batch.push(0, None, Some(b"one"));
-    let partition = now.broker.partition(topic, 0).unwrap();
+    let partition = now.broker.replicas().partition(topic, 0).unwrap();
     let appended =
         now.run(async { partition.append(Append::client(batch.build().unwrap()), 0).wait().await });
     appended.unwrap().base_offset
@@ -40,7 +40,7 @@ fn write(now: &Incarnation, topic: &str) -> i64 {
 /// others are done.
 fn reopened(dir: &Path, held: &'static str) -> (Arc<Recorder>, Incarnation) {
     let now = Incarnation::begin(Arc::new(Recorder::new(dir)), dir, Ways::default()).unwrap();
-    now.run(now.broker.ensure_internal_topic(OFFSETS_TOPIC)).unwrap();
+    now.run(now.broker.controller().ensure_internal_topic(OFFSETS_TOPIC)).unwrap();
     for topic in ["slow", "fast"] {
         create(&now, topic);
         assert_eq!(write(&now, topic), 0);
@@ -49,7 +49,7 @@ fn reopened(dir: &Path, held: &'static str) -> (Arc<Recorder>, Incarnation) {
     let disk = Arc::new(Recorder::new(dir));
     disk.hold(Some(held));
     let now = Incarnation::begin(disk.clone(), dir, Ways::default()).unwrap();
-    while now.broker.recovery().progress().left > 1 {
+    while now.broker.replicas().recovery().progress().left > 1 {
         std::thread::yield_now();
     }
     (disk, now)
@@ -66,12 +66,12 @@ fn commits_of_group() -> FetchRequest {
 }
 
 fn offsets_of(now: &Incarnation) -> Result<(), GroupError> {
-    now.run(now.broker.groups().ask(commits_of_group())).map(drop)
+    now.run(now.broker.coordinators().groups().ask(commits_of_group())).map(drop)
 }
 
 /// The topics that the group has commits for.
 fn committed(now: &Incarnation) -> Vec<String> {
-    let fetched = now.run(now.broker.groups().ask(commits_of_group())).unwrap();
+    let fetched = now.run(now.broker.coordinators().groups().ask(commits_of_group())).unwrap();
     let has = |topic: &FetchedTopic| topic.partitions.iter().any(|one| one.offset >= 0);
     fetched.iter().filter(|topic| has(topic)).map(|topic| topic.name.to_string()).collect()
 }
@@ -81,15 +81,15 @@ fn a_log_that_is_being_checked_keeps_no_other_from_serving() {
     let home = directory();
     let (disk, now) = reopened(home.path(), "slow-0");
     assert_eq!(write(&now, "fast"), 1);
-    assert_eq!(now.broker.partition("slow", 0).err(), Some(ErrorCode::NotLeaderOrFollower));
+    assert_eq!(now.broker.replicas().partition("slow", 0).err(), Some(ErrorCode::NotLeaderOrFollower));
     assert_eq!(offsets_of(&now), Ok(()));
-    let RecoveryProgress { total, left, .. } = now.broker.recovery().progress();
+    let RecoveryProgress { total, left, .. } = now.broker.replicas().recovery().progress();
     assert_eq!((total, left), (4, 1));
     assert_eq!(Source::unhealthy(&*now.broker), None);
     // Housekeeping leaves it to those who are at it, and its checkpoints as they are.
     now.run(now.broker.keep_house());
     disk.hold(None);
-    assert!(now.broker.recovery().wait(LONG));
+    assert!(now.broker.replicas().recovery().wait(LONG));
     assert_eq!(write(&now, "slow"), 1);
 }
 
@@ -100,9 +100,9 @@ fn a_coordinator_whose_log_is_being_checked_is_loading() {
     let (disk, now) =
         reopened(home.path(), ["__consumer_offsets-0", "__consumer_offsets-1"][partition as usize]);
     assert_eq!(offsets_of(&now), Err(GroupError::CoordinatorLoadInProgress));
-    assert_eq!(now.run(now.broker.ensure_internal_topic(OFFSETS_TOPIC)).ok(), Some(()));
+    assert_eq!(now.run(now.broker.controller().ensure_internal_topic(OFFSETS_TOPIC)).ok(), Some(()));
     disk.hold(None);
-    assert!(now.broker.recovery().wait(LONG));
+    assert!(now.broker.replicas().recovery().wait(LONG));
     assert_eq!(offsets_of(&now), Ok(()));
 }
 
@@ -111,12 +111,12 @@ fn a_topic_that_goes_while_it_is_checked_makes_way_for_its_namesake() {
     let home = directory();
     let (disk, now) = reopened(home.path(), "slow-0");
     let key = TopicKey { name: Some("slow".to_owned()), topic_id: Uuid::ZERO };
-    assert!(now.run(now.broker.delete_topics(vec![key])).pop().unwrap().1.is_ok());
+    assert!(now.run(now.broker.controller().delete_topics(vec![key])).pop().unwrap().1.is_ok());
     let id = create(&now, "slow");
     disk.hold(None);
-    assert!(now.broker.recovery().wait(LONG));
+    assert!(now.broker.replicas().recovery().wait(LONG));
     assert_eq!(write(&now, "slow"), 0);
-    assert!(now.broker.partition_by_id(id, 0).is_ok());
+    assert!(now.broker.replicas().partition_by_id(id, 0).is_ok());
     let names = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(
         !names
@@ -139,28 +139,28 @@ fn a_topic_that_goes_while_it_is_checked_takes_its_commits_along() {
         retention_ms: None,
         topics: vec![CommitTopic { name: "slow".to_owned(), topic_id: uuid::Uuid::nil(), partitions }],
     };
-    assert!(now.run(now.broker.groups().ask(commit)).is_ok());
+    assert!(now.run(now.broker.coordinators().groups().ask(commit)).is_ok());
     assert_eq!(committed(&now), ["slow"]);
     let key = TopicKey { name: Some("slow".to_owned()), topic_id: Uuid::ZERO };
-    assert!(now.run(now.broker.delete_topics(vec![key])).pop().unwrap().1.is_ok());
+    assert!(now.run(now.broker.controller().delete_topics(vec![key])).pop().unwrap().1.is_ok());
     assert_eq!(committed(&now), [""; 0], "a namesake would begin where the old one was read to");
     disk.hold(None);
-    assert!(now.broker.recovery().wait(LONG));
+    assert!(now.broker.replicas().recovery().wait(LONG));
 }
 
 #[test]
 fn what_is_not_checked_when_the_broker_stops_is_checked_by_the_next_start() {
     let home = directory();
     let (disk, now) = reopened(home.path(), "slow-0");
-    now.broker.recovery().halt();
+    now.broker.replicas().recovery().halt();
     now.broker.close();
     assert!(!home.path().join(".kafka_cleanshutdown").exists());
     disk.hold(None);
-    assert!(now.broker.recovery().wait(LONG));
-    assert!(now.broker.partition("slow", 0).is_err());
+    assert!(now.broker.replicas().recovery().wait(LONG));
+    assert!(now.broker.replicas().partition("slow", 0).is_err());
     drop(now);
     let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
-    assert!(now.broker.recovery().wait(LONG));
+    assert!(now.broker.replicas().recovery().wait(LONG));
     assert_eq!(write(&now, "slow"), 1);
 }
 
@@ -170,16 +170,16 @@ fn a_topic_begins_anew_after_a_crash_though_one_of_its_name_had_gone_on() {
     let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
     let id = create(&now, "again");
     assert_eq!(write(&now, "again"), 0);
-    let partition = now.broker.partition("again", 0).unwrap();
+    let partition = now.broker.replicas().partition("again", 0).unwrap();
     partition.lane().with_writer(|writer| writer.advance_log_start(1).map(drop)).unwrap().unwrap();
     now.run(now.broker.keep_house());
-    let deleted = now.run(now.broker.delete_topics(vec![TopicKey { name: None, topic_id: id }]));
+    let deleted = now.run(now.broker.controller().delete_topics(vec![TopicKey { name: None, topic_id: id }]));
     assert!(deleted[0].1.is_ok());
     create(&now, "again");
     drop(now);
     let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
-    assert!(now.broker.recovery().wait(LONG));
-    let partition = now.broker.partition("again", 0).unwrap();
+    assert!(now.broker.replicas().recovery().wait(LONG));
+    let partition = now.broker.replicas().partition("again", 0).unwrap();
     assert_eq!((partition.log().log_start(), partition.log().log_end()), (0, 0));
     assert_eq!(write(&now, "again"), 0);
 }
@@ -198,11 +198,11 @@ fn records_behind_a_cut_tail_are_of_another_leader_epoch_than_those_that_were_lo
     let file = std::fs::File::options().write(true).open(log).unwrap();
     file.set_len(file.metadata().unwrap().len() / 2).unwrap();
     let now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
-    assert!(now.broker.recovery().wait(LONG));
+    assert!(now.broker.replicas().recovery().wait(LONG));
     for offset in 5..13 {
         assert_eq!(write(&now, "cut"), offset);
     }
-    let partition = now.broker.partition("cut", 0).unwrap();
+    let partition = now.broker.replicas().partition("cut", 0).unwrap();
     // A consumer that stands at offset 10 of epoch 0 is told to look, and finds that its epoch ended at 5.
     assert_eq!(partition.check_leader_epoch(0), Err(ErrorCode::FencedLeaderEpoch));
     assert_eq!(partition.check_leader_epoch(1), Ok(()));

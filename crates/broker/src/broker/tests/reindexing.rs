@@ -19,8 +19,8 @@ fn an_index_that_misleads_is_built_again_while_the_broker_runs() {
     let now = begin();
     let topic =
         NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
-    assert!(now.run(now.broker.create_topics(vec![topic], false)).pop().unwrap().is_ok());
-    let partition = now.broker.partition("t", 0).unwrap();
+    assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
+    let partition = now.broker.replicas().partition("t", 0).unwrap();
     for _ in 0..40 {
         let mut batch = Builder::new();
         batch.push(0, None, Some(&[7; 3000]));
@@ -38,7 +38,7 @@ fn an_index_that_misleads_is_built_again_while_the_broker_runs() {
     fs::write(&index, &wrong).unwrap();
 
     let now = begin();
-    let partition = now.broker.partition("t", 0).unwrap();
+    let partition = now.broker.replicas().partition("t", 0).unwrap();
     now.run(now.broker.keep_house());
     assert_eq!(fs::read(&index).unwrap(), wrong, "nobody has been misled yet");
     let read_all = || {

@@ -10,11 +10,11 @@ use levada_log::{Append, ProducerState};
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
 use super::crash::recorder::Recorder;
-use crate::broker::ConfigChanges;
 use crate::clock::now_ms;
+use crate::controller::ConfigChanges;
 use crate::metadata::controller::{AlterConfig, ConfigChange, NewTopic};
 use crate::metadata::image::ConfigResource;
-use crate::partition::Partition;
+use crate::replica::Partition;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -24,8 +24,8 @@ fn begin(home: &tempfile::TempDir) -> (Incarnation, Arc<Partition>) {
     let now = Incarnation::begin(disk, home.path(), Ways::default()).unwrap();
     let topic =
         NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
-    assert!(now.run(now.broker.create_topics(vec![topic], false)).pop().unwrap().is_ok());
-    let partition = now.broker.partition("t", 0).unwrap();
+    assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
+    let partition = now.broker.replicas().partition("t", 0).unwrap();
     (now, partition)
 }
 
@@ -70,17 +70,17 @@ fn silent_producers_are_forgotten_and_those_with_a_transaction_are_not() {
     // Whatever time its records carry: it was here a moment ago.
     append(&now, &partition, Builder::new().producer(3, 0, 0), (present - 30 * DAY_MS, present));
     assert_eq!(known(), [1, 2, 3]);
-    now.broker.expire_producers(present);
+    now.broker.replicas().expire_producers(present);
     assert_eq!(known(), [2, 3]);
     let shorter = AlterConfig {
         key: "producer.id.expiration.ms".to_owned(),
         change: ConfigChange::Set("1000".to_owned()),
     };
     let changes = ConfigChanges::Single(vec![(ConfigResource::all_brokers(), vec![shorter])]);
-    assert!(now.run(now.broker.change_configs(changes, false)).pop().unwrap().is_ok());
-    now.broker.expire_producers(present + 999);
+    assert!(now.run(now.broker.controller().change_configs(changes, false)).pop().unwrap().is_ok());
+    now.broker.replicas().expire_producers(present + 999);
     assert_eq!(known(), [2, 3]);
-    now.broker.expire_producers(present + 1_000);
+    now.broker.replicas().expire_producers(present + 1_000);
     assert_eq!(known(), [2]);
 }
 
@@ -90,7 +90,7 @@ fn a_search_by_time_leaves_the_shard_to_others() {
     let (now, partition) = begin(&home);
     append(&now, &partition, Builder::new(), (5, 5));
     let (others, waits) = mpsc::channel();
-    let search = now.broker.search(&partition, move |log| {
+    let search = now.broker.replicas().search(&partition, move |log| {
         // Comes only if the thread that asked does something else meanwhile.
         waits.recv_timeout(Duration::from_secs(60)).expect("the shard goes on");
         log.offset_for_timestamp(1)

@@ -4,6 +4,7 @@ use levada_wire::primitives::Uuid;
 
 use crate::metadata::features;
 use crate::metadata::image::{Image, Partition};
+use crate::metadata::records::control::VoterEndpoint;
 use crate::metadata::records::{
     BrokerRegistrationChangeRecord, Endpoint, NO_LEADER, PartitionChangeRecord, Record, RegisterBrokerRecord,
     RegisterControllerRecord,
@@ -28,6 +29,12 @@ pub struct Node {
     pub end_points: Vec<Endpoint>,
     /// Listeners for other controllers.
     pub controller_end_points: Vec<Endpoint>,
+}
+
+/// Where Kafka's controller would listen by default. Nothing listens there: the address only goes into
+/// the records that a Kafka started on this directory expects.
+pub(crate) fn controller_endpoint() -> VoterEndpoint {
+    VoterEndpoint { name: "CONTROLLER".to_owned(), host: "localhost".to_owned(), port: 9093 }
 }
 
 /// A process begins: registers, and takes the lead of every partition that it may lead and nobody leads.

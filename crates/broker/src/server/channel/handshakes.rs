@@ -187,7 +187,7 @@ async fn handshake(room: &Rc<Room>, mut accepted: Accepted) -> Result<Accepted, 
     }
     let offload = setup.config().enable_secret_extraction;
     accepted.channel = match offload {
-        true => match kernel::offer(Box::new(session), &stream, room.broker.caps().tls_suites)? {
+        true => match kernel::offer(Box::new(session), &stream, room.broker.transfers().caps().tls_suites)? {
             Offer::Taken(session) => Channel::Kernel(session),
             Offer::Left(session) => Channel::Sealed(session),
         },

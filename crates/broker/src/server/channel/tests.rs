@@ -184,7 +184,7 @@ impl Rig {
     fn await_count(&self, holds: impl Fn(&levada_io::Snapshot) -> bool) -> levada_io::Snapshot {
         let started = std::time::Instant::now();
         loop {
-            let now = self.server().broker.counters().snapshot();
+            let now = self.server().broker.transfers().counters().snapshot();
             if holds(&now) {
                 return now;
             }
@@ -255,11 +255,11 @@ const SUITES: [CipherSuite; 6] = [
 fn every_suite_carries_the_same_bytes_by_the_path_that_the_kernel_allows() {
     let rig = Rig::new(&[]);
     let expected = rig.filled("t", 8);
-    let caps = rig.server().broker.caps().clone();
+    let caps = rig.server().broker.transfers().caps().clone();
     assert!(caps.kernel_tls.works() || std::env::var_os("LEVADA_VM").is_none(), "{caps:?}");
     for suite in SUITES {
         let is_13 = format!("{suite:?}").starts_with("TLS13");
-        let counters = rig.server().broker.counters();
+        let counters = rig.server().broker.transfers().counters();
         let before = counters.snapshot();
         let mut stream = rig.connect(rig.client(Some(suite), None));
         for _ in 0..3 {
@@ -291,7 +291,7 @@ fn a_client_that_takes_new_keys_goes_on() {
 fn the_kernel_encrypts_only_where_it_may() {
     let rig = Rig::new(&["levada.ssl.kernel.offload=never"]);
     let expected = rig.filled("t", 2);
-    let before = rig.server().broker.counters().snapshot();
+    let before = rig.server().broker.transfers().counters().snapshot();
     for suite in SUITES {
         assert!(fetched(&mut rig.connect(rig.client(Some(suite), None)), "t") == expected);
     }

@@ -11,7 +11,7 @@ use crate::broker::Broker;
 use crate::clock::now_ms;
 use crate::group::request::FetchRequest;
 use crate::metadata::image::ConfigResource;
-use crate::partition::{OFFSETS_TOPIC, Partition};
+use crate::replica::{OFFSETS_TOPIC, Partition};
 use crate::txn::TxnState;
 use crate::txn::coordinator::ListFilter;
 
@@ -66,11 +66,13 @@ impl Found {
 
 /// Everything that must hold at once, before anything else is written.
 pub(super) fn check(now: &Incarnation, life: Ended<'_>) -> Check {
-    ensure!(now.broker.unopened.lock().is_empty(), "partitions are offline");
+    ensure!(now.broker.replicas().unopened().lock().is_empty(), "partitions are offline");
     for topic in &life.facts.topics {
         check_topic(&now.broker, topic, life).map_err(|what| format!("topic {}: {what}", topic.name))?;
     }
-    for partition in now.broker.partitions.all().iter().filter(|partition| partition.is_internal()) {
+    for partition in
+        now.broker.replicas().partitions().all().iter().filter(|partition| partition.is_internal())
+    {
         let sound = read(partition).and_then(|found| check_epochs(partition, &found));
         sound.map_err(|what| format!("{}: {what}", partition.name()))?;
     }
@@ -80,7 +82,7 @@ pub(super) fn check(now: &Incarnation, life: Ended<'_>) -> Check {
 
 fn check_topic(broker: &Broker, topic: &TopicFact, life: Ended<'_>) -> Check {
     let moment = life.moment;
-    let image = broker.metadata.image();
+    let image = broker.metadata().image();
     let must_be =
         topic.created.must_be(moment) && topic.deleted.is_none_or(|deleted| !deleted.may_be(moment));
     let may_be = topic.created.may_be(moment) && topic.deleted.is_none_or(|deleted| !deleted.must_be(moment));
@@ -102,8 +104,10 @@ fn check_topic(broker: &Broker, topic: &TopicFact, life: Ended<'_>) -> Check {
         ensure!(as_set || last.is_none() && found.is_none(), "{key} is {found:?}");
     }
     for index in 0..count {
-        let partition =
-            broker.partition_by_id(topic.id, index).map_err(|error| format!("{index}: {error:?}"))?;
+        let partition = broker
+            .replicas()
+            .partition_by_id(topic.id, index)
+            .map_err(|error| format!("{index}: {error:?}"))?;
         check_log(&partition, topic, life).map_err(|what| format!("partition {index}: {what}"))?;
     }
     Ok(())
@@ -402,9 +406,9 @@ fn check_commits(now: &Incarnation, life: Ended<'_>) -> Check {
             topics: None,
             require_stable: false,
         };
-        let fetched = match now.run(now.broker.groups().ask(request)) {
+        let fetched = match now.run(now.broker.coordinators().groups().ask(request)) {
             Ok(fetched) => fetched,
-            Err(_) if now.broker.metadata.image().topic(OFFSETS_TOPIC).is_none() => Vec::new(),
+            Err(_) if now.broker.metadata().image().topic(OFFSETS_TOPIC).is_none() => Vec::new(),
             Err(error) => return Err(format!("group {group}: {error:?}")),
         };
         for index in 0..2 {
@@ -446,7 +450,8 @@ fn check_transactions(broker: &Broker, life: Ended<'_>) -> Check {
         if !span.must_be(life.moment) || !life.keeps {
             continue;
         }
-        let state = broker.txns.view(id, |one| one.describe(id).map(|described| described.state));
+        let state =
+            broker.coordinators().txns().view(id, |one| one.describe(id).map(|described| described.state));
         let held = match state {
             Some(Ok(TxnState::PrepareCommit | TxnState::CompleteCommit)) => *commit,
             Some(Ok(TxnState::PrepareAbort | TxnState::CompleteAbort)) => !*commit,
@@ -461,8 +466,10 @@ fn check_transactions(broker: &Broker, life: Ended<'_>) -> Check {
 pub(super) fn go_on(now: &Incarnation, life: Ended<'_>) -> Check {
     now.run_transactions();
     let broker = &now.broker;
-    let listed =
-        broker.txns.view_all(|one| one.list(&ListFilter { longer_than_ms: -1, ..ListFilter::default() }, 0));
+    let listed = broker
+        .coordinators()
+        .txns()
+        .view_all(|one| one.list(&ListFilter { longer_than_ms: -1, ..ListFilter::default() }, 0));
     let listed: Vec<_> = listed.into_iter().flatten().flat_map(|listing| listing.transactions).collect();
     for one in &listed {
         // A coordinator that lost what it had acknowledged may have decided for an epoch that a partition's log has left behind: the
@@ -472,7 +479,7 @@ pub(super) fn go_on(now: &Incarnation, life: Ended<'_>) -> Check {
         }
     }
     let is_open = listed.iter().any(|one| one.state == TxnState::Ongoing);
-    let mut partitions = broker.partitions.all();
+    let mut partitions = broker.replicas().partitions().all();
     partitions.sort_by_key(|partition| partition.name());
     if !life.keeps {
         let ongoing = listed.iter().filter(|one| one.state == TxnState::Ongoing);
@@ -510,7 +517,7 @@ fn end_hanging(now: &Incarnation, partition: &Arc<Partition>, ongoing: &BTreeSet
             coordinator_epoch: state.coordinator_epoch.max(0),
             timestamp_ms: now_ms(),
         };
-        let written = now.run(now.broker.write_marker(partition, &end, 0));
+        let written = now.run(now.broker.transactions().write_marker(partition, &end, 0));
         written.map_err(|error| format!("{}: {state:?} is not ended: {error:?}", partition.name()))?;
     }
     Ok(())
@@ -518,5 +525,11 @@ fn end_hanging(now: &Incarnation, partition: &Arc<Partition>, ongoing: &BTreeSet
 
 /// The logs' ends by name.
 pub(super) fn ends(broker: &Broker) -> BTreeMap<String, i64> {
-    broker.partitions.all().iter().map(|partition| (partition.name(), partition.log().log_end())).collect()
+    broker
+        .replicas()
+        .partitions()
+        .all()
+        .iter()
+        .map(|partition| (partition.name(), partition.log().log_end()))
+        .collect()
 }

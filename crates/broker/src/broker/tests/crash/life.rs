@@ -19,13 +19,15 @@ use tokio::task::LocalSet;
 use super::event::Event;
 use super::facts::{BatchFact, Facts, Policy, Span, TopicFact};
 use super::recorder::Recorder;
+use crate::broker::Broker;
 use crate::broker::opening::beside;
-use crate::broker::{Broker, ConfigChanges, Membership};
 use crate::clock::now_ms;
 use crate::config::{BrokerConfig, Sources};
+use crate::controller::ConfigChanges;
 use crate::metadata::controller::{AlterConfig, ConfigChange, MorePartitions, NewTopic, TopicKey};
 use crate::metadata::image::ConfigResource;
-use crate::partition::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+use crate::transaction::Membership;
 use crate::txn::request::{Identity, Protocol};
 
 mod transactions;
@@ -91,7 +93,7 @@ impl Incarnation {
     /// Opens a broker and waits until all of it is recovered.
     pub(super) fn open(disk: Arc<dyn Disk>, dir: &Path, ways: Ways) -> Result<Incarnation, String> {
         let now = Incarnation::begin(disk, dir, ways)?;
-        let recovery = now.broker.recovery();
+        let recovery = now.broker.replicas().recovery();
         assert!(recovery.wait(Duration::from_secs(60)), "{:?}", recovery.progress());
         now.shorten_segments();
         Ok(now)
@@ -118,15 +120,15 @@ impl Incarnation {
 
     /// From now on what transactions wait for is done, and what failed is tried again.
     pub(in crate::broker::tests) fn run_transactions(&self) {
-        self.local.spawn_local(self.broker.clone().run_transactions());
-        let clock = self.broker.clone();
+        self.local.spawn_local(self.broker.transactions().clone().run());
+        let clock = self.broker.coordinators().clone();
         self.local.spawn_local(async move { clock.txns().run_clock().await });
     }
 
     /// A new log has the segments that its topic may have: now they become as short as they are to be.
     pub(super) fn shorten_segments(&self) {
         let Some(segment_bytes) = self.ways.segment_bytes else { return };
-        for partition in self.broker.partitions.all() {
+        for partition in self.broker.replicas().partitions().all() {
             let shorten = |config: &LogConfig| LogConfig { segment_bytes, ..config.clone() };
             partition.lane().with_writer(|writer| writer.set_config(shorten(writer.config())));
         }
@@ -134,8 +136,7 @@ impl Incarnation {
 
     /// Stops in order.
     pub(in crate::broker::tests) fn close(self) {
-        self.broker.groups().unload();
-        self.broker.txns().unload();
+        self.broker.coordinators().unload();
         self.broker.close();
     }
 }
@@ -207,7 +208,7 @@ impl Life {
         life.create("keys", 1, Policy::Compact);
         for topic in [OFFSETS_TOPIC, TRANSACTIONS_TOPIC] {
             let now = life.now();
-            now.run(now.broker.ensure_internal_topic(topic)).unwrap();
+            now.run(now.broker.controller().ensure_internal_topic(topic)).unwrap();
         }
         life.now().shorten_segments();
         for _ in 0..steps {
@@ -303,7 +304,7 @@ impl Life {
         };
         let (id, created) = self.span(|life| {
             let now = life.now();
-            let created = now.run(now.broker.create_topics(vec![topic], false)).pop().unwrap();
+            let created = now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap();
             created.unwrap_or_else(|failure| panic!("{failure:?}")).topic_id
         });
         self.now().shorten_segments();
@@ -384,7 +385,7 @@ impl Life {
         let key = TopicKey { name: Some(self.facts.topics[at].name.clone()), topic_id: Uuid::ZERO };
         let ((), deleted) = self.span(|life| {
             let now = life.now();
-            let (_, deleted) = now.run(now.broker.delete_topics(vec![key])).pop().unwrap();
+            let (_, deleted) = now.run(now.broker.controller().delete_topics(vec![key])).pop().unwrap();
             deleted.unwrap_or_else(|failure| panic!("{failure:?}"));
         });
         self.facts.topics[at].deleted = Some(deleted);
@@ -400,7 +401,8 @@ impl Life {
         let more = MorePartitions { topic: self.facts.topics[at].name.clone(), count, assignments: None };
         let ((), grown) = self.span(|life| {
             let now = life.now();
-            let (_, grown) = now.run(now.broker.create_partitions(vec![more], false)).pop().unwrap();
+            let (_, grown) =
+                now.run(now.broker.controller().create_partitions(vec![more], false)).pop().unwrap();
             grown.unwrap_or_else(|failure| panic!("{failure:?}"));
         });
         self.now().shorten_segments();
@@ -421,7 +423,7 @@ impl Life {
         let ((), configured) = self.span(|life| {
             let now = life.now();
             let changes = ConfigChanges::Single(vec![(resource, vec![change])]);
-            let changed = now.run(now.broker.change_configs(changes, false)).pop().unwrap();
+            let changed = now.run(now.broker.controller().change_configs(changes, false)).pop().unwrap();
             changed.unwrap_or_else(|failure| panic!("{failure:?}"));
         });
         self.now().shorten_segments();
@@ -445,7 +447,7 @@ impl Life {
         let key @ (at, index, _) = living[self.random.random_range(0..living.len())];
         let (bytes, before) = self.sent[&key].clone();
         let now = self.now();
-        let partition = now.broker.partition_by_id(self.facts.topics[at].id, index).unwrap();
+        let partition = now.broker.replicas().partition_by_id(self.facts.topics[at].id, index).unwrap();
         if before.base_offset < partition.log().log_start() {
             return false;
         }
@@ -477,7 +479,7 @@ impl Life {
         let bytes = batch.build().unwrap();
         let (appended, span) = self.span(|life| {
             let now = life.now();
-            let partition = now.broker.partition_by_id(topic, index).unwrap();
+            let partition = now.broker.replicas().partition_by_id(topic, index).unwrap();
             now.run(async {
                 let submitted = match transaction {
                     None => partition.append(Append::client(bytes.clone()), now_ms()),
@@ -486,7 +488,7 @@ impl Life {
                         let append = || Append::client(bytes.clone());
                         let broker = &now.broker;
                         transactions::until_taken(|| {
-                            broker.append_in_transaction(&partition, claim, append())
+                            broker.transactions().append(&partition, claim, append())
                         })
                         .await
                     }

@@ -31,7 +31,7 @@ impl Rig {
 
     /// Whether the kernel encrypts connections of this suite.
     pub(super) fn is_offloaded(&self, suite: CipherSuite) -> bool {
-        let (caps, config) = (self.server().broker.caps(), self.server().broker.config());
+        let (caps, config) = (self.server().broker.transfers().caps(), self.server().broker.config());
         let setting = config.settings().text("levada.ssl.kernel.offload");
         let allowed = setting != Some("never") && caps.kernel_tls.works();
         allowed && (!is_13(suite) || caps.tls_suites.rekeys)
@@ -172,9 +172,9 @@ fn new_keys_are_answered_with_new_keys_also_in_the_middle_of_an_answer() {
     for offload in ["auto", "never"] {
         let rig = Rig::new(&[&format!("levada.ssl.kernel.offload={offload}")]);
         let expected = rig.filled("t", 4);
-        let caps = rig.server().broker.caps().clone();
+        let caps = rig.server().broker.transfers().caps().clone();
         assert!(caps.tls_suites.rekeys || std::env::var("LEVADA_VM").as_deref() != Ok("rekeys"), "{caps:?}");
-        let counters = rig.server().broker.counters();
+        let counters = rig.server().broker.transfers().counters();
         let before = counters.snapshot();
         let renew = |client: &mut Forger| {
             client.say(HANDSHAKE, &KEY_UPDATE_REQUESTED).unwrap();
@@ -257,7 +257,7 @@ fn a_gigabyte_with_resets_at_random_is_whole_and_leaves_nothing_behind() {
     assert!(
         records(levada_wire::decode_response::<FetchResponse>(answer.clone(), FETCH).unwrap().1) == expected
     );
-    let caps = rig.server().broker.caps().clone();
+    let caps = rig.server().broker.transfers().caps().clone();
     let suites: Vec<CipherSuite> = match caps.kernel_tls.works() {
         // Those that the kernel has.
         true => SUITES.into_iter().filter(|suite| !is_13(*suite) || caps.tls_suites.rekeys).collect(),

@@ -31,7 +31,7 @@ fn connected(rig: &Rig, suite: CipherSuite) -> (Box<KernelSession>, TcpStream, F
             break;
         }
     }
-    let suites = rig.server().broker.caps().tls_suites;
+    let suites = rig.server().broker.transfers().caps().tls_suites;
     let Offer::Taken(session) = offer(Box::new(session), &server, suites).unwrap() else {
         panic!("the kernel has {suite:?}");
     };

@@ -6,11 +6,11 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::{FIRST, Incarnation, Life};
-use crate::broker::Membership;
 use crate::broker::tests::crash::facts::Span;
 use crate::group::Producer;
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, TxnCommitRequest};
-use crate::partition::OFFSETS_TOPIC;
+use crate::replica::OFFSETS_TOPIC;
+use crate::transaction::Membership;
 use crate::txn::TxnState;
 use crate::txn::coordinator::Described;
 use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol};
@@ -127,7 +127,7 @@ impl Life {
     ) -> (R::Answer, Span) {
         let (answer, span) = self.span(|life| {
             let now = life.now();
-            now.run(until_taken(|| now.broker.txns().ask(request.clone())))
+            now.run(until_taken(|| now.broker.coordinators().txns().ask(request.clone())))
         });
         self.facts.transactions.push((id.to_owned(), decision, span));
         (answer, span)
@@ -140,7 +140,7 @@ impl Life {
 
     fn commit_in_transaction(&mut self, id: &str, owner: Identity) {
         let group = copier(id);
-        let partition = self.now().broker.groups().partition_of(&group).unwrap();
+        let partition = self.now().broker.coordinators().groups().partition_of(&group).unwrap();
         if self.ways.protocol() == Protocol::Classic {
             self.add(id, owner, OFFSETS_TOPIC, partition);
         }
@@ -153,11 +153,11 @@ impl Life {
             topics: vec![commit_of(0, self.written as i64)],
         };
         let now = self.now();
-        let offsets = now.broker.partitions().by_name(OFFSETS_TOPIC, partition).unwrap();
+        let offsets = now.broker.replicas().partitions().by_name(OFFSETS_TOPIC, partition).unwrap();
         let claim = Membership { transactional_id: id, producer: owner, protocol: self.ways.protocol() };
         now.run(async {
-            let _held = until_taken(|| now.broker.hold_transaction(&offsets, claim)).await;
-            now.broker.groups().ask(request).await.unwrap()
+            let _held = until_taken(|| now.broker.transactions().hold(&offsets, claim)).await;
+            now.broker.coordinators().groups().ask(request).await.unwrap()
         });
     }
 
@@ -176,7 +176,7 @@ impl Life {
         };
         let ((), span) = self.span(|life| {
             let now = life.now();
-            let committed = now.run(now.broker.groups().ask(request)).unwrap();
+            let committed = now.run(now.broker.coordinators().groups().ask(request)).unwrap();
             assert!(committed.iter().flat_map(|topic| &topic.partitions).all(|(_, error)| error.is_none()));
         });
         self.facts.commits.push((group, partition, offset, span));
@@ -202,7 +202,7 @@ pub(super) async fn until_taken<T, F: Future<Output = Result<T, TxnError>>>(mut 
 
 /// Waits until the transaction of an id that was decided has all its markers.
 pub(in crate::broker::tests::crash) fn settle(now: &Incarnation, id: &str) {
-    let coordinator = || now.broker.txns().view(id, |one| one.describe(id));
+    let coordinator = || now.broker.coordinators().txns().view(id, |one| one.describe(id));
     let is_ending = || {
         let state = coordinator().and_then(Result::ok).map(|described: Described| described.state);
         matches!(state, Some(TxnState::PrepareCommit | TxnState::PrepareAbort))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rand::RngExt;
 
 use super::{Life, Span};
-use crate::broker::Broker;
-use crate::partition::Partition;
+use crate::blocking::off_shard;
+use crate::replica::Partition;
 
 /// A partition of a topic, by the topic's place among the facts.
 type Known = (usize, Arc<Partition>);
@@ -17,7 +17,7 @@ impl Life {
         let broker = &self.now().broker;
         let of = |at: usize| {
             let topic = &self.facts.topics[at];
-            let partition = move |index| broker.partition_by_id(topic.id, index).unwrap();
+            let partition = move |index| broker.replicas().partition_by_id(topic.id, index).unwrap();
             (0..topic.grown.last().unwrap().0).map(move |index| (at, partition(index)))
         };
         self.living().flat_map(of).collect()
@@ -64,9 +64,9 @@ impl Life {
         let at = self.pick();
         let index = self.pick_partition(at);
         let broker = self.now().broker.clone();
-        let partition = broker.partition_by_id(self.facts.topics[at].id, index).unwrap();
+        let partition = broker.replicas().partition_by_id(self.facts.topics[at].id, index).unwrap();
         let flushed = partition.clone();
-        let done = self.beside(async move { broker.off_shard(move |_| flushed.log().flush()).await });
+        let done = self.beside(async move { off_shard(move || flushed.log().flush()).await });
         assert!(done.is_ok() || !self.lives(at), "{done:?}");
         self.note_flushed(&[(at, partition)])
     }
@@ -77,12 +77,13 @@ impl Life {
         let before: Vec<i64> = partitions.iter().map(|(_, partition)| partition.log().log_start()).collect();
         let began = self.recorder.count();
         self.beside(async move {
-            let work = |broker: &Arc<Broker>| {
-                for partition in broker.partitions.all() {
-                    broker.delete_old_segments(&partition);
+            let replicas = broker.replicas().clone();
+            let work = move || {
+                for partition in replicas.partitions().all() {
+                    replicas.delete_old_segments(&partition);
                 }
             };
-            broker.off_shard(work).await;
+            off_shard(work).await;
         });
         let span = Span { began, acknowledged: self.recorder.count() };
         let mut moved = false;
@@ -117,31 +118,31 @@ impl Life {
         let at = self.pick_to_shorten();
         let index = self.pick_partition(at);
         let broker = self.now().broker.clone();
-        let partition = broker.partition_by_id(self.facts.topics[at].id, index).unwrap();
+        let partition = broker.replicas().partition_by_id(self.facts.topics[at].id, index).unwrap();
         let (start, end) = (partition.log().log_start(), partition.log().high_watermark());
         // One number, whatever the range is: what comes next by chance does not depend on a marker that is there or not yet.
         let share: f64 = self.random.random();
         let offset = start + ((end - start) as f64 * share).round() as i64;
         let ((), span) = self.span(|_| {
             let discarded = partition.lane().with_writer(|writer| writer.advance_log_start(offset)).unwrap();
-            broker.retire(&partition, discarded.unwrap()).unwrap();
-            broker.remove_discarded();
+            broker.replicas().retire(&partition, discarded.unwrap()).unwrap();
+            broker.replicas().remove_discarded();
         });
         self.facts.topics[at].starts.push((index, offset, span));
         offset > start
     }
 
     pub(super) fn compact(&mut self) -> bool {
-        let broker = self.now().broker.clone();
-        let before = broker.cleaner.stats().runs;
-        let work = |broker: &Arc<Broker>| {
-            while let Some(chosen) = broker.choose() {
-                broker.compact(&chosen);
+        let replicas = self.now().broker.replicas().clone();
+        let before = replicas.cleaner().stats().runs;
+        let beside = replicas.clone();
+        let work = move || {
+            while let Some(chosen) = beside.choose() {
+                beside.compact(&chosen);
             }
-            broker.remove_discarded();
+            beside.remove_discarded();
         };
-        let beside = broker.clone();
-        self.beside(async move { beside.off_shard(work).await });
-        broker.cleaner.stats().runs > before
+        self.beside(off_shard(work));
+        replicas.cleaner().stats().runs > before
     }
 }

@@ -1,0 +1,56 @@
+//! Access to the running broker: the decisions of the authorizer over the published image, and the keys that tokens are checked
+//! with. The state machines and values behind it are in [`crate::security`].
+
+use std::sync::Arc;
+
+use crate::config::LiveConfig;
+use crate::metadata::Metadata;
+use crate::metadata::image::Image;
+use crate::security::Session;
+use crate::security::acl::{Operation, ResourceType};
+use crate::security::authorizer::Rule;
+
+mod signing_keys;
+
+use self::signing_keys::SigningKeys;
+
+/// Access control and the keys of tokens, by the configuration and the metadata in force.
+pub(crate) struct Access {
+    config: Arc<LiveConfig>,
+    metadata: Arc<Metadata>,
+    signing_keys: Arc<SigningKeys>,
+}
+
+impl Access {
+    pub(crate) fn new(config: Arc<LiveConfig>, metadata: Arc<Metadata>) -> Self {
+        let signing_keys = Arc::new(SigningKeys::new(config.clone()));
+        Self { config, metadata, signing_keys }
+    }
+
+    /// The keys that tokens are signed with.
+    pub(crate) fn signing_keys(&self) -> &Arc<SigningKeys> {
+        &self.signing_keys
+    }
+
+    /// Whether there is access control at all.
+    pub(crate) fn has_authorizer(&self) -> bool {
+        self.config.load().security.authorizer.is_some()
+    }
+
+    /// Which rule decides whether the client may do that; none without access control.
+    pub(crate) fn decide(&self, session: &Session, wanted: (Operation, ResourceType, &str)) -> Option<Rule> {
+        let config = self.config.load();
+        let authorizer = config.security.authorizer.as_ref()?;
+        Some(authorizer.decide(self.metadata.image().acls().index(), session, wanted))
+    }
+
+    /// Whether there may be something of that kind with which the client may do that.
+    pub(crate) fn allows_some(&self, session: &Session, wanted: (Operation, ResourceType)) -> bool {
+        let config = self.config.load();
+        let allows = |image: Arc<Image>| {
+            let authorizer = config.security.authorizer.as_ref();
+            authorizer.is_none_or(|one| one.allows_some(image.acls().index(), session, wanted))
+        };
+        allows(self.metadata.image())
+    }
+}

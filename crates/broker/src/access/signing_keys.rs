@@ -1,0 +1,175 @@
+//! The keys that tokens are signed with, had anew from time to time from where the configuration says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use crate::blocking::off_shard;
+use crate::clock::now_ms;
+use crate::config::LiveConfig;
+use crate::security::jaas::Jaas;
+use crate::security::oauth::KeySource;
+use crate::security::oauth::jwks::{Jwks, JwksError};
+use crate::stores::{self, TlsError, View};
+
+/// A key set is a few kilobytes.
+const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
+/// How long an address may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Keys by where they are from.
+pub(crate) struct SigningKeys {
+    config: Arc<LiveConfig>,
+    sources: Mutex<BTreeMap<KeySource, Had>>,
+    wanted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Had {
+    keys: Arc<Jwks>,
+    tried_ms: i64,
+    failures: u32,
+    /// A token names a key that we do not have.
+    missed: bool,
+}
+
+/// Why keys cannot be had.
+#[derive(Debug, thiserror::Error)]
+enum KeysError {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("it answers with status {status}")]
+    Status { status: u16 },
+    #[error("{0}")]
+    Http(#[from] ureq::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Document(#[from] JwksError),
+}
+
+impl SigningKeys {
+    pub(crate) fn new(config: Arc<LiveConfig>) -> Self {
+        Self { config, sources: Mutex::default(), wanted: Notify::new() }
+    }
+
+    /// The keys that were last had from there.
+    pub(crate) fn keys(&self, source: &KeySource) -> Arc<Jwks> {
+        let sources = self.sources.lock();
+        sources.get(source).map(|had| had.keys.clone()).unwrap_or_default()
+    }
+
+    /// A token names a key that was not there: it may be by now.
+    pub(crate) fn miss(&self, source: &KeySource) {
+        if let Some(had) = self.sources.lock().get_mut(source) {
+            had.missed = true;
+            self.wanted.notify_one();
+        }
+    }
+
+    /// Has keys when they are due; never returns.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            let (due, next_ms) = self.due(now_ms());
+            for source in due {
+                let keys = self.clone();
+                off_shard(move || keys.renew(&source)).await;
+            }
+            let pause = Duration::from_millis(next_ms.unsigned_abs());
+            let _ = tokio::time::timeout(pause, self.wanted.notified()).await;
+        }
+    }
+
+    /// The sources whose turn it is, and in how many milliseconds the next one has its turn.
+    fn due(&self, now_ms: i64) -> (Vec<KeySource>, i64) {
+        let config = self.config.load();
+        let listeners = config.security.sasl.values();
+        let wanted: BTreeSet<&KeySource> =
+            listeners.map(|sasl| &sasl.tokens.keys).filter(|source| !source.url.is_empty()).collect();
+        let times = config.security.signing_keys;
+        let mut sources = self.sources.lock();
+        let mut due = Vec::new();
+        let mut next_ms = times.refresh_ms;
+        for source in wanted {
+            let had = sources.entry(source.clone()).or_default();
+            let pause_ms = match had.failures {
+                0 if had.missed => times.retry_ms_max,
+                0 => times.refresh_ms,
+                failures => times.retry_ms.saturating_mul(1 << failures.min(20)).min(times.retry_ms_max),
+            };
+            let left_ms = had.tried_ms.saturating_add(pause_ms) - now_ms;
+            if had.tried_ms == 0 || left_ms <= 0 {
+                due.push(source.clone());
+            } else {
+                next_ms = next_ms.min(left_ms);
+            }
+        }
+        let next_ms = if due.is_empty() { next_ms } else { 0 };
+        (due, next_ms)
+    }
+
+    fn renew(&self, source: &KeySource) {
+        let KeySource { url, login } = source;
+        let document = fetch(url, login.as_ref()).and_then(|document| Ok(Jwks::parse(&document)?));
+        let mut sources = self.sources.lock();
+        let had = sources.entry(source.clone()).or_default();
+        had.tried_ms = now_ms();
+        had.missed = false;
+        match document {
+            Ok(keys) => {
+                if keys.is_empty() {
+                    tracing::warn!(url, "there is no key to check tokens with");
+                }
+                had.keys = Arc::new(keys);
+                had.failures = 0;
+            }
+            Err(error) => {
+                had.failures = had.failures.saturating_add(1);
+                tracing::warn!(url, %error, "the keys that tokens are signed with cannot be had");
+            }
+        }
+    }
+}
+
+/// Reads the document at a URL. What the login module says about trust (`ssl.truststore.*`) holds for https.
+fn fetch(url: &str, login: Option<&Jaas>) -> Result<String, KeysError> {
+    if let Some(path) = url.strip_prefix("file:") {
+        return Ok(std::fs::read_to_string(path.strip_prefix("//").unwrap_or(path))?);
+    }
+    let tls = match url.starts_with("https:") {
+        true => Some(tls(login)?),
+        false => None,
+    };
+    let builder = Agent::config_builder()
+        .timeout_global(Some(PATIENCE))
+        .proxy(None)
+        // Unencrypted keys are this machine's, and nobody may send us elsewhere for them.
+        .max_redirects(if tls.is_some() { 5 } else { 0 })
+        .https_only(tls.is_some());
+    let agent = builder.tls_config(tls.unwrap_or_default()).build().new_agent();
+    let mut response = agent.get(url).header("Accept", "application/json").call()?;
+    match response.status().as_u16() {
+        200 => Ok(response.body_mut().with_config().limit(DOCUMENT_BYTES_MAX).read_to_string()?),
+        status => Err(KeysError::Status { status }),
+    }
+}
+
+fn tls(login: Option<&Jaas>) -> Result<TlsConfig, KeysError> {
+    let view = View::new("the login module of OAUTHBEARER", |key| {
+        login.and_then(|login| login.options.get(key)).map(String::as_str)
+    });
+    let trusted = stores::authorities(&view)?;
+    let trusted = trusted.iter().map(|one| Certificate::from_der(one).to_owned());
+    let config = TlsConfig::builder()
+        .root_certs(RootCerts::from(trusted))
+        .unversioned_rustls_crypto_provider(view.provider()?);
+    Ok(config.build())
+}
+
+#[cfg(test)]
+mod tests;

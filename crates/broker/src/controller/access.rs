@@ -1,0 +1,43 @@
+//! Changes of access control entries and SCRAM credentials.
+
+use std::sync::Arc;
+
+use crate::controller::{Controller, flatten, flatten_keyed};
+use crate::error_code::Failure;
+use crate::metadata::controller::{AlterCredential, alter_credentials, create_acls, delete_acls};
+use crate::metadata::uuid;
+use crate::security::acl::{Acl, AclFilter};
+
+impl Controller {
+    /// Adds entries of access control.
+    pub(crate) async fn create_acls(self: &Arc<Self>, acls: Vec<Acl>) -> Result<(), Failure> {
+        self.off_shard(move |controller| {
+            controller.metadata.change(|image| create_acls(image, &acls, uuid::random), |_, ()| Ok(()))
+        })
+        .await
+    }
+
+    /// Removes entries of access control; for each filter those that it meant.
+    pub(crate) async fn delete_acls(
+        self: &Arc<Self>,
+        filters: Vec<AclFilter>,
+    ) -> Vec<Result<Vec<Acl>, Failure>> {
+        let count = filters.len();
+        let deleted = self.off_shard(move |controller| {
+            controller.metadata.change(|image| delete_acls(image, &filters), |_, _| Ok(()))
+        });
+        flatten(deleted.await, count)
+    }
+
+    /// Changes SCRAM credentials; a result for each user.
+    pub(crate) async fn alter_credentials(
+        self: &Arc<Self>,
+        changes: Vec<AlterCredential>,
+        users: Vec<String>,
+    ) -> Vec<(String, Result<(), Failure>)> {
+        let altered = self.off_shard(move |controller| {
+            controller.metadata.change(|image| alter_credentials(image, &changes), |_, _| Ok(()))
+        });
+        flatten_keyed(altered.await, users)
+    }
+}

@@ -1,0 +1,26 @@
+//! Levels of features while the broker runs.
+
+use std::sync::Arc;
+
+use crate::controller::Controller;
+use crate::error_code::Failure;
+use crate::metadata::controller::{FeatureUpdate, update_features};
+
+impl Controller {
+    /// Sets the levels of features, all of them or none.
+    pub(crate) async fn update_features(
+        self: &Arc<Self>,
+        updates: Vec<FeatureUpdate>,
+        validate_only: bool,
+    ) -> Result<(), Failure> {
+        self.off_shard(move |controller| {
+            let quorum = (controller.config.load().node_id, controller.metadata.kraft_version());
+            if validate_only {
+                update_features(&controller.metadata.image(), quorum, &updates)?;
+                return Ok(());
+            }
+            controller.metadata.decide(|image| update_features(image, quorum, &updates))
+        })
+        .await
+    }
+}

@@ -1,0 +1,38 @@
+//! Producer ids, handed out from blocks that the metadata log accounts for.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::controller::Controller;
+use crate::error_code::Failure;
+use crate::metadata::controller::allocate_producer_ids;
+
+/// The block in use.
+#[derive(Default)]
+pub(super) struct ProducerIds {
+    left: Mutex<Range<i64>>,
+}
+
+impl Controller {
+    /// An id that nobody has had before. Waits for the metadata log once in a thousand ids.
+    pub(crate) async fn next_producer_id(self: &Arc<Self>) -> Result<i64, Failure> {
+        if let Some(id) = self.producer_ids.left.lock().next() {
+            return Ok(id);
+        }
+        self.off_shard(|controller| {
+            let mut left = controller.producer_ids.left.lock();
+            loop {
+                if let Some(id) = left.next() {
+                    return Ok(id);
+                }
+                let node_id = controller.config.load().node_id;
+                *left = controller
+                    .metadata
+                    .decide::<_, Failure>(|image| allocate_producer_ids(image, node_id))?;
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,126 @@
+//! The coordinators of groups and transactions: one for each partition of their topics, there as long as the partitions are.
+//!
+//! `groups` and `txns` drive the state machines of [`crate::group`] and [`crate::txn`]; `seats` is the table of the coordinators
+//! of one topic and their clock; `replay` reads the logs that they keep their state in.
+
+use std::sync::Arc;
+
+use crate::config::LiveConfig;
+use crate::metadata::image::Image;
+use crate::replica::{Key, OFFSETS_TOPIC, Partition, TRANSACTIONS_TOPIC};
+
+mod groups;
+mod replay;
+mod seats;
+mod settings;
+mod txns;
+
+use self::groups::Groups;
+pub(crate) use self::txns::Job;
+use self::txns::Txns;
+
+/// All coordinators of this broker.
+pub(crate) struct Coordinators {
+    config: Arc<LiveConfig>,
+    groups: Groups,
+    txns: Txns,
+}
+
+impl Coordinators {
+    /// No coordinators: there are as many as their topics have partitions.
+    pub(crate) fn new(config: Arc<LiveConfig>) -> Self {
+        let (groups, txns) = {
+            let config = config.load();
+            (Groups::new(settings::group_config(&config)), Txns::new(settings::txn_config(&config)))
+        };
+        Self { config, groups, txns }
+    }
+
+    /// The group coordinators.
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// The transaction coordinators.
+    pub(crate) fn txns(&self) -> &Txns {
+        &self.txns
+    }
+
+    /// Sees to it that each partition that `__consumer_offsets` and `__transaction_state` have by the image has a coordinator. Before any of
+    /// them is opened, and as part of the change of metadata that makes them.
+    pub(crate) fn provide(&self, image: &Image) {
+        let count = |topic| image.topic(topic).map_or(0, |topic| topic.partition_count());
+        let (offsets, states) = (count(OFFSETS_TOPIC), count(TRANSACTIONS_TOPIC));
+        let config = self.config.load();
+        let (groups, txns) = (config.offsets.topic_partitions, config.transactions.topic_partitions);
+        for (topic, before, count, key, configured) in [
+            (OFFSETS_TOPIC, self.groups.provide(offsets), offsets, "offsets.topic.num.partitions", groups),
+            (
+                TRANSACTIONS_TOPIC,
+                self.txns.provide(states),
+                states,
+                "transaction.state.log.num.partitions",
+                txns,
+            ),
+        ] {
+            if before < count && i32::try_from(count) != Ok(configured) {
+                tracing::warn!(
+                    topic,
+                    partitions = count,
+                    configured,
+                    "the topic's number of partitions is in force; {key} holds only when the topic is created"
+                );
+            }
+            if (1..count).contains(&before) {
+                tracing::warn!(
+                    topic,
+                    before,
+                    partitions = count,
+                    "the topic has grown: groups or transactional ids that now belong to another partition begin anew"
+                );
+            }
+        }
+    }
+
+    /// Loads the coordinator that lives in this partition, if one does, and opens it for requests.
+    pub(crate) fn load(&self, partition: &Arc<Partition>) {
+        match partition.topic() {
+            OFFSETS_TOPIC => self.groups.load(partition),
+            TRANSACTIONS_TOPIC => self.txns.load(partition),
+            _ => {}
+        }
+    }
+
+    /// The log of this partition is checked before its coordinator answers; until then it is loading.
+    pub(crate) fn expect(&self, (topic, index): &Key) {
+        match topic.as_str() {
+            OFFSETS_TOPIC => self.groups.expect(*index),
+            TRANSACTIONS_TOPIC => self.txns.expect(*index),
+            _ => {}
+        }
+    }
+
+    /// This partition cannot be opened: its coordinator is not available until it can.
+    pub(crate) fn give_up(&self, (topic, index): &Key) {
+        match topic.as_str() {
+            OFFSETS_TOPIC => self.groups.give_up(*index),
+            TRANSACTIONS_TOPIC => self.txns.give_up(*index),
+            _ => {}
+        }
+    }
+
+    /// The topic is deleted, and with it go its coordinators.
+    pub(crate) fn resign(&self, topic: &str) {
+        match topic {
+            OFFSETS_TOPIC => self.groups.resign(),
+            TRANSACTIONS_TOPIC => self.txns.resign(),
+            _ => {}
+        }
+    }
+
+    /// Answers all requests that wait; nothing is served afterwards.
+    pub(crate) fn unload(&self) {
+        self.groups.unload();
+        self.txns.unload();
+    }
+}

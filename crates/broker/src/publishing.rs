@@ -1,0 +1,52 @@
+//! Acts on the metadata: brings what this broker serves in line with an image.
+//!
+//! `serving` opens the partitions of an image and takes deleted ones out of service, `recovery` does the first beside serving after
+//! an unclean stop, `configs` has logs, coordinators and listeners go by changed configuration. This is the only place that
+//! calls both replicas and coordinators about it.
+
+use std::sync::Arc;
+
+use crate::config::LiveConfig;
+use crate::coordinator::Coordinators;
+use crate::metadata::Metadata;
+use crate::metadata::image::{Image, Quotas};
+use crate::quota::QuotaBook;
+use crate::replica::Replicas;
+use crate::tls::Tls;
+
+mod configs;
+mod recovery;
+mod serving;
+
+/// The rooms that follow the metadata.
+#[derive(Clone)]
+pub(crate) struct Publisher {
+    config: Arc<LiveConfig>,
+    metadata: Arc<Metadata>,
+    replicas: Arc<Replicas>,
+    coordinators: Arc<Coordinators>,
+    quotas: Arc<QuotaBook>,
+    tls: Arc<Tls>,
+}
+
+impl Publisher {
+    pub(crate) fn new(
+        (config, metadata): (Arc<LiveConfig>, Arc<Metadata>),
+        replicas: Arc<Replicas>,
+        coordinators: Arc<Coordinators>,
+        quotas: Arc<QuotaBook>,
+        tls: Arc<Tls>,
+    ) -> Self {
+        Self { config, metadata, replicas, coordinators, quotas, tls }
+    }
+
+    /// Has client quotas go by these limits.
+    pub(crate) fn apply_quotas(&self, limits: &Quotas) {
+        self.quotas.set_limits(limits);
+    }
+
+    /// Tells group coordinators that topics have come, gone or grown. `latest` is asked when it is this change's turn.
+    pub(crate) fn topics_changed(&self, latest: impl FnOnce() -> Arc<Image>) {
+        self.coordinators.groups().topics_changed(latest);
+    }
+}

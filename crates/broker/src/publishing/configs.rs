@@ -1,0 +1,66 @@
+//! Changed configuration takes effect: in every log that it concerns, in the coordinators, and in the broker itself.
+
+use std::sync::Arc;
+
+use crate::config::Values;
+use crate::group::OwnSetting;
+use crate::metadata::image::{ConfigResource, Image, ResourceKind};
+use crate::publishing::Publisher;
+use crate::replica::log_config::{log_config, topic_config};
+
+impl Publisher {
+    /// Has everything go by the configuration that these resources have in the image.
+    pub(crate) fn apply_configs(&self, image: &Image, changed: &[&ConfigResource]) {
+        if changed.iter().any(|resource| resource.kind == ResourceKind::Group) {
+            self.apply_group_configs(image);
+        }
+        if changed.iter().any(|resource| resource.kind == ResourceKind::Broker) {
+            self.apply_broker_config(image);
+            image.topics().iter().for_each(|topic| self.apply_topic_config(image, topic.name()));
+            return;
+        }
+        for resource in changed.iter().filter(|resource| resource.kind == ResourceKind::Topic) {
+            self.apply_topic_config(image, &resource.name);
+        }
+    }
+
+    fn apply_broker_config(&self, image: &Image) {
+        let none = Values::new();
+        let stored = |resource| image.configs(&resource).map_or(&none, |values| &**values);
+        let config = self.config.load();
+        let own = stored(ConfigResource::broker(config.node_id));
+        match config.with_dynamic(own, stored(ConfigResource::all_brokers())) {
+            Ok(config) => {
+                self.config.replace(config);
+                self.tls.reload(&self.config.load());
+            }
+            Err(error) => tracing::error!(%error, "the broker configuration stays as it was"),
+        }
+    }
+
+    /// Tells the coordinators what groups set for themselves.
+    pub(super) fn apply_group_configs(&self, image: &Image) {
+        let config = self.config.load();
+        let groups = image.config_resources().filter(|(resource, _)| resource.kind == ResourceKind::Group);
+        let own = groups.map(|(resource, values)| {
+            let own = OwnSetting {
+                session_timeout_ms: config.own_session_timeout_ms(values),
+                heartbeat_interval_ms: config.own_heartbeat_interval_ms(values),
+            };
+            (resource.name.clone(), own)
+        });
+        self.coordinators.groups().own_settings_changed(own.collect());
+    }
+
+    fn apply_topic_config(&self, image: &Image, name: &str) {
+        let Some(topic) = image.topic(name) else { return };
+        let own = image.configs(&ConfigResource::topic(name));
+        let broker = self.config.load();
+        let config = Arc::new(topic_config(&broker, name, own.map(|own| &**own)));
+        let log = log_config(&broker, &config);
+        let partitions = self.replicas.partitions();
+        for partition in topic.partitions().filter_map(|(index, _)| partitions.by_id(topic.id(), index)) {
+            partition.configure(config.clone(), log.clone());
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Recovery beside serving: after an unclean stop the logs are checked on threads of their own, and each enters service when it is
+//! done. Until then its clients are told to come back, and the coordinators that live in it that they are loading.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use levada_wire::Uuid;
+use tokio::runtime::Handle;
+
+use crate::metadata::image::{ConfigResource, Image};
+use crate::publishing::Publisher;
+use crate::replica::left::{Left, LeftBehind};
+use crate::replica::log_config::{log_config, topic_config};
+use crate::replica::opening::Missing;
+use crate::replica::{Partition, Recovery, is_internal};
+
+/// A thread of the recovery ends, in whatever way.
+struct ThreadDone<'a>(&'a Recovery);
+
+impl Drop for ThreadDone<'_> {
+    fn drop(&mut self) {
+        self.0.thread_done();
+    }
+}
+
+impl Publisher {
+    /// Recovers partitions on as many threads as are configured, or as there are cores; those of the coordinators first.
+    pub(super) fn begin_recovery(&self, mut missing: Vec<Missing>, left: LeftBehind) {
+        missing.sort_by_key(|one| !is_internal(&one.identity.topic));
+        for one in &missing {
+            let key = one.key();
+            self.coordinators.expect(&key);
+            let left = left.of(&key);
+            self.replicas.unopened().lock().expect(key, left);
+        }
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.config.load().recovery_threads.unwrap_or_else(cores).min(missing.len());
+        tracing::info!(
+            partitions = missing.len(),
+            threads,
+            "the last stop was no clean one: logs are checked"
+        );
+        let recovery = self.replicas.recovery();
+        recovery.begin(missing, threads);
+        let left = Arc::new(left);
+        for at in 0..threads {
+            let (publisher, share) = (self.clone(), left.clone());
+            let thread = std::thread::Builder::new().name(format!("recovery-{at}"));
+            let counted = recovery.clone();
+            let runtime = Handle::try_current().ok();
+            let work = move || {
+                let _done = ThreadDone(&counted);
+                // What coordinators have to write, and what the device is waited for, goes on there.
+                let _entered = runtime.as_ref().map(Handle::enter);
+                // Whoever waits for the recovery may want the replicas' last owner to be gone.
+                let publisher = publisher;
+                publisher.recover(&share);
+            };
+            if let Err(error) = thread.spawn(work) {
+                tracing::error!(%error, "a thread for the recovery is missing");
+                if at == 0 {
+                    // Without any, this one has to do it.
+                    self.recover(&left);
+                }
+                recovery.thread_done();
+            }
+        }
+    }
+
+    fn recover(&self, left: &LeftBehind) {
+        let recovery = self.replicas.recovery();
+        while let Some(one) = recovery.next() {
+            let key = one.key();
+            let recovered = catch_unwind(AssertUnwindSafe(|| self.recover_one(one, left)));
+            if recovered.is_err() {
+                tracing::error!(
+                    topic = key.0,
+                    partition = key.1,
+                    "offline: its recovery ended with a panic; opening it is tried again every few seconds"
+                );
+                self.replicas.unopened().lock().note(&key, left.of(&key));
+            }
+            let (topic, index) = (&key.0, key.1);
+            let is_served = self.replicas.partitions().by_name(topic, index).is_some();
+            if !self.replicas.is_recovering(topic, index) && !is_served {
+                self.coordinators.give_up(&key);
+            }
+            recovery.partition_done();
+        }
+    }
+
+    fn recover_one(&self, one: Missing, left: &LeftBehind) {
+        let id = one.identity.topic_id;
+        let Ok(opened) = self.replicas.open_partition(one, |key| left.of(key)) else { return };
+        // Nobody changes topics meanwhile.
+        self.metadata.hold(|image| {
+            if self.replicas.recovery().is_halted() {
+                return;
+            }
+            match image.topic_by_id(id) {
+                Some(topic) => {
+                    let own = image.configs(&ConfigResource::topic(&**topic.name()));
+                    let broker = self.config.load();
+                    let config = Arc::new(topic_config(&broker, topic.name(), own.map(|own| &**own)));
+                    opened.configure(config.clone(), log_config(&broker, &config));
+                    // A failure is told of there.
+                    let _ = self.serve(vec![opened], |key| left.of(key));
+                }
+                None => self.discard_recovered(opened, image),
+            }
+        });
+    }
+
+    /// Its topic was deleted while it was recovered; a new one of that name may wait for the directory.
+    fn discard_recovered(&self, opened: Partition, image: &Image) {
+        let (topic, index) = (opened.topic().to_owned(), opened.index());
+        drop(opened);
+        self.replicas.remove_unserved(&topic, index);
+        let namesake: Option<Uuid> = image.topic(&topic).map(|topic| topic.id());
+        let missing = self.replicas.missing(image, namesake.into_iter());
+        // A failure is told of there.
+        let _ = self.open_and_serve(missing, |_| Left::default());
+    }
+}

@@ -1,0 +1,98 @@
+//! Partitions that enter and leave service.
+
+use std::path::PathBuf;
+
+use levada_log::LogError;
+use levada_wire::Uuid;
+
+use crate::metadata::controller::DeletedTopic;
+use crate::metadata::image::Image;
+use crate::publishing::Publisher;
+use crate::replica::data_dir::DataDirError;
+use crate::replica::left::{Left, LeftBehind};
+use crate::replica::opening::Missing;
+use crate::replica::{Key, Partition};
+
+impl Publisher {
+    /// Brings everything in line with the image that a start has found. What an unclean stop has left is recovered beside serving.
+    pub(crate) fn begin(&self, left: LeftBehind) -> Result<(), DataDirError> {
+        let image = self.metadata.image();
+        self.apply_quotas(image.quotas());
+        self.topics_changed(|| image.clone());
+        self.apply_group_configs(&image);
+        self.coordinators.provide(&image);
+        let missing = self.replicas.missing(&image, image.topics().iter().map(|topic| topic.id()));
+        let known =
+            |topic: &str, index| image.topic(topic).is_some_and(|topic| topic.partition(index).is_some());
+        self.replicas.set_strays_aside(known)?;
+        let stale = left.is_stale(known);
+        if !left.clean && !missing.is_empty() {
+            self.begin_recovery(missing, left);
+        } else {
+            // What cannot be opened is offline; the rest serves.
+            let _ = self.open_and_serve(missing, |key| left.of(key));
+        }
+        if stale {
+            // Before a new topic has the name of one that was deleted just before a crash.
+            self.replicas.store_checkpoints();
+        }
+        Ok(())
+    }
+
+    /// Opens those partitions of the topics that are not served yet.
+    pub(crate) fn serve_missing(
+        &self,
+        image: &Image,
+        topics: impl Iterator<Item = Uuid>,
+    ) -> Result<(), LogError> {
+        self.coordinators.provide(image);
+        let missing = self.replicas.missing(image, topics);
+        self.open_and_serve(missing, |_| Left::default())
+    }
+
+    /// Tries to open what could not be opened before.
+    pub(crate) fn open_unopened(&self) {
+        let left = self.replicas.unopened().lock().clone();
+        if left.failed() == 0 {
+            return;
+        }
+        let changed = self.metadata.hold(|image| {
+            let missing = self.replicas.missing(image, image.topics().iter().map(|topic| topic.id()));
+            self.replicas.unopened().lock().keep(|key| missing.iter().any(|one| one.is(key)));
+            self.open_and_serve(missing, |key| left.of(key))
+        });
+        if changed.is_ok() {
+            tracing::info!("all partitions are open now");
+        }
+    }
+
+    /// Opens partitions and puts them into service. Those that cannot be opened are tried again by the housekeeping; the first
+    /// failure is returned.
+    pub(super) fn open_and_serve(
+        &self,
+        missing: Vec<Missing>,
+        left: impl Fn(&Key) -> Left + Sync,
+    ) -> Result<(), LogError> {
+        let (opened, failure) = self.replicas.open(missing, &left);
+        let served = self.serve(opened, left);
+        failure.map_or(served, Err)
+    }
+
+    /// Puts opened partitions into service; those of `__consumer_offsets` and `__transaction_state` get their coordinators.
+    pub(super) fn serve(&self, opened: Vec<Partition>, left: impl Fn(&Key) -> Left) -> Result<(), LogError> {
+        let served = self.replicas.enter(opened, left)?;
+        served.iter().for_each(|partition| self.coordinators.load(partition));
+        Ok(())
+    }
+
+    /// Takes a topic that the metadata no longer has out of service, and its directories out of the way of
+    /// a new topic of the same name; returns them for removal. Only as part of the change that deletes it:
+    /// later the name may be another topic's.
+    pub(crate) fn drop_topic(&self, topic: &DeletedTopic) -> Vec<PathBuf> {
+        let removed = self.replicas.partitions().remove(topic.topic_id);
+        self.coordinators.resign(&topic.name);
+        // Those too that are not served yet: their logs are being checked, or cannot be opened.
+        self.coordinators.groups().partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);
+        self.replicas.doom(&removed)
+    }
+}

@@ -1,0 +1,79 @@
+//! What clients may use and have used, as all threads of the running broker share it.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::clock::now_ms;
+use crate::metadata::image::Quotas;
+use crate::quota::{Accounts, Client, Used};
+
+/// Seconds of a limit that a single answer may be worth: what the rate is measured over.
+const BURST_SECONDS: f64 = 10.0;
+
+/// What clients may use and have used.
+#[derive(Default)]
+pub(crate) struct QuotaBook {
+    /// Whether there is any limit: without one, nothing is locked or measured.
+    limited: AtomicBool,
+    accounts: Mutex<Accounts>,
+}
+
+impl QuotaBook {
+    /// Takes the limits of the image.
+    pub(crate) fn set_limits(&self, limits: &Quotas) {
+        self.accounts.lock().set_limits(limits.clone());
+        self.limited.store(limits.iter().next().is_some(), Ordering::Release);
+    }
+
+    /// Whether anybody's use has to be measured.
+    pub(crate) fn has_quotas(&self) -> bool {
+        self.limited.load(Ordering::Acquire)
+    }
+
+    /// Books a new connection; how long it has to wait to be closed, if its address opens too many.
+    pub(crate) fn book_connection(&self, address: IpAddr) -> Duration {
+        if !self.has_quotas() {
+            return Duration::ZERO;
+        }
+        self.accounts.lock().book_connection(address.to_canonical(), now_ms())
+    }
+
+    /// Books what a client has used; how long its connection is to be muted.
+    pub(crate) fn book(&self, used: Used, client: Client<'_>, amount: f64) -> Duration {
+        if !self.has_quotas() {
+            return Duration::ZERO;
+        }
+        self.accounts.lock().book(used, client, amount, now_ms())
+    }
+
+    /// Books the bytes of an answer: how long the connection is to be muted, and whether the answer waits as long too:
+    /// then nothing is booked. The first answer to a client that was idle never waits, so that one batch larger than
+    /// the limit allows still comes through.
+    pub(crate) fn book_answer(&self, client: Client<'_>, bytes: u64) -> (Duration, bool) {
+        if !self.has_quotas() {
+            return (Duration::ZERO, false);
+        }
+        let (bytes, now_ms) = (bytes as f64, now_ms());
+        let mut accounts = self.accounts.lock();
+        let idle = accounts.is_idle(Used::Fetched, client, now_ms);
+        let wait = accounts.book(Used::Fetched, client, bytes, now_ms);
+        let postponed = !wait.is_zero() && !idle;
+        if postponed {
+            accounts.take_back(Used::Fetched, client, bytes, now_ms);
+        }
+        (wait, postponed)
+    }
+
+    /// The most bytes of one answer to the client, so that a large one does not wait for ever.
+    pub(crate) fn answer_bytes_max(&self, client: Client<'_>) -> u32 {
+        if !self.has_quotas() {
+            return u32::MAX;
+        }
+        let limit = self.accounts.lock().limit(Used::Fetched, client);
+        // A float beyond the range becomes its end.
+        limit.map_or(u32::MAX, |limit| (limit * BURST_SECONDS) as u32)
+    }
+}

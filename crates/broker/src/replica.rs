@@ -1,0 +1,202 @@
+//! The partitions of which this broker has a replica: their logs in the data directory, the table of those that are served, and
+//! the work on logs that goes on beside requests.
+//!
+//! `partition` is one of them, with its append `lane`, the syncs that acknowledgements wait for (`durability`) and the `waiters`
+//! of long polls. `opening` opens logs and `recovery` counts those that are checked first. `housekeeping`, `retention`, `expiry`,
+//! `compaction` (with the state of its `cleaner`) and `discarded` run beside the requests.
+//!
+//! Which partitions are served, and what is told to the coordinators that live in them, `publishing` decides by the metadata.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use levada_wire::Uuid;
+use parking_lot::Mutex;
+
+use crate::config::LiveConfig;
+use crate::error_code::ErrorCode;
+use crate::metadata::Metadata;
+use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
+
+mod cleaner;
+mod compaction;
+pub(crate) mod data_dir;
+mod discarded;
+mod durability;
+mod expiry;
+mod housekeeping;
+pub(crate) mod lane;
+pub(crate) mod left;
+pub(crate) mod log_config;
+pub(crate) mod opening;
+mod partition;
+mod recovery;
+mod retention;
+mod searches;
+mod waiters;
+
+pub use self::cleaner::CleanerStats;
+pub use self::lane::Work;
+pub use self::recovery::{Recovery, RecoveryProgress};
+
+use self::cleaner::Cleaner;
+use self::data_dir::DataDir;
+use self::discarded::Waiting;
+use self::left::{Absence, LeftBehind, Unopened};
+pub(crate) use self::partition::{
+    Identity, Key, OFFSETS_TOPIC, Partition, Partitions, TRANSACTIONS_TOPIC, is_internal,
+};
+use self::searches::Searches;
+
+/// The replicas of this broker.
+pub(crate) struct Replicas {
+    node_id: i32,
+    config: Arc<LiveConfig>,
+    metadata: Arc<Metadata>,
+    data_dir: DataDir,
+    partitions: Partitions,
+    unopened: Mutex<Unopened>,
+    recovery: Arc<Recovery>,
+    cleaner: Cleaner,
+    /// Held while checkpoints are written, so that no older one comes later.
+    storing_checkpoint: Mutex<()>,
+    waiting: Waiting,
+    searches: Searches,
+}
+
+impl Replicas {
+    /// None yet, of a data directory that was left like this.
+    pub(crate) fn new(
+        config: Arc<LiveConfig>,
+        metadata: Arc<Metadata>,
+        data_dir: DataDir,
+        left: &LeftBehind,
+    ) -> Self {
+        Self {
+            node_id: config.load().node_id,
+            config,
+            metadata,
+            data_dir,
+            partitions: Partitions::default(),
+            unopened: Mutex::default(),
+            recovery: Arc::default(),
+            cleaner: Cleaner::new(left.cleaned.clone()),
+            storing_checkpoint: Mutex::default(),
+            waiting: Waiting::default(),
+            searches: Searches::default(),
+        }
+    }
+
+    /// A partition that is served.
+    ///
+    /// # Errors
+    /// There is no such partition, or its log cannot be opened.
+    pub(crate) fn partition(&self, topic: &str, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+        if topic.len() > TOPIC_NAME_BYTES_MAX {
+            // No such topic can be: a request that names many of its partitions costs no hashing of the name.
+            return Err(ErrorCode::UnknownTopicOrPartition);
+        }
+        self.partitions.by_name(topic, index).ok_or_else(|| self.not_served(topic, index))
+    }
+
+    /// Like [`Replicas::partition`], by the topic's id.
+    pub(crate) fn partition_by_id(&self, topic_id: Uuid, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+        let absent = || match self.metadata.image().topic_by_id(topic_id) {
+            Some(topic) => self.not_served(topic.name(), index),
+            None => ErrorCode::UnknownTopicId,
+        };
+        self.partitions.by_id(topic_id, index).ok_or_else(absent)
+    }
+
+    fn not_served(&self, topic: &str, index: i32) -> ErrorCode {
+        match self.unopened.lock().absence(topic, index) {
+            // What Kafka says of a partition that it does not lead yet: clients look for the leader again, and wait.
+            Some(Absence::Recovering) => ErrorCode::NotLeaderOrFollower,
+            Some(Absence::Failed) => ErrorCode::KafkaStorageError,
+            // It never was there, or is going with its topic.
+            None => ErrorCode::UnknownTopicOrPartition,
+        }
+    }
+
+    /// All partitions that are served.
+    pub(crate) fn partitions(&self) -> &Partitions {
+        &self.partitions
+    }
+
+    /// True if the partition serves, or will as soon as its log is checked.
+    pub(crate) fn may_serve(&self, topic: &str, index: i32) -> bool {
+        let partition = self.partitions.by_name(topic, index);
+        partition.map_or_else(|| self.is_recovering(topic, index), |partition| !partition.log().is_offline())
+    }
+
+    /// True if the partition's log is being checked, or will be.
+    pub(crate) fn is_recovering(&self, topic: &str, index: i32) -> bool {
+        self.unopened.lock().absence(topic, index) == Some(Absence::Recovering)
+    }
+
+    /// Number of partitions that are offline after a failure of their storage.
+    pub(crate) fn offline(&self) -> usize {
+        self.unopened.lock().failed() + self.partitions.offline()
+    }
+
+    /// The partitions that are not served.
+    pub(crate) fn unopened(&self) -> &Mutex<Unopened> {
+        &self.unopened
+    }
+
+    /// The recovery of this start.
+    pub(crate) fn recovery(&self) -> &Arc<Recovery> {
+        &self.recovery
+    }
+
+    /// The state of compaction.
+    pub(crate) fn cleaner(&self) -> &Cleaner {
+        &self.cleaner
+    }
+
+    /// The data directory, absolute.
+    pub(crate) fn data_path(&self) -> &Path {
+        self.data_dir.path()
+    }
+
+    /// Finishes interrupted deletions, and moves directories of partitions that are not `known` out of the way.
+    pub(crate) fn set_strays_aside(
+        &self,
+        known: impl Fn(&str, i32) -> bool,
+    ) -> Result<(), data_dir::DataDirError> {
+        self.data_dir.set_strays_aside(known)
+    }
+
+    /// Closes the logs of partitions of a deleted topic and takes the names from their directories; returns the directories for
+    /// [`Replicas::remove_directory`]. Only as part of the change that deletes the topic: later the name may be another topic's.
+    pub(crate) fn doom(&self, partitions: &[Arc<Partition>]) -> Vec<PathBuf> {
+        let mut doomed = Vec::with_capacity(partitions.len());
+        for partition in partitions {
+            drop(partition.lane().take_writer());
+            self.cleaner.forget(&(partition.topic().to_owned(), partition.index()));
+            match self.data_dir.doom_partition(partition.topic(), partition.index()) {
+                Ok(dir) => doomed.push(dir),
+                Err(error) => {
+                    tracing::warn!(partition = partition.name(), %error, "files of a deleted partition remain");
+                }
+            }
+        }
+        doomed
+    }
+
+    /// Removes a directory that [`Replicas::doom`] returned.
+    pub(crate) fn remove_directory(&self, dir: &Path) {
+        if let Err(error) = self.data_dir.disk().remove_dir(dir) {
+            tracing::warn!(directory = %dir.display(), %error, "files of a deleted partition remain");
+        }
+    }
+
+    /// Removes the directory of a partition whose topic was deleted before it was served.
+    pub(crate) fn remove_unserved(&self, topic: &str, index: i32) {
+        let gone = self.data_dir.doom_partition(topic, index);
+        if let Err(error) = gone.and_then(|dir| self.data_dir.disk().remove_dir(&dir)) {
+            tracing::warn!(topic, partition = index, %error, "files of a deleted partition remain");
+        }
+        self.unopened.lock().forget(&(topic.to_owned(), index));
+    }
+}

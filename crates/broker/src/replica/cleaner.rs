@@ -1,0 +1,175 @@
+//! What the compaction of all logs shares: where the last one of each log ended, which logs are being worked on or cannot be, how
+//! fast the work may go, and what was done. No disk; the time is a parameter, except for waiting.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use levada_log::compact::Counts;
+use parking_lot::{Condvar, Mutex};
+
+use crate::replica::Key;
+
+/// See above.
+#[derive(Default)]
+pub(crate) struct Cleaner {
+    book: Mutex<Book>,
+    throttle: Mutex<Throttle>,
+    halted: Mutex<bool>,
+    halt: Condvar,
+    totals: Totals,
+}
+
+#[derive(Default)]
+struct Book {
+    /// Where compaction goes on.
+    checkpoints: BTreeMap<Key, i64>,
+    busy: BTreeSet<Key>,
+    uncleanable: BTreeSet<Key>,
+}
+
+#[derive(Default)]
+struct Totals {
+    runs: AtomicU64,
+    read_bytes: AtomicU64,
+    written_bytes: AtomicU64,
+    dirtiest_percent: AtomicU64,
+}
+
+/// What `/metrics` shows of compaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CleanerStats {
+    /// Logs compacted so far, each time anew.
+    pub runs: u64,
+    /// Bytes read to learn keys and to be written anew.
+    pub read_bytes: u64,
+    /// Bytes of compacted segments.
+    pub written_bytes: u64,
+    /// The largest share of bytes that compaction has not seen, of all compacted logs.
+    pub dirtiest_percent: u64,
+    /// Partitions that cannot be compacted until the next start.
+    pub uncleanable: u64,
+}
+
+impl Cleaner {
+    /// Goes on from checkpoints that an earlier process left.
+    pub(crate) fn new(checkpoints: BTreeMap<Key, i64>) -> Self {
+        let book = Mutex::new(Book { checkpoints, ..Book::default() });
+        Self { book, ..Self::default() }
+    }
+
+    /// Where the last compaction of a log ended.
+    pub(crate) fn checkpoint(&self, key: &Key) -> Option<i64> {
+        self.book.lock().checkpoints.get(key).copied()
+    }
+
+    /// All checkpoints.
+    pub(crate) fn checkpoints(&self) -> BTreeMap<Key, i64> {
+        self.book.lock().checkpoints.clone()
+    }
+
+    /// Whether a log may be chosen.
+    pub(crate) fn is_free(&self, key: &Key) -> bool {
+        let book = self.book.lock();
+        !book.busy.contains(key) && !book.uncleanable.contains(key)
+    }
+
+    /// Gives a log to the caller; `false` if somebody else has it.
+    pub(crate) fn take(&self, key: &Key) -> bool {
+        self.book.lock().busy.insert(key.clone())
+    }
+
+    /// Gives a log back that was not compacted, or not to the end.
+    pub(crate) fn give_back(&self, key: &Key) {
+        self.book.lock().busy.remove(key);
+    }
+
+    /// Gives a log back that was compacted up to `end`, unless it `is_gone` meanwhile.
+    pub(crate) fn done(&self, key: &Key, end: i64, is_gone: impl Fn() -> bool) {
+        let mut book = self.book.lock();
+        book.busy.remove(key);
+        // Whoever deletes a topic says so before it is forgotten here.
+        if !is_gone() {
+            book.checkpoints.insert(key.clone(), end);
+        }
+    }
+
+    /// Leaves a log alone until the next start.
+    pub(crate) fn exclude(&self, key: &Key) {
+        self.book.lock().uncleanable.insert(key.clone());
+    }
+
+    /// Forgets a partition whose topic has been deleted.
+    pub(crate) fn forget(&self, key: &Key) {
+        let mut book = self.book.lock();
+        book.checkpoints.remove(key);
+        book.uncleanable.remove(key);
+    }
+
+    /// Counts bytes read or written and waits for as long as `bytes_per_second` asks for; `false` once the broker stops.
+    pub(crate) fn go_on(&self, bytes: u64, bytes_per_second: f64) -> bool {
+        let wait = self.throttle.lock().spend(bytes, bytes_per_second, Instant::now());
+        let mut halted = self.halted.lock();
+        if !*halted && !wait.is_zero() {
+            self.halt.wait_for(&mut halted, wait);
+        }
+        !*halted
+    }
+
+    /// Ends all work soon.
+    pub(crate) fn halt(&self) {
+        *self.halted.lock() = true;
+        self.halt.notify_all();
+    }
+
+    /// Counts what was done to a log.
+    pub(crate) fn count(&self, counts: &Counts) {
+        let totals = &self.totals;
+        totals.runs.fetch_add(1, Ordering::Relaxed);
+        totals.read_bytes.fetch_add(counts.mapped_bytes + counts.read_bytes, Ordering::Relaxed);
+        totals.written_bytes.fetch_add(counts.written_bytes, Ordering::Relaxed);
+    }
+
+    /// Notes the largest share of bytes not seen yet.
+    pub(crate) fn note_dirtiest(&self, ratio: f64) {
+        self.totals.dirtiest_percent.store((ratio * 100.0) as u64, Ordering::Relaxed);
+    }
+
+    /// What was done since the start.
+    pub(crate) fn stats(&self) -> CleanerStats {
+        let totals = &self.totals;
+        CleanerStats {
+            runs: totals.runs.load(Ordering::Relaxed),
+            read_bytes: totals.read_bytes.load(Ordering::Relaxed),
+            written_bytes: totals.written_bytes.load(Ordering::Relaxed),
+            dirtiest_percent: totals.dirtiest_percent.load(Ordering::Relaxed),
+            uncleanable: self.book.lock().uncleanable.len() as u64,
+        }
+    }
+}
+
+/// Spreads bytes over time.
+#[derive(Debug, Default)]
+struct Throttle {
+    /// When everything spent so far is paid for.
+    paid_at: Option<Instant>,
+}
+
+/// What is due sooner is not waited for.
+const WAIT_MIN: Duration = Duration::from_millis(10);
+
+/// The longest wait at a time, so that a raised rate is not waited for.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+impl Throttle {
+    fn spend(&mut self, bytes: u64, per_second: f64, now: Instant) -> Duration {
+        let cost = Duration::try_from_secs_f64(bytes as f64 / per_second.max(1.0)).unwrap_or(WAIT_MAX);
+        let paid_at = self.paid_at.map_or(now, |paid_at| paid_at.max(now)) + cost;
+        self.paid_at = Some(paid_at);
+        let wait = paid_at.saturating_duration_since(now);
+        if wait < WAIT_MIN { Duration::ZERO } else { wait.min(WAIT_MAX) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

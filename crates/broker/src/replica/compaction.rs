@@ -1,0 +1,194 @@
+//! Compaction: chooses the log that needs it most, and does it on threads that may block. The log's lane is asked for two short turns for each new
+//! segment: what its producers wrote last, and the swap.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use levada_log::LogError;
+use levada_log::checkpoint::OffsetCheckpoint;
+use levada_log::compact::{CleanError, Cleaning, Counts, Dirt, Job};
+use tokio::task::JoinSet;
+
+use crate::blocking::off_shard;
+use crate::clock::now_ms;
+use crate::replica::log_config::log_config;
+use crate::replica::{Key, Partition, Replicas};
+
+/// A log that is to be compacted.
+pub(crate) struct Chosen {
+    partition: Arc<Partition>,
+    dirt: Dirt,
+}
+
+/// How a compaction came to an end.
+enum Outcome {
+    /// Up to this offset the log is compacted.
+    Done(i64, Counts),
+    /// The log changed, is gone, or the broker stops: another time.
+    Dropped,
+    /// Another time, but not at once.
+    Failed,
+}
+
+impl Replicas {
+    /// Compacts logs as they need it, `log.cleaner.threads` at a time; returns only if there is no compaction here.
+    pub(crate) async fn run_cleaner(self: Arc<Self>) {
+        let mut running = JoinSet::new();
+        let mut changes = self.config.changes();
+        while self.config.load().cleaner.enabled {
+            let backoff = Duration::from_millis(self.config.load().cleaner.backoff_ms.unsigned_abs());
+            while running.len() < self.config.load().cleaner.threads as usize {
+                let replicas = self.clone();
+                let Some(chosen) = off_shard(move || replicas.choose()).await else { break };
+                let replicas = self.clone();
+                running.spawn_blocking(move || replicas.compact(&chosen));
+            }
+            tokio::select! {
+                Some(went_well) = running.join_next(), if !running.is_empty() => {
+                    if !went_well.unwrap_or(false) {
+                        tokio::time::sleep(backoff).await;
+                    }
+                }
+                () = tokio::time::sleep(backoff.max(Duration::from_millis(1))) => {}
+                _ = changes.changed() => {}
+            }
+        }
+        tracing::info!("log.cleaner.enable is false: logs are not compacted");
+    }
+
+    /// The log with the largest share of bytes that compaction has not seen, of those whose time has come. It is the caller's then.
+    pub(crate) fn choose(&self) -> Option<Chosen> {
+        let now_ms = now_ms();
+        let (mut dirtiest, mut chosen): (f64, Option<Chosen>) = (0.0, None);
+        for partition in self.partitions.all() {
+            let (config, key) = (partition.config(), key(&partition));
+            let idle = partition.is_deleted() || partition.log().is_offline() || !self.cleaner.is_free(&key);
+            if !config.cleanup_policy.compact || idle {
+                continue;
+            }
+            let log = log_config(&self.config.load(), &config);
+            let dirt = match Dirt::of(partition.log(), &log, self.cleaner.checkpoint(&key), now_ms) {
+                Ok(dirt) => dirt,
+                Err(error) => {
+                    self.give_up(&partition, &error);
+                    continue;
+                }
+            };
+            dirtiest = dirtiest.max(dirt.ratio());
+            let is_dirtier = chosen.as_ref().is_none_or(|other| dirt.ratio() > other.dirt.ratio());
+            if dirt.is_due(config.min_cleanable_dirty_ratio) && is_dirtier {
+                chosen = Some(Chosen { partition, dirt });
+            }
+        }
+        self.cleaner.note_dirtiest(dirtiest);
+        chosen.filter(|chosen| self.cleaner.take(&key(&chosen.partition)))
+    }
+
+    /// Compacts a log; whether there is no reason to wait before the next. Blocks.
+    pub(crate) fn compact(&self, chosen: &Chosen) -> bool {
+        let partition = &chosen.partition;
+        let key = key(partition);
+        match self.compact_log(chosen) {
+            Ok(Outcome::Done(end, counts)) => {
+                self.cleaner.count(&counts);
+                self.cleaner.done(&key, end, || partition.is_deleted());
+                self.store_cleaner_checkpoint();
+                let (from, to) = (chosen.dirt.first_dirty, end);
+                let (read, written) = (counts.read_bytes, counts.written_bytes);
+                tracing::info!(partition = partition.name(), from, to, read, written, "log compacted");
+                true
+            }
+            Ok(Outcome::Dropped) => {
+                self.cleaner.give_back(&key);
+                true
+            }
+            Ok(Outcome::Failed) => {
+                self.cleaner.give_back(&key);
+                false
+            }
+            Err(error) => {
+                self.give_up(partition, &error);
+                self.cleaner.give_back(&key);
+                true
+            }
+        }
+    }
+
+    fn compact_log(&self, chosen: &Chosen) -> Result<Outcome, LogError> {
+        let done = self.rewrite(chosen);
+        let partition = &chosen.partition;
+        match done {
+            Ok(outcome) => Ok(outcome),
+            Err(CleanError::Stopped) => Ok(Outcome::Dropped),
+            Err(CleanError::Log(_)) if partition.is_deleted() => Ok(Outcome::Dropped),
+            Err(CleanError::Log(error)) if is_full(&error) || partition.log().is_offline() => {
+                tracing::error!(partition = partition.name(), %error, "log not compacted; it is tried again later");
+                Ok(Outcome::Failed)
+            }
+            Err(CleanError::Log(error)) => Err(error),
+        }
+    }
+
+    fn rewrite(&self, chosen: &Chosen) -> Result<Outcome, CleanError> {
+        let partition = &chosen.partition;
+        let (config, topic) = (self.config.load(), partition.config());
+        let job = Job {
+            partition: partition.shared_log(),
+            config: log_config(&config, &topic),
+            dirt: chosen.dirt,
+            memory_bytes: config.cleaner.dedupe_buffer_bytes / config.cleaner.threads.max(1) as usize,
+            load_factor: config.cleaner.load_factor,
+            now_ms: now_ms(),
+        };
+        let pace = |bytes: u64| {
+            let go_on = self.cleaner.go_on(bytes, self.config.load().cleaner.io_max_bytes_per_second);
+            if go_on && !partition.is_deleted() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let mut cleaning = Cleaning::begin(job, &pace)?;
+        // Asked for with each segment: meanwhile others may have written last.
+        while let Some(producers) = partition.lane().with_writer(|writer| writer.last_records()) {
+            let Some(cleaned) = cleaning.next_segment(&producers, &pace)? else {
+                // The new names, before the checkpoint counts on them.
+                partition.log().flush_sealed()?;
+                return Ok(Outcome::Done(cleaning.end(), cleaning.counts()));
+            };
+            let mut cleaned = Some(cleaned);
+            let replaced = partition
+                .lane()
+                .with_writer(|writer| cleaned.take().map(|cleaned| writer.replace(cleaned)).transpose());
+            if let Some(unused) = cleaned {
+                unused.discard()?;
+            }
+            match replaced.transpose()?.flatten().flatten() {
+                Some(retired) => self.discard(partition, retired),
+                None => return Ok(Outcome::Dropped),
+            }
+        }
+        Ok(Outcome::Dropped)
+    }
+
+    /// What is damaged stays so: the log is left alone until the next start.
+    fn give_up(&self, partition: &Partition, error: &LogError) {
+        self.cleaner.exclude(&key(partition));
+        tracing::error!(partition = partition.name(), %error, "log cannot be compacted; no more attempts until the next start");
+    }
+
+    /// Writes down where compaction goes on.
+    pub(crate) fn store_cleaner_checkpoint(&self) {
+        let _storing = self.storing_checkpoint.lock();
+        if let Err(error) = self.data_dir.store(OffsetCheckpoint::Cleaner, &self.cleaner.checkpoints()) {
+            tracing::error!(%error, "checkpoint not written");
+        }
+    }
+}
+
+fn key(partition: &Partition) -> Key {
+    (partition.topic().to_owned(), partition.index())
+}
+
+/// Room can be made.
+fn is_full(error: &LogError) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error, LogError::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+}

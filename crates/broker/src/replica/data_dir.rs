@@ -1,0 +1,237 @@
+//! The data directory: ours alone while we run, with the checkpoints that say how it was left.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use levada_log::checkpoint::{CleanShutdown, OffsetCheckpoint, PartitionMetadata};
+use levada_log::disk::{self, Disk, Kind};
+use levada_log::{Background, LogError};
+use levada_wire::Uuid;
+use parking_lot::Mutex;
+
+use crate::metadata::controller::{METADATA_TOPIC, check_topic_name};
+use crate::replica::left::{LeftBehind, Offsets};
+
+/// Kafka's name for the lock file, so that Kafka and Levada keep out of each other's way.
+pub(crate) const LOCK_FILE: &str = ".lock";
+
+/// Ends of the names of directories that are no partitions any more.
+pub(crate) const DELETED: &str = "-delete";
+pub(crate) const STRAY: &str = "-stray";
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    /// The directory itself cannot be used.
+    #[error("cannot use data directory {}: {source}", path.display())]
+    Unusable {
+        /// The directory, or a file in it.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error("data directory {} is in use by another process; stop that one or choose another with -o log.dirs=…", path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// More than one directory is configured.
+    #[error("log.dirs names {count} directories; this version keeps its data in one")]
+    SeveralDirs {
+        /// Number of directories.
+        count: usize,
+    },
+    /// A file in it cannot be read, written or moved.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// Longest name that Linux's file systems take, bytes.
+const NAME_MAX: usize = 255;
+
+/// An open data directory.
+pub(crate) struct DataDir {
+    disk: Arc<dyn Disk>,
+    background: Background,
+    path: PathBuf,
+    /// A hash of what each checkpoint has, by file name, of those that were written by this process.
+    stored: Mutex<BTreeMap<&'static str, u64>>,
+    /// Held, not read: the kernel lets go of the lock when the process ends, however it ends.
+    _lock: File,
+}
+
+impl DataDir {
+    /// Creates the directory if it is missing, and locks it. Nothing in it is changed.
+    pub(crate) fn open(
+        (disk, background): (Arc<dyn Disk>, Background),
+        path: &Path,
+    ) -> Result<Self, DataDirError> {
+        let failed = |source| DataDirError::Unusable { path: path.to_owned(), source };
+        disk.create_dir(path).map_err(failed)?;
+        let lock = lock(path)?;
+        Ok(Self {
+            path: std::path::absolute(path).map_err(failed)?,
+            disk,
+            background,
+            stored: Mutex::default(),
+            _lock: lock,
+        })
+    }
+
+    /// Takes the clean-shutdown marker away: from now on the directory counts as in use.
+    pub(crate) fn begin(&self) -> Result<LeftBehind, DataDirError> {
+        let (disk, path) = (&*self.disk, &*self.path);
+        let checkpoint = |which| checkpoint(disk, which, path);
+        Ok(LeftBehind {
+            recovery_points: checkpoint(OffsetCheckpoint::RecoveryPoint),
+            log_starts: checkpoint(OffsetCheckpoint::LogStart),
+            cleaned: checkpoint(OffsetCheckpoint::Cleaner),
+            clean: CleanShutdown::take(disk, path)?.is_some(),
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How files are reached.
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// Who prepares files before they are needed.
+    pub(super) fn background(&self) -> &Background {
+        &self.background
+    }
+
+    /// The directory of one partition.
+    pub(super) fn partition(&self, topic: &str, index: i32) -> PathBuf {
+        self.path.join(format!("{topic}-{index}"))
+    }
+
+    /// Moves a directory that belongs to an older topic of the same name out of the way.
+    pub(super) fn make_way(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
+        let dir = self.partition(topic, index);
+        match PartitionMetadata::load(&*self.disk, &dir)? {
+            Some(found) if found.topic_id != from_wire_id(topic_id) => self.set_aside(&dir, topic, index),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_aside(&self, dir: &Path, topic: &str, index: i32) -> Result<(), LogError> {
+        let stray = self.path.join(aside(topic, index, STRAY));
+        tracing::warn!(directory = %dir.display(), moved_to = %stray.display(), "no metadata knows this partition");
+        self.disk.rename(dir, &stray).map_err(|source| LogError::Io {
+            operation: "move aside",
+            path: dir.to_owned(),
+            source: Arc::new(source),
+        })
+    }
+
+    /// Leaves the topic's id in a new partition's directory.
+    pub(super) fn identify(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
+        let dir = self.partition(topic, index);
+        if self.disk.len(&dir.join(PartitionMetadata::FILE_NAME)).is_ok() {
+            return Ok(());
+        }
+        PartitionMetadata { topic_id: from_wire_id(topic_id) }.store(&*self.disk, &dir)
+    }
+
+    /// Waits until the names of all partitions' directories are on the device.
+    pub(super) fn sync_names(&self) -> Result<(), LogError> {
+        self.disk.sync_dir(&self.path).map_err(|source| LogError::Io {
+            operation: "sync",
+            path: self.path.clone(),
+            source: Arc::new(source),
+        })
+    }
+
+    /// Takes the name from a deleted partition's directory and returns the new one, for removal: what a
+    /// crash leaves of it is removed at the next start.
+    pub(super) fn doom_partition(&self, topic: &str, index: i32) -> io::Result<PathBuf> {
+        let doomed = self.path.join(aside(topic, index, DELETED));
+        self.disk.rename(&self.partition(topic, index), &doomed)?;
+        Ok(doomed)
+    }
+
+    /// Finishes interrupted deletions, and moves the directories of partitions that are not `known` (left
+    /// by a crash amid a deletion, or foreign) out of the way, as Kafka does.
+    pub(super) fn set_strays_aside(&self, known: impl Fn(&str, i32) -> bool) -> Result<(), DataDirError> {
+        let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
+        for disk::Entry { path, kind } in self.disk.list(&self.path).map_err(failed)? {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if name.ends_with(DELETED) {
+                self.disk.remove_dir(&path).map_err(failed)?;
+                continue;
+            }
+            match partition_of(name).filter(|(topic, index)| !known(topic, *index)) {
+                Some((topic, index)) if kind == Kind::Dir => self.set_aside(&path, topic, index)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces a checkpoint, unless it has these offsets already: a broker with nothing to do leaves the device alone. Flushed when
+    /// this returns.
+    pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: &Offsets) -> Result<(), LogError> {
+        let mut hasher = DefaultHasher::new();
+        offsets.hash(&mut hasher);
+        let hash = hasher.finish();
+        let mut stored = self.stored.lock();
+        if stored.get(checkpoint.file_name()) == Some(&hash) {
+            return Ok(());
+        }
+        // What a failure leaves is not known.
+        stored.remove(checkpoint.file_name());
+        checkpoint.store(&*self.disk, &self.path, offsets)?;
+        stored.insert(checkpoint.file_name(), hash);
+        Ok(())
+    }
+
+    /// Leaves the marker that says that every log was closed in good order.
+    pub(super) fn mark_clean(&self, broker_epoch: i64) -> Result<(), LogError> {
+        CleanShutdown { broker_epoch }.store(&*self.disk, &self.path)
+    }
+}
+
+/// A checkpoint that cannot be read says nothing, as in Kafka: without a recovery point everything is verified, without a
+/// start the log begins with its first segment.
+fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
+    which.load(disk, dir).unwrap_or_else(|error| {
+        tracing::warn!(%error, "a checkpoint is passed over; every log is verified or begins with its first segment");
+        Offsets::new()
+    })
+}
+
+/// `name` of topic `t` and partition 3 is `t-3`; none for what is no partition's name, or the metadata log's.
+pub(crate) fn partition_of(name: &str) -> Option<(&str, i32)> {
+    let (topic, index) = name.rsplit_once('-')?;
+    let index = index.parse().ok()?;
+    (check_topic_name(topic).is_ok() && topic != METADATA_TOPIC).then_some((topic, index))
+}
+
+/// A name that no partition has, unique for each call, as Kafka forms it; topics may have the longest
+/// name that fits a directory, so theirs is cut.
+fn aside(topic: &str, index: i32, suffix: &str) -> String {
+    let unique = ::uuid::Uuid::new_v4().simple().to_string();
+    let room = NAME_MAX - unique.len() - suffix.len() - index.to_string().len() - 2;
+    let topic = &topic[..topic.len().min(room)];
+    format!("{topic}-{index}.{unique}{suffix}")
+}
+
+fn from_wire_id(id: Uuid) -> levada_log::checkpoint::Uuid {
+    levada_log::checkpoint::Uuid(u128::from_be_bytes(id.to_bytes()))
+}
+
+/// Takes the lock that keeps two processes out of one directory; it is held for as long as the file is.
+pub(crate) fn lock(dir: &Path) -> Result<File, DataDirError> {
+    let path = dir.join(LOCK_FILE);
+    let locked = disk::lock(&path).map_err(|source| DataDirError::Unusable { path, source })?;
+    locked.ok_or_else(|| DataDirError::InUse { path: dir.to_owned() })
+}

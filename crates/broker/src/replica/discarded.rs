@@ -1,0 +1,50 @@
+//! Files that are out of their logs: they keep their names, with `.deleted` behind, for `file.delete.delay.ms`, and then go.
+
+use std::collections::BTreeMap;
+
+use levada_log::{Discarded, LogError, Retired};
+use parking_lot::Mutex;
+
+use crate::clock::now_ms;
+use crate::replica::{Partition, Replicas};
+
+/// What is to be removed, by when.
+#[derive(Default)]
+pub(super) struct Waiting(Mutex<BTreeMap<i64, Vec<Retired>>>);
+
+impl Replicas {
+    /// Takes the names from segments that are out of their log, and removes them when their time has come.
+    pub(crate) fn retire(&self, partition: &Partition, discarded: Discarded) -> Result<(), LogError> {
+        if discarded.count() > 0 {
+            self.discard(partition, discarded.retire()?);
+        }
+        Ok(())
+    }
+
+    /// Sees to it that files are removed when their time has come.
+    pub(super) fn discard(&self, partition: &Partition, retired: Retired) {
+        match partition.config().file_delete_delay_ms {
+            0 => remove(retired),
+            delay_ms => {
+                let due_ms = now_ms().saturating_add(delay_ms);
+                self.waiting.0.lock().entry(due_ms).or_default().push(retired);
+            }
+        }
+    }
+
+    /// Removes what is due. What is left when the broker stops goes when it starts.
+    pub(crate) fn remove_discarded(&self) {
+        let due = {
+            let mut waiting = self.waiting.0.lock();
+            let later = waiting.split_off(&now_ms().saturating_add(1));
+            std::mem::replace(&mut *waiting, later)
+        };
+        due.into_values().flatten().for_each(remove);
+    }
+}
+
+fn remove(retired: Retired) {
+    if let Err(error) = retired.remove() {
+        tracing::warn!(%error, "a file that is not needed any more remains");
+    }
+}

@@ -1,0 +1,123 @@
+//! An acknowledged batch is on the device where its topic wants that.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use levada_log::batch::Builder;
+use levada_log::{Append, OpenOptions, Writer};
+
+use crate::config::{BrokerConfig, TopicConfig};
+use crate::replica::partition::{Identity, Partition};
+
+fn partition(dir: &tempfile::TempDir, own: &[(&str, &str)]) -> Arc<Partition> {
+    let (writer, _) = Writer::open(OpenOptions::new(dir.path().join("topic-0")), 1_000).unwrap();
+    let own = own.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let config = TopicConfig::resolve(&BrokerConfig::default(), &own).unwrap();
+    let identity = Identity {
+        topic: "topic".into(),
+        topic_id: levada_wire::Uuid::from_bytes([7; 16]),
+        index: 0,
+        leader_epoch: 0,
+    };
+    Arc::new(Partition::new(identity, writer, Arc::new(config)))
+}
+
+fn batch() -> Append {
+    let mut batch = Builder::new();
+    batch.push(1_000, None, Some(b"value"));
+    Append::client(batch.build().unwrap())
+}
+
+/// What is durable when each of six batches is acknowledged, one after the other.
+fn check(own: &[(&str, &str)], durable: [i64; 6]) {
+    let dir = tempfile::tempdir().unwrap();
+    let partition = partition(&dir, own);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let seen = runtime.block_on(async {
+        let mut seen = Vec::new();
+        for _ in 0..6 {
+            partition.append(batch(), 1_000).wait().await.unwrap();
+            seen.push(partition.log().durable());
+        }
+        seen
+    });
+    assert_eq!(seen, durable, "{own:?}");
+}
+
+#[test]
+fn acknowledgements_wait_for_the_device_where_the_topic_says_so() {
+    check(&[], [0; 6]);
+    check(&[("levada.ack.durability", "fdatasync")], [1, 2, 3, 4, 5, 6]);
+    check(&[("flush.messages", "1")], [1, 2, 3, 4, 5, 6]);
+    check(&[("flush.messages", "3")], [0, 0, 3, 3, 3, 6]);
+}
+
+#[test]
+fn each_of_many_batches_at_once_is_durable_when_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let partition = partition(&dir, &[("levada.ack.durability", "fdatasync")]);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let batches: Vec<_> = (0..100).map(|_| partition.append(batch(), 1_000)).collect();
+        for submitted in batches {
+            let offset = submitted.wait().await.unwrap().last_offset;
+            assert!(partition.log().durable() > offset, "offset {offset} is acknowledged");
+        }
+    });
+}
+
+/// Has `count` threads append at the same time while the writer is held, so that all but one queue behind a write, and checks each as
+/// it is acknowledged.
+fn check_queued(own: &[(&str, &str)], count: usize, check: impl Fn(&Partition, i64) + Sync) {
+    let dir = tempfile::tempdir().unwrap();
+    let partition = partition(&dir, own);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (partition, handle, check) = (&partition, runtime.handle(), &check);
+    let (queue, queued) = mpsc::channel();
+    thread::scope(|scope| {
+        let (held, is_held) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            partition.lane().with_writer(|_| {
+                held.send(()).unwrap();
+                released.recv().unwrap();
+            })
+        });
+        is_held.recv().unwrap();
+        for _ in 0..count {
+            let queue = queue.clone();
+            scope.spawn(move || {
+                let _entered = handle.enter();
+                let submitted = partition.append(batch(), 1_000);
+                queue.send(()).unwrap();
+                let offset = handle.block_on(submitted.wait()).unwrap().last_offset;
+                check(partition, offset);
+            });
+        }
+        for _ in 1..count {
+            queued.recv().unwrap();
+        }
+        release.send(()).unwrap();
+    });
+}
+
+#[test]
+fn batches_that_queue_behind_a_write_are_durable_when_acknowledged() {
+    for own in [("flush.messages", "1"), ("levada.ack.durability", "fdatasync")] {
+        for _ in 0..10 {
+            check_queued(&[own], 8, |partition, offset| {
+                assert!(partition.log().durable() > offset, "{own:?}: offset {offset} is acknowledged");
+            });
+        }
+    }
+}
+
+#[test]
+fn of_batches_that_queue_behind_a_write_no_more_than_allowed_are_left_to_be_synced() {
+    for _ in 0..10 {
+        check_queued(&[("flush.messages", "3")], 8, |partition, offset| {
+            assert!(offset - partition.log().durable() < 3, "offset {offset} is acknowledged");
+        });
+    }
+    check_queued(&[], 8, |partition, _| assert_eq!(partition.log().durable(), 0));
+}

@@ -1,0 +1,31 @@
+//! Forgetting producers: every idempotent producer leaves its epoch and last sequences in each partition it writes to, in memory and in the
+//! snapshots, until `producer.id.expiration.ms` after it was last heard of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::blocking::off_shard;
+use crate::clock::now_ms;
+use crate::replica::Replicas;
+
+impl Replicas {
+    /// Looks for silent producers every `producer.id.expiration.check.interval.ms`; never returns.
+    pub(crate) async fn run_producer_expiry(self: Arc<Self>) {
+        loop {
+            let interval_ms = self.config.load().producer_id_expiration_check_interval_ms.unsigned_abs();
+            tokio::time::sleep(Duration::from_millis(interval_ms)).await;
+            let replicas = self.clone();
+            off_shard(move || replicas.expire_producers(now_ms())).await;
+        }
+    }
+
+    /// Forgets the producers of every partition that were last heard of too long before this time. None with an open transaction is.
+    pub(crate) fn expire_producers(&self, now_ms: i64) {
+        for partition in self.partitions.all() {
+            let expired = partition.lane().with_writer(|writer| writer.expire_producers(now_ms));
+            if let Some(expired) = expired.filter(|expired| *expired > 0) {
+                tracing::debug!(partition = partition.name(), expired, "silent producers are forgotten");
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Upkeep of the logs while the broker runs, and their close when it stops: flushing sealed segments, rebuilding misleading indexes,
+//! checkpoints.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use levada_log::LogError;
+use levada_log::checkpoint::OffsetCheckpoint;
+
+use crate::blocking::off_shard;
+use crate::clock::now_ms;
+use crate::replica::left::{Left, Offsets};
+use crate::replica::{Partition, Replicas};
+
+/// How often topics with `flush.ms` are looked for, at most and at least.
+const FLUSHES_MS: i64 = 5_000;
+const FLUSHES_MIN_MS: i64 = 50;
+
+impl Replicas {
+    /// One round of housekeeping of every log that is served. Blocks.
+    pub(crate) fn keep_logs(&self) {
+        for partition in self.partitions.all() {
+            self.keep_partition(&partition);
+        }
+    }
+
+    /// Forces logs to the device whose topics set `flush.ms`; never returns.
+    pub(crate) async fn run_flushes(self: Arc<Self>) {
+        let mut looked_ms = now_ms();
+        loop {
+            let shortest_ms = self.partitions.all().iter().map(|one| one.config().flush_ms).min();
+            let pause_ms = shortest_ms.unwrap_or(FLUSHES_MS).clamp(FLUSHES_MIN_MS, FLUSHES_MS);
+            tokio::time::sleep(Duration::from_millis(pause_ms.unsigned_abs())).await;
+            let now = now_ms();
+            let since_ms = std::mem::replace(&mut looked_ms, now);
+            let replicas = self.clone();
+            off_shard(move || {
+                for partition in replicas.partitions.all() {
+                    replicas.flush_if_due(&partition, since_ms, now);
+                }
+            })
+            .await;
+        }
+    }
+
+    /// Whether `flush.ms` ran out between two looks: deadlines are the multiples of it, so that nothing has to be remembered.
+    fn flush_if_due(&self, partition: &Partition, since_ms: i64, now_ms: i64) {
+        let flush_ms = partition.config().flush_ms.max(1);
+        if since_ms / flush_ms == now_ms / flush_ms || partition.log().durable() >= partition.log().log_end()
+        {
+            return;
+        }
+        if let Err(error) = partition.log().flush() {
+            let offline = partition.log().is_offline();
+            tracing::error!(partition = partition.name(), offline, %error, "not flushed");
+        }
+    }
+
+    fn keep_partition(&self, partition: &Partition) {
+        if partition.is_deleted() {
+            return;
+        }
+        let kept = partition.log().look_after().and_then(|()| partition.log().flush_sealed());
+        let kept = kept.and_then(|_| reindex(partition));
+        match kept {
+            // Its files went while this looked at them.
+            Err(_) if partition.is_deleted() => {}
+            Err(error) => tracing::error!(partition = partition.name(), %error, "housekeeping failed"),
+            Ok(_) => {}
+        }
+    }
+
+    /// Writes down what a crash must not change. Blocks.
+    pub(crate) fn store_checkpoints(&self) {
+        // Who looked before a topic was deleted must not write after whoever deleted it.
+        let _storing = self.storing_checkpoint.lock();
+        // In this order: one that is opened meanwhile is in both.
+        let unopened = self.unopened.lock().clone();
+        let all = self.partitions.all();
+        let offsets = |of: fn(&levada_log::Partition) -> i64, left: fn(Left) -> i64| -> Offsets {
+            let open = all.iter().map(|one| ((one.topic().to_owned(), one.index()), of(one.log())));
+            unopened.iter().map(|(key, one)| (key.clone(), left(one))).chain(open).collect()
+        };
+        let stored = [
+            (
+                OffsetCheckpoint::RecoveryPoint,
+                offsets(levada_log::Partition::recovery_point, |left| left.recovery_point),
+            ),
+            (OffsetCheckpoint::LogStart, offsets(levada_log::Partition::log_start, |left| left.log_start)),
+            // Nothing is read from it here; a Kafka that takes the directory over finds its own way without.
+            (OffsetCheckpoint::Replication, offsets(levada_log::Partition::high_watermark, |_| 0)),
+        ];
+        for (checkpoint, offsets) in stored {
+            if let Err(error) = self.data_dir.store(checkpoint, &offsets) {
+                tracing::error!(%error, "checkpoint not written");
+            }
+        }
+    }
+
+    /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Nobody may append any more. Blocks.
+    pub(crate) fn close(&self, broker_epoch: i64) {
+        let mut clean = self.unopened.lock().is_empty();
+        for partition in self.partitions.all() {
+            let Some(writer) = partition.lane().take_writer() else { continue };
+            if let Err(error) = writer.close() {
+                tracing::error!(partition = partition.name(), %error, "log not closed in good order");
+                clean = false;
+            }
+        }
+        self.store_checkpoints();
+        if !clean {
+            tracing::warn!("the next start recovers the logs, because not all were closed in good order");
+        } else if let Err(error) = self.data_dir.mark_clean(broker_epoch) {
+            tracing::error!(%error, "marker of a clean shutdown not written");
+        }
+    }
+}
+
+/// Builds indexes again that have led readers astray. Their segments are read before the writer is asked for.
+fn reindex(partition: &Partition) -> Result<(), LogError> {
+    if !partition.log().has_misleading_index() {
+        return Ok(());
+    }
+    let Some(config) = partition.lane().with_writer(|writer| writer.config().clone()) else { return Ok(()) };
+    for reindexed in partition.log().reindex(&config)? {
+        partition.lane().with_writer(|writer| writer.replace_indexes(&reindexed)).transpose()?;
+    }
+    Ok(())
+}

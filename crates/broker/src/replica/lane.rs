@@ -1,0 +1,301 @@
+//! A partition's append lane: the order in which batches enter the log, and the grouping of those
+//! that arrive together.
+//!
+//! Whoever brings a batch to an idle lane writes it on the spot; batches that arrive while that
+//! write runs queue up and form the next group, which the same thread writes with one vectored
+//! write before it goes away. That is group commit without a timer, and without handing a batch to
+//! another thread when nothing competes (see `docs/decisions/2026-11-21-append-lane.md`).
+//!
+//! The queue is bounded by the connections: each has at most one request in flight, and a request
+//! carries at most one batch per partition.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use levada_log::{Append, AppendError, Appended, LogError, Writer};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::replica::durability::{Synced, Syncs};
+
+/// What the log said to one batch.
+pub(crate) type AppendResult = Result<Appended, AppendError>;
+
+/// The lane of one partition. Shared by all shards.
+pub(crate) struct Lane {
+    queue: Mutex<Queue>,
+    /// None once the log is closed or deleted.
+    writer: Mutex<Option<Writer>>,
+    dir: PathBuf,
+    told_of_storage: Told,
+    longest_turns_ns: [AtomicU64; Work::ALL.len()],
+}
+
+/// A disk that stays full would otherwise fill the operator's log as well.
+const TELL_AGAIN_MS: u64 = 30_000;
+
+/// When the operator was last told of a failure that repeats itself.
+#[derive(Debug, Default)]
+pub(crate) struct Told(AtomicI64);
+
+impl Told {
+    /// Whether to tell now; then not again for half a minute.
+    pub(crate) fn is_due(&self, now_ms: i64) -> bool {
+        let last_ms = self.0.load(Ordering::Relaxed);
+        let due = now_ms.abs_diff(last_ms) >= TELL_AGAIN_MS;
+        due && self.0.compare_exchange(last_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Some thread is writing, and will look at `waiting` before it stops.
+    busy: bool,
+    waiting: VecDeque<Job>,
+}
+
+struct Job {
+    append: Append,
+    done: oneshot::Sender<AppendResult>,
+}
+
+/// The answer of [`Lane::submit`].
+pub(crate) enum Submitted {
+    /// The batch was written (or refused) by the calling thread.
+    Done(AppendResult),
+    /// Another thread is writing; it will write this batch with its next group.
+    Queued {
+        /// Its answer; none will come if that thread fails.
+        answer: oneshot::Receiver<AppendResult>,
+        /// Where the log is.
+        dir: PathBuf,
+    },
+    /// Either of them, whose answer waits for the device.
+    Durable(Box<Submitted>, Arc<Syncs>, Option<oneshot::Receiver<Synced>>),
+}
+
+impl Submitted {
+    /// Waits for a queued batch; returns at once for one that is done.
+    pub(crate) async fn wait(self) -> AppendResult {
+        match self {
+            Self::Done(result) => result,
+            Self::Queued { answer, dir } => {
+                answer.await.unwrap_or_else(|_| Err(LogError::Offline { dir }.into()))
+            }
+            Self::Durable(submitted, syncs, sync) => {
+                let appended = Box::pin(submitted.wait()).await?;
+                let durable = syncs.log().durable() > appended.last_offset;
+                let sync = match sync {
+                    Some(sync) => sync,
+                    None if durable || !syncs.is_due() => return Ok(appended),
+                    None => syncs.ask(),
+                };
+                let stopped = |_| Err(LogError::Offline { dir: syncs.log().dir().to_owned() });
+                sync.await.unwrap_or_else(stopped)?;
+                Ok(appended)
+            }
+        }
+    }
+
+    /// Waits until a queued batch has its place in the log, or is refused. The device is not waited for.
+    pub(crate) async fn written(self) -> Self {
+        match self {
+            Self::Queued { .. } => Self::Done(self.wait().await),
+            Self::Durable(submitted, syncs, None) => {
+                let written = Box::pin(submitted.written()).await;
+                if syncs.is_due() { written.durable(&syncs) } else { written }
+            }
+            done => done,
+        }
+    }
+
+    /// Has the answer wait for the device. The sync begins at once if the batch is in the log, else when it is, should one be due then.
+    pub(crate) fn durable(self, syncs: &Arc<Syncs>) -> Self {
+        let sync = matches!(self, Self::Done(Ok(_))).then(|| syncs.ask());
+        Self::Durable(Box::new(self), syncs.clone(), sync)
+    }
+}
+
+/// What a lane's writer is held for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Writing a group of batches, and the new segment that may take.
+    Append,
+    /// Everything else: retention, forgetting producers, the swaps of compaction, a changed configuration.
+    Housekeeping,
+}
+
+impl Work {
+    /// Each kind, with its name.
+    pub const ALL: [(Work, &'static str); 2] =
+        [(Work::Append, "append"), (Work::Housekeeping, "housekeeping")];
+}
+
+/// Whether a lane's queue was left to the one who was told so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Left {
+    /// The lane is idle, or somebody else's.
+    Nothing,
+    /// The lane waits for [`Lane::drain`].
+    More,
+}
+
+/// So many groups are written before other connections of the thread get their turn.
+const GROUPS_PER_TURN: usize = 8;
+
+/// At most this many batches enter the log with one vectored write (the kernel takes 1 024 pieces).
+const GROUP_BATCHES_MAX: usize = 512;
+
+impl Lane {
+    pub(crate) fn new(writer: Writer) -> Self {
+        let dir = writer.partition().dir().to_owned();
+        Self {
+            queue: Mutex::default(),
+            writer: Mutex::new(Some(writer)),
+            dir,
+            told_of_storage: Told::default(),
+            longest_turns_ns: [const { AtomicU64::new(0) }; Work::ALL.len()],
+        }
+    }
+
+    /// Appends a checked batch, or queues it behind the write that is running.
+    ///
+    /// Blocks for as long as writes to the page cache take, those of a few groups that queued up
+    /// included. `wrote` is called after each group, outside all locks, so that those who wait for data
+    /// can be woken. When it says that more is left, the caller has to see to [`Lane::drain`].
+    pub(crate) fn submit(&self, append: Append, now_ms: i64, wrote: impl Fn()) -> (Submitted, Left) {
+        {
+            let mut queue = self.queue.lock();
+            if queue.busy {
+                let (done, answer) = oneshot::channel();
+                queue.waiting.push_back(Job { append, done });
+                return (Submitted::Queued { answer, dir: self.dir.clone() }, Left::Nothing);
+            }
+            queue.busy = true;
+        }
+        let _broken = Broken(self);
+        let mut own = self.write(&mut [append], now_ms);
+        wrote();
+        let left = self.drain(now_ms, wrote);
+        (Submitted::Done(own.pop().expect("one batch in, one result out")), left)
+    }
+
+    /// Writes what queued up, group by group, until nothing is left or others should get a turn. Only for
+    /// the thread that was told that something is left.
+    pub(crate) fn drain(&self, now_ms: i64, wrote: impl Fn()) -> Left {
+        let _broken = Broken(self);
+        for _ in 0..GROUPS_PER_TURN {
+            let group: Vec<Job> = {
+                let mut queue = self.queue.lock();
+                if queue.waiting.is_empty() {
+                    queue.busy = false;
+                    return Left::Nothing;
+                }
+                let count = queue.waiting.len().min(GROUP_BATCHES_MAX);
+                queue.waiting.drain(..count).collect()
+            };
+            let (mut appends, waiters): (Vec<_>, Vec<_>) =
+                group.into_iter().map(|job| (job.append, job.done)).unzip();
+            let results = self.write(&mut appends, now_ms);
+            wrote();
+            assert_eq!(results.len(), waiters.len(), "one result for each batch of a group");
+            for (result, waiter) in results.into_iter().zip(waiters) {
+                // A connection that died meanwhile does not want its answer.
+                let _ = waiter.send(result);
+            }
+        }
+        Left::More
+    }
+
+    /// Whether some thread writes, so that the next batch is queued.
+    #[cfg(test)]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.queue.lock().busy
+    }
+
+    fn write(&self, group: &mut [Append], now_ms: i64) -> Vec<AppendResult> {
+        let results = match &mut *self.writer.lock() {
+            Some(writer) => {
+                let _turn = Turn::begin(self, Work::Append);
+                writer.append(group, now_ms)
+            }
+            None => {
+                let offline = |_: &Append| Err(LogError::Offline { dir: self.dir.clone() }.into());
+                return group.iter().map(offline).collect();
+            }
+        };
+        if let Some(Err(error)) = results.iter().find(|result| matches!(result, Err(AppendError::Storage(_))))
+        {
+            self.tell(error, now_ms);
+        }
+        results
+    }
+
+    /// The client only hears that storage failed; why is for the operator.
+    fn tell(&self, error: &AppendError, now_ms: i64) {
+        if self.told_of_storage.is_due(now_ms) {
+            tracing::error!(%error, "batches are refused; with a full disk, make room and they are taken again, and without descriptors, once there are some");
+        }
+    }
+
+    /// Housekeeping with the writer (rolling, truncating); none once the log is closed. Appends wait
+    /// meanwhile, so nothing slow may happen in `work`.
+    pub(crate) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
+        let mut writer = self.writer.lock();
+        let _turn = Turn::begin(self, Work::Housekeeping);
+        writer.as_mut().map(work)
+    }
+
+    /// The longest time that this work had the writer since the start: appends waited for so long at most.
+    pub(crate) fn longest_turn(&self, work: Work) -> Duration {
+        Duration::from_nanos(self.longest_turns_ns[work as usize].load(Ordering::Relaxed))
+    }
+
+    /// Takes the writer for closing or deletion: later appends find the log offline.
+    pub(crate) fn take_writer(&self) -> Option<Writer> {
+        self.writer.lock().take()
+    }
+}
+
+/// Measures how long somebody has the writer.
+struct Turn<'a> {
+    longest_ns: &'a AtomicU64,
+    begun: Instant,
+}
+
+impl Turn<'_> {
+    fn begin(lane: &Lane, work: Work) -> Turn<'_> {
+        Turn { longest_ns: &lane.longest_turns_ns[work as usize], begun: Instant::now() }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let took_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        // Nearly always there is nothing to write, and the cache line stays shared.
+        if took_ns > self.longest_ns.load(Ordering::Relaxed) {
+            self.longest_ns.fetch_max(took_ns, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Should a write panic, nobody knows what the log holds: it goes out of use, and nobody waits for it for ever.
+struct Broken<'a>(&'a Lane);
+
+impl Drop for Broken<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            drop(self.0.take_writer());
+            let mut queue = self.0.queue.lock();
+            queue.busy = false;
+            queue.waiting.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! State in which the process before left the data directory and each partition, and the partitions that are not served.
+
+use std::collections::BTreeMap;
+
+use crate::replica::Key;
+
+/// Offsets by partition, as checkpoints have them.
+pub(crate) type Offsets = BTreeMap<Key, i64>;
+
+/// How the directory was left by the process before.
+pub(crate) struct LeftBehind {
+    /// Every log was closed in good order.
+    pub(crate) clean: bool,
+    pub(crate) recovery_points: Offsets,
+    pub(crate) log_starts: Offsets,
+    /// Where compaction goes on.
+    pub(crate) cleaned: Offsets,
+}
+
+/// How one partition was left; the default is that of one that is new.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Left {
+    pub(crate) clean: bool,
+    pub(crate) recovery_point: i64,
+    pub(crate) log_start: i64,
+}
+
+impl LeftBehind {
+    /// How one partition was left.
+    pub(crate) fn of(&self, key: &Key) -> Left {
+        let offset = |offsets: &Offsets| offsets.get(key).copied().unwrap_or(0);
+        Left {
+            clean: self.clean,
+            recovery_point: offset(&self.recovery_points),
+            log_start: offset(&self.log_starts),
+        }
+    }
+
+    /// Whether a checkpoint has a partition that is none any more.
+    pub(crate) fn is_stale(&self, known: impl Fn(&str, i32) -> bool) -> bool {
+        let mut keys = self.recovery_points.keys().chain(self.log_starts.keys());
+        keys.any(|(topic, index)| !known(topic, *index))
+    }
+}
+
+/// What is known of the partitions that are not served. Their checkpoints stay as they were found.
+#[derive(Clone, Default)]
+pub(crate) struct Unopened(BTreeMap<Key, (Left, Absence)>);
+
+/// Why a partition is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absence {
+    /// Its log is being checked, or will be.
+    Recovering,
+    /// It could not be opened.
+    Failed,
+}
+
+impl Unopened {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many could not be opened.
+    pub(crate) fn failed(&self) -> usize {
+        self.0.values().filter(|(_, absence)| *absence == Absence::Failed).count()
+    }
+
+    /// Why it is not served, if that is known.
+    pub(crate) fn absence(&self, topic: &str, index: i32) -> Option<Absence> {
+        if self.is_empty() {
+            return None;
+        }
+        self.0.get(&(topic.to_owned(), index)).map(|(_, absence)| *absence)
+    }
+
+    pub(crate) fn of(&self, key: &Key) -> Left {
+        self.0.get(key).map(|(left, _)| *left).unwrap_or_default()
+    }
+
+    /// It could not be opened; whether this is news.
+    pub(crate) fn note(&mut self, key: &Key, left: Left) -> bool {
+        let before = self.0.insert(key.clone(), (left, Absence::Failed));
+        before.is_none_or(|(_, absence)| absence != Absence::Failed)
+    }
+
+    /// It will be recovered.
+    pub(crate) fn expect(&mut self, key: Key, left: Left) {
+        self.0.insert(key, (left, Absence::Recovering));
+    }
+
+    pub(crate) fn forget(&mut self, key: &Key) {
+        self.0.remove(key);
+    }
+
+    /// Forgets those that could not be opened and are not `wanted` any more.
+    pub(crate) fn keep(&mut self, wanted: impl Fn(&Key) -> bool) {
+        self.0.retain(|key, (_, absence)| *absence == Absence::Recovering || wanted(key));
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, Left)> {
+        self.0.iter().map(|(key, (left, _))| (key, *left))
+    }
+}

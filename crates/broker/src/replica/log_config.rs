@@ -1,0 +1,41 @@
+//! Configuration of a log: the values of its topic laid over those of the broker, in the log's terms.
+
+use levada_log::{AppendBy, LogConfig};
+
+use crate::config::{BrokerConfig, TimestampType, TopicConfig, Values};
+
+/// The configuration of a topic that has these values of its own.
+pub(crate) fn topic_config(broker: &BrokerConfig, topic: &str, own: Option<&Values>) -> TopicConfig {
+    TopicConfig::resolve(broker, own.unwrap_or(&Values::new())).unwrap_or_else(|error| {
+        tracing::error!(topic, %error, "a stored topic configuration is not understood; the defaults are used");
+        broker.topic_defaults.clone()
+    })
+}
+
+/// The configuration of the log of a topic's partition.
+pub(crate) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfig {
+    // What a topic keeps for its keys does not go because of age or size.
+    let limit = |value: i64| if topic.cleanup_policy.delete { value } else { -1 };
+    LogConfig {
+        segment_bytes: topic.segment_bytes,
+        segment_ms: match topic.cleanup_policy.compact {
+            true => topic.segment_ms.min(topic.max_compaction_lag_ms),
+            false => topic.segment_ms,
+        },
+        segment_jitter_ms: topic.segment_jitter_ms,
+        index_interval_bytes: topic.index_interval_bytes,
+        segment_index_bytes: topic.segment_index_bytes,
+        max_message_bytes: topic.max_message_bytes,
+        timestamp_type: match topic.timestamp_type {
+            TimestampType::CreateTime => levada_log::TimestampType::CreateTime,
+            TimestampType::LogAppendTime => levada_log::TimestampType::LogAppendTime,
+        },
+        retention_bytes: limit(topic.retention_bytes),
+        retention_ms: limit(topic.retention_ms),
+        delete_retention_ms: topic.delete_retention_ms,
+        min_compaction_lag_ms: topic.min_compaction_lag_ms,
+        max_compaction_lag_ms: topic.max_compaction_lag_ms,
+        producer_id_expiration_ms: broker.producer_id_expiration_ms,
+        append_by: if broker.mapped_append { AppendBy::Mapped } else { AppendBy::Pwrite },
+    }
+}

@@ -1,0 +1,264 @@
+//! A partition as the broker serves it: its log, its append lane, and those who wait for its data.
+//! Also the table of all of them, read without a lock by every request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+use levada_log::{Append, Writer};
+use levada_wire::Uuid;
+use tokio::sync::RwLock;
+
+use crate::clock;
+use crate::config::TopicConfig;
+use crate::error_code::ErrorCode;
+use crate::replica::durability::Syncs;
+use crate::replica::lane::{Lane, Left, Submitted, Told};
+use crate::replica::waiters::Waiters;
+
+/// Topics that belong to the broker itself.
+pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
+pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
+
+/// Topic and index of a partition, as checkpoints name it.
+pub(crate) type Key = (String, i32);
+
+/// Whether clients may only read `topic`.
+pub(crate) fn is_internal(topic: &str) -> bool {
+    topic == OFFSETS_TOPIC || topic == TRANSACTIONS_TOPIC
+}
+
+/// One partition.
+pub(crate) struct Partition {
+    topic: Arc<str>,
+    topic_id: Uuid,
+    index: i32,
+    leader_epoch: i32,
+    log: Arc<levada_log::Partition>,
+    lane: Lane,
+    waiters: Arc<Waiters>,
+    syncs: Arc<Syncs>,
+    /// Held shared from the question whether a batch belongs to its transaction until the batch has its place in the
+    /// lane, and alone by a marker: so no marker comes between, behind which the batch would open the
+    /// transaction again.
+    transactions: RwLock<()>,
+    config: ArcSwap<TopicConfig>,
+    told_of_marker: Told,
+    /// Its topic has been deleted; whoever still holds it must be told so.
+    deleted: AtomicBool,
+}
+
+/// What names a partition.
+pub(crate) struct Identity {
+    pub(crate) topic: Arc<str>,
+    pub(crate) topic_id: Uuid,
+    pub(crate) index: i32,
+    pub(crate) leader_epoch: i32,
+}
+
+impl Partition {
+    pub(crate) fn new(identity: Identity, writer: Writer, config: Arc<TopicConfig>) -> Self {
+        Self {
+            topic: identity.topic,
+            topic_id: identity.topic_id,
+            index: identity.index,
+            leader_epoch: identity.leader_epoch,
+            log: writer.partition().clone(),
+            syncs: Arc::new(Syncs::new(writer.partition().clone(), &config)),
+            lane: Lane::new(writer),
+            waiters: Arc::default(),
+            transactions: RwLock::default(),
+            config: ArcSwap::new(config),
+            told_of_marker: Told::default(),
+            deleted: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    pub(crate) fn index(&self) -> i32 {
+        self.index
+    }
+
+    /// `topic-index`, as directories and messages name it.
+    pub(crate) fn name(&self) -> String {
+        format!("{}-{}", self.topic, self.index)
+    }
+
+    pub(crate) fn is_internal(&self) -> bool {
+        is_internal(&self.topic)
+    }
+
+    pub(crate) fn config(&self) -> Guard<Arc<TopicConfig>> {
+        self.config.load()
+    }
+
+    /// Takes a changed configuration, effective for the next append.
+    pub(crate) fn configure(&self, config: Arc<TopicConfig>, log: levada_log::LogConfig) {
+        self.syncs.configure(&config);
+        self.config.store(config);
+        self.lane.with_writer(|writer| writer.set_config(log));
+    }
+
+    pub(crate) fn log(&self) -> &levada_log::Partition {
+        &self.log
+    }
+
+    /// The log, for those who keep it while they work on it.
+    pub(crate) fn shared_log(&self) -> Arc<levada_log::Partition> {
+        self.log.clone()
+    }
+
+    pub(crate) fn leader_epoch(&self) -> i32 {
+        self.leader_epoch
+    }
+
+    /// See the field.
+    pub(crate) fn transactions(&self) -> &RwLock<()> {
+        &self.transactions
+    }
+
+    pub(crate) fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    pub(crate) fn waiters(&self) -> &Arc<Waiters> {
+        &self.waiters
+    }
+
+    /// Appends a checked batch through the lane and wakes those who wait for it. Where its topic wants that, the answer waits
+    /// until the batch is on the device.
+    pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
+        let (submitted, left) = self.lane.submit(append, now_ms, || self.waiters.wake());
+        if left == Left::More {
+            let partition = self.clone();
+            tokio::spawn(async move {
+                while partition.lane.drain(clock::now_ms(), || partition.waiters.wake()) == Left::More {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        match submitted {
+            // Not in the log yet, as little as the write it waits behind: whether a sync is due shows once it is.
+            Submitted::Queued { .. } if self.syncs.may_be_due() => submitted.durable(&self.syncs),
+            Submitted::Done(_) if self.syncs.is_due() => submitted.durable(&self.syncs),
+            _ => submitted,
+        }
+    }
+
+    /// Whether the operator is to be told that a marker could not be written here.
+    pub(crate) fn untold_marker(&self, now_ms: i64) -> bool {
+        self.told_of_marker.is_due(now_ms)
+    }
+
+    /// Whether its topic has been deleted.
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
+    /// Whether the partition still exists and the client's idea of its leader epoch (-1: none) is ours
+    /// (KIP-320).
+    pub(crate) fn check_leader_epoch(&self, known: i32) -> Result<(), ErrorCode> {
+        match known {
+            _ if self.is_deleted() => Err(ErrorCode::UnknownTopicOrPartition),
+            known if known == -1 || known == self.leader_epoch => Ok(()),
+            known if known < self.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),
+            _ => Err(ErrorCode::UnknownLeaderEpoch),
+        }
+    }
+}
+
+/// All partitions that this broker serves.
+#[derive(Default)]
+pub(crate) struct Partitions {
+    tables: ArcSwap<Tables>,
+}
+
+#[derive(Default, Clone)]
+struct Tables {
+    by_name: HashMap<Arc<str>, Arc<Topic>>,
+    by_id: HashMap<Uuid, Arc<Topic>>,
+}
+
+/// The served partitions of one topic.
+type Topic = Vec<Arc<Partition>>;
+
+impl Partitions {
+    pub(crate) fn by_name(&self, topic: &str, index: i32) -> Option<Arc<Partition>> {
+        pick(self.tables.load().by_name.get(topic)?, index)
+    }
+
+    pub(crate) fn by_id(&self, topic_id: Uuid, index: i32) -> Option<Arc<Partition>> {
+        pick(self.tables.load().by_id.get(&topic_id)?, index)
+    }
+
+    /// Every partition, in no order.
+    pub(crate) fn all(&self) -> Vec<Arc<Partition>> {
+        self.tables.load().by_id.values().flat_map(|topic| topic.iter().cloned()).collect()
+    }
+
+    /// The partitions of a topic that are served and whose storage works.
+    pub(crate) fn online(&self, topic_id: Uuid) -> impl Fn(i32) -> bool {
+        let topic = self.tables.load().by_id.get(&topic_id).cloned();
+        move |index| {
+            let partition = topic.as_ref().and_then(|topic| pick(topic, index));
+            partition.is_some_and(|partition| !partition.log().is_offline())
+        }
+    }
+
+    /// Number of partitions that were taken out of use by a failure of their storage.
+    pub(crate) fn offline(&self) -> usize {
+        self.all().iter().filter(|partition| partition.log().is_offline()).count()
+    }
+
+    /// Number of partitions served.
+    pub(crate) fn count(&self) -> usize {
+        self.tables.load().by_id.values().map(|topic| topic.len()).sum()
+    }
+
+    /// Adds partitions.
+    pub(crate) fn add(&self, new: Vec<Partition>) {
+        let new: Vec<_> = new.into_iter().map(Arc::new).collect();
+        self.tables.rcu(|tables| {
+            let mut tables = Tables::clone(tables);
+            for partition in &new {
+                let mut topic =
+                    tables.by_id.get(&partition.topic_id).map_or_else(Topic::new, |topic| topic.to_vec());
+                topic.push(partition.clone());
+                topic.sort_by_key(|partition| partition.index);
+                let topic = Arc::new(topic);
+                tables.by_id.insert(partition.topic_id, topic.clone());
+                tables.by_name.insert(partition.topic.clone(), topic);
+            }
+            tables
+        });
+    }
+
+    /// Takes a deleted topic's partitions out of service and wakes those who wait for them.
+    pub(crate) fn remove(&self, topic_id: Uuid) -> Arc<Topic> {
+        let mut removed = Arc::default();
+        self.tables.rcu(|tables| {
+            let mut tables = Tables::clone(tables);
+            if let Some(topic) = tables.by_id.remove(&topic_id) {
+                tables.by_name.retain(|_, named| !Arc::ptr_eq(named, &topic));
+                removed = topic;
+            }
+            tables
+        });
+        for partition in removed.iter() {
+            partition.deleted.store(true, Ordering::Release);
+            partition.waiters.wake();
+        }
+        removed
+    }
+}
+
+fn pick(topic: &Topic, index: i32) -> Option<Arc<Partition>> {
+    let is_it = |partition: &&Arc<Partition>| partition.index == index;
+    // Where it is unless one before it is offline.
+    let likely = usize::try_from(index).ok().and_then(|at| topic.get(at)).filter(is_it);
+    likely.or_else(|| topic.iter().find(is_it)).cloned()
+}

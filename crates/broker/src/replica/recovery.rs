@@ -1,0 +1,100 @@
+//! Progress of the recovery after an unclean stop: the partitions that wait to be checked, and what is done. `publishing/recovery.rs`
+//! has the threads that check them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::replica::opening::Missing;
+
+/// How far the recovery of all logs has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryProgress {
+    /// Partitions that were to be recovered at the start.
+    pub total: usize,
+    /// Those that are not served yet.
+    pub left: usize,
+    /// Bytes of log that were read and checked.
+    pub checked_bytes: u64,
+}
+
+/// The recovery of one start; there is nothing to it if the last stop was clean.
+#[derive(Default)]
+pub struct Recovery {
+    queue: Mutex<VecDeque<Missing>>,
+    state: Mutex<State>,
+    ended: Condvar,
+    checked_bytes: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct State {
+    total: usize,
+    left: usize,
+    threads: usize,
+    is_halted: bool,
+}
+
+impl Recovery {
+    /// How far it is.
+    pub fn progress(&self) -> RecoveryProgress {
+        let state = self.state.lock();
+        RecoveryProgress {
+            total: state.total,
+            left: state.left,
+            checked_bytes: self.checked_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Waits until nobody works on it any more, but no longer than `limit`; returns whether that is so. Unless it was halted, every
+    /// partition is served then, or known to be offline.
+    pub fn wait(&self, limit: Duration) -> bool {
+        let mut state = self.state.lock();
+        self.ended.wait_while_for(&mut state, |state| state.threads > 0, limit);
+        state.threads == 0
+    }
+
+    pub(super) fn checked_bytes(&self) -> Arc<AtomicU64> {
+        self.checked_bytes.clone()
+    }
+
+    /// The broker stops: what is not recovered by now is recovered by the next start.
+    pub(crate) fn halt(&self) {
+        self.state.lock().is_halted = true;
+        self.queue.lock().clear();
+    }
+
+    pub(crate) fn is_halted(&self) -> bool {
+        self.state.lock().is_halted
+    }
+
+    /// Takes the partitions that are to be recovered, by so many threads.
+    pub(crate) fn begin(&self, missing: Vec<Missing>, threads: usize) {
+        let mut state = self.state.lock();
+        (state.total, state.left, state.threads) = (missing.len(), missing.len(), threads);
+        self.queue.lock().extend(missing);
+    }
+
+    /// A partition is recovered, or cannot be.
+    pub(crate) fn partition_done(&self) {
+        let mut state = self.state.lock();
+        state.left -= 1;
+        if state.left == 0 {
+            tracing::info!(partitions = state.total, "recovery is complete");
+        }
+    }
+
+    /// The next partition to be recovered.
+    pub(crate) fn next(&self) -> Option<Missing> {
+        self.queue.lock().pop_front()
+    }
+
+    /// One of the threads has ended.
+    pub(crate) fn thread_done(&self) {
+        self.state.lock().threads -= 1;
+        self.ended.notify_all();
+    }
+}

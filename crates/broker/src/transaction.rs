@@ -1,0 +1,227 @@
+//! What a transaction does to partitions: before its first records it must cover the partition, and at its end every
+//! partition gets a marker.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use levada_log::Append;
+use levada_log::batch::{EndMarker, Marker};
+use tokio::sync::RwLockReadGuard;
+use tokio::time::Instant;
+
+use crate::clock::now_ms;
+use crate::config::LiveConfig;
+use crate::controller::Controller;
+use crate::coordinator::{Coordinators, Job};
+use crate::error_code::{ErrorCode, Failure};
+use crate::group::Producer;
+use crate::group::request::EndTxnRequest;
+use crate::replica::lane::Submitted;
+use crate::replica::{OFFSETS_TOPIC, Partition, Replicas};
+use crate::txn::event::{MarkerResult, Markers};
+use crate::txn::request::{AddRequest, Identity, Protocol, VerifyRequest};
+use crate::txn::{TopicPartition, TxnError};
+
+/// A partition that the transaction before it has not quite left is asked again after so long
+/// (`add.partitions.to.txn.retry.backoff.ms`), and for so long in all (`….max.ms`).
+const RETRY: Duration = Duration::from_millis(20);
+const RETRY_MAX: Duration = Duration::from_millis(100);
+
+/// A producer's claim that a transaction of its covers a partition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Membership<'a> {
+    pub(crate) transactional_id: &'a str,
+    pub(crate) producer: Identity,
+    /// With [`Protocol::EpochBump`] the claim itself makes the partition part of the transaction.
+    pub(crate) protocol: Protocol,
+}
+
+/// Transactions in the partitions of this broker.
+pub(crate) struct Transactions {
+    config: Arc<LiveConfig>,
+    replicas: Arc<Replicas>,
+    coordinators: Arc<Coordinators>,
+    controller: Arc<Controller>,
+}
+
+impl Transactions {
+    pub(crate) fn new(
+        config: Arc<LiveConfig>,
+        replicas: Arc<Replicas>,
+        coordinators: Arc<Coordinators>,
+        controller: Arc<Controller>,
+    ) -> Self {
+        Self { config, replicas, coordinators, controller }
+    }
+
+    /// Appends a batch of a transaction whose claim holds. If the partition has records of the transaction already,
+    /// nobody is asked.
+    ///
+    /// # Errors
+    /// If the claim does not hold: nothing has been appended.
+    pub(crate) async fn append(
+        &self,
+        partition: &Arc<Partition>,
+        claim: Membership<'_>,
+        append: Append,
+    ) -> Result<Submitted, TxnError> {
+        let Identity { producer_id, producer_epoch } = claim.producer;
+        let held = partition.transactions().read().await;
+        let is_open = partition
+            .lane()
+            .with_writer(|writer| writer.has_open_transaction(producer_id, producer_epoch))
+            .unwrap_or(false);
+        if is_open {
+            return Ok(partition.append(append, now_ms()));
+        }
+        drop(held);
+        let _held = self.hold(partition, claim).await?;
+        Ok(partition.append(append, now_ms()))
+    }
+
+    /// Makes sure that the claim holds, and for as long as the answer is kept: no marker gets into the partition meanwhile.
+    ///
+    /// # Errors
+    /// If the claim does not hold.
+    pub(crate) async fn hold<'a>(
+        &self,
+        partition: &'a Partition,
+        claim: Membership<'_>,
+    ) -> Result<RwLockReadGuard<'a, ()>, TxnError> {
+        let until = Instant::now() + RETRY_MAX;
+        loop {
+            let held = partition.transactions().read().await;
+            match self.confirm(partition, claim).await {
+                Ok(()) => return Ok(held),
+                Err(TxnError::ConcurrentTransactions)
+                    if claim.protocol == Protocol::EpochBump && Instant::now() + RETRY < until =>
+                {
+                    drop(held);
+                    tokio::time::sleep(RETRY).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn confirm(&self, partition: &Partition, claim: Membership<'_>) -> Result<(), TxnError> {
+        let transactional_id = claim.transactional_id.to_owned();
+        let Identity { producer_id, producer_epoch } = claim.producer;
+        let partitions =
+            vec![TopicPartition { topic: partition.topic().to_owned(), partition: partition.index() }];
+        if claim.protocol == Protocol::EpochBump {
+            let protocol = claim.protocol;
+            let add = AddRequest { transactional_id, producer_id, producer_epoch, protocol, partitions };
+            return self.coordinators.txns().ask(add).await;
+        }
+        if !self.config.load().transactions.verify_partitions {
+            return Ok(());
+        }
+        let verify = VerifyRequest { transactional_id, producer_id, producer_epoch, partitions };
+        let missing = self.coordinators.txns().ask(verify).await?.into_iter().flatten().next();
+        missing.map_or(Ok(()), Err)
+    }
+
+    /// Does what the transaction coordinators have to wait for, until the broker stops.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let Some(mut jobs) = self.coordinators.txns().take_jobs() else { return };
+        while let Some(job) = jobs.recv().await {
+            let transactions = self.clone();
+            tokio::task::spawn_local(async move {
+                match job {
+                    Job::ProducerId(pending) => {
+                        let found = transactions.controller.next_producer_id().await;
+                        pending.done(found.map_err(|failure| {
+                            tracing::error!(?failure, "no producer id for a transaction");
+                            TxnError::CoordinatorLoadInProgress
+                        }));
+                    }
+                    Job::Markers(pending) => {
+                        let results = transactions.write_markers(pending.markers()).await;
+                        pending.done(results);
+                    }
+                }
+            });
+        }
+    }
+
+    async fn write_markers(self: &Arc<Self>, markers: &Markers) -> Vec<(TopicPartition, MarkerResult)> {
+        let end = EndMarker {
+            marker: if markers.commit { Marker::Commit } else { Marker::Abort },
+            producer_id: markers.producer_id,
+            producer_epoch: markers.producer_epoch,
+            coordinator_epoch: markers.coordinator_epoch,
+            timestamp_ms: now_ms(),
+        };
+        let version = u8::try_from(markers.transaction_version).unwrap_or(0);
+        let written = Rc::new(end);
+        let mut under_way = Vec::with_capacity(markers.partitions.len());
+        for partition in &markers.partitions {
+            let (transactions, target, end) = (self.clone(), partition.clone(), written.clone());
+            under_way.push(tokio::task::spawn_local(async move {
+                let partition = match transactions.replicas.partition(&target.topic, target.partition) {
+                    Ok(partition) => partition,
+                    Err(ErrorCode::UnknownTopicOrPartition) => return (target, MarkerResult::Gone),
+                    // Offline: the transaction ends there once it is back.
+                    Err(_) => return (target, MarkerResult::Failed),
+                };
+                let result = match transactions.write_marker(&partition, &end, version).await {
+                    Ok(()) => MarkerResult::Written,
+                    Err(error) => failed(&partition, error),
+                };
+                (target, result)
+            }));
+        }
+        let mut results = Vec::with_capacity(under_way.len());
+        for one in under_way {
+            // A task that panicked has written nothing that counts: its partition is tried again.
+            results.extend(one.await);
+        }
+        results
+    }
+
+    /// Ends a producer's transaction in one partition; offsets that were committed in it become valid, or void.
+    ///
+    /// # Errors
+    /// The log's or the group coordinator's: the marker has not been written.
+    pub(crate) async fn write_marker(
+        &self,
+        partition: &Arc<Partition>,
+        end: &EndMarker,
+        version: u8,
+    ) -> Result<(), ErrorCode> {
+        let alone = partition.transactions().write().await;
+        if partition.topic() == OFFSETS_TOPIC {
+            let producer = Producer { id: end.producer_id, epoch: end.producer_epoch };
+            let end = EndTxnRequest {
+                producer,
+                coordinator_epoch: end.coordinator_epoch,
+                commit: end.marker == Marker::Commit,
+                transaction_version: version,
+            };
+            return Ok(self.coordinators.groups().end_transaction(partition.index(), end).await?);
+        }
+        let batch = end.build().expect("a batch of one small record can be built");
+        let append = Append { transaction_version: version, ..Append::coordinator(batch) };
+        // A batch that came before the marker is in the log would find the transaction open, and open it again behind the marker.
+        let written = partition.append(append, now_ms()).written().await;
+        drop(alone);
+        written.wait().await.map(drop).map_err(|error| Failure::from(error).code)
+    }
+}
+
+fn failed(partition: &Partition, error: ErrorCode) -> MarkerResult {
+    // It is tried again ten times a second.
+    if partition.untold_marker(now_ms()) {
+        tracing::warn!(
+            partition = partition.name(),
+            error = error.name(),
+            "a transaction marker was not written; it is tried again"
+        );
+    }
+    match error {
+        ErrorCode::InvalidProducerEpoch | ErrorCode::TransactionCoordinatorFenced => MarkerResult::Fenced,
+        _ => MarkerResult::Failed,
+    }
+}

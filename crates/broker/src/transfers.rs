@@ -1,0 +1,57 @@
+//! Means of the transfer engine that all shards share: what this machine allows, the sizes that transfers turn on, the counters, the
+//! threads that wait for the disk, and the rule for old records in the page cache.
+
+use std::sync::Arc;
+
+use levada_io::residency::{Warmer, WarmerLimits};
+use levada_io::{Caps, Counters, Thresholds};
+
+use crate::replay::Replays;
+
+/// The means of all transfers.
+pub(crate) struct Transfers {
+    caps: Caps,
+    thresholds: Thresholds,
+    counters: Arc<Counters>,
+    warmer: Warmer,
+    replays: Arc<Replays>,
+}
+
+impl Transfers {
+    /// Asks the kernel for what it allows.
+    pub(crate) fn new(thresholds: Thresholds) -> Self {
+        let counters = Arc::new(Counters::default());
+        Self {
+            caps: Caps::probe(),
+            thresholds,
+            warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
+            counters,
+            replays: Arc::default(),
+        }
+    }
+
+    /// What this machine allows.
+    pub(crate) fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    /// The sizes that transfers turn on.
+    pub(crate) fn thresholds(&self) -> Thresholds {
+        self.thresholds
+    }
+
+    /// Bytes and calls by path.
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// The threads that wait for the disk in the place of shards.
+    pub(crate) fn warmer(&self) -> &Warmer {
+        &self.warmer
+    }
+
+    /// The rule for old records that come from the disk.
+    pub(crate) fn replays(&self) -> &Arc<Replays> {
+        &self.replays
+    }
+}
