@@ -92,8 +92,8 @@ pub(crate) fn run(root: &Path, extent: Extent) -> Result<(), String> {
 
 impl Machine {
     fn new(kernel: PathBuf, shell: PathBuf, extent: Extent) -> Machine {
-        // Emulated, everything takes some twenty times as long.
-        let mut machine = Machine { kernel, shell, suites: SUITES.into(), limit: Duration::from_secs(600) };
+        // Emulated, everything takes some twenty times as long, and builds may run beside it.
+        let mut machine = Machine { kernel, shell, suites: SUITES.into(), limit: Duration::from_secs(1200) };
         if extent == Extent::Full {
             machine.suites.push(GIGABYTE);
             machine.limit = Duration::from_secs(3600);

@@ -8,11 +8,15 @@ use crate::samples::{Random, samples};
 /// A claim that nothing stands behind.
 #[track_caller]
 fn check<R: KafkaMessage + std::fmt::Debug>(version: i16, body: &[u8]) {
-    let start = Instant::now();
-    let found = decode::<R>(Bytes::copy_from_slice(body), version);
-    assert!(matches!(found, Err(DecodeError::Malformed(_))), "{found:?}");
-    // Reserving for 2^31 elements, or looping over them, would take far longer, if it ended at all.
-    assert!(start.elapsed() < Duration::from_secs(1));
+    let refused_in = || {
+        let start = Instant::now();
+        let found = decode::<R>(Bytes::copy_from_slice(body), version);
+        assert!(matches!(found, Err(DecodeError::Malformed(_))), "{found:?}");
+        start.elapsed()
+    };
+    // Reserving for 2^31 elements, or looping over them, would take far longer, if it ended at all. A busy machine holds up one attempt, not
+    // each of them.
+    assert!((0..5).any(|_| refused_in() < Duration::from_secs(1)));
 }
 
 #[test]
