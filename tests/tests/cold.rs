@@ -117,7 +117,7 @@ impl Gapped {
     fn arrange(&self) {
         assert!(evict(&self.path), "pages of {} are in use", self.path.display());
         read_into_memory(&self.path, &[0..GAP.0, GAP.0 + GAP.1..length(&self.path)]);
-        read_into_memory(&self.control, &[0..length(&self.control)]);
+        read_into_memory(&self.control, std::slice::from_ref(&(0..length(&self.control))));
     }
 
     /// Tells whether the kernel has taken pages of the control segment.

@@ -108,9 +108,9 @@ fn round(uses: &Uses<'_>, from: &String) -> Option<Vec<String>> {
     None
 }
 
-fn reachable(uses: &Uses<'_>, from: &String) -> BTreeSet<String> {
+fn reachable(uses: &Uses<'_>, from: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let mut left = vec![from.clone()];
+    let mut left = vec![from.to_owned()];
     while let Some(module) = left.pop() {
         let used = uses.get(&module).into_iter().flat_map(BTreeMap::keys);
         left.extend(used.filter(|used| found.insert((*used).clone())).cloned());
