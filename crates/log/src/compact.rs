@@ -22,11 +22,10 @@ mod output;
 mod tests;
 mod transactions;
 
+pub use crate::producers::LastRecords;
 pub use cleaning::{Cleaning, Counts, Job};
 pub use dirt::Dirt;
-pub use filter::LastRecords;
 pub use output::Cleaned;
-pub(crate) use output::{CLEANED, FILES};
 
 /// Told of each portion of bytes read or written; may block to slow the work down, and ends it by `Break`.
 pub type Pace<'a> = &'a dyn Fn(u64) -> ControlFlow<()>;

@@ -7,20 +7,25 @@ pub mod compact;
 pub mod compress;
 pub mod disk;
 
+mod background;
 mod config;
 mod epochs;
 mod error;
 mod index;
+mod options;
 mod partition;
 mod producers;
+mod progress;
 mod recover;
 mod retention;
 mod segment;
 mod writer;
 
+pub use background::Background;
 pub use config::{AppendBy, LogConfig, TimestampType};
 pub use error::{AppendError, LogError, ReadError};
+pub use options::OpenOptions;
 pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
 pub use producers::{ProducerState, Source};
 pub use recover::{Cut, OpenReport, Reindexed};
-pub use writer::{Append, Appended, Background, Discarded, OpenOptions, Retired, Writer};
+pub use writer::{Append, Appended, Discarded, Retired, Writer};

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::AppendError;
 use crate::batch::{BatchView, EndMarker, Marker};
-use crate::compact::LastRecords;
 use crate::index::Aborted;
 
+mod last;
 pub(crate) mod snapshot;
 #[cfg(test)]
 mod tests;
+
+pub use self::last::LastRecords;
 
 /// Batches remembered per producer: what a client may have in flight.
 const WINDOW: usize = 5;

@@ -11,8 +11,7 @@ use crate::disk::{At, Disk, Kind, remove_if_there};
 use crate::epochs::Epochs;
 use crate::producers::{Producers, snapshot};
 use crate::segment::{Segment, file_name};
-use crate::writer::OpenOptions;
-use crate::{LogError, ReadError};
+use crate::{LogError, OpenOptions, ReadError};
 
 mod check;
 mod leftovers;

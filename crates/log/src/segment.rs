@@ -34,10 +34,12 @@ use crate::disk::{At, Disk, remove_if_there};
 use crate::index::{Aborted, OffsetIndex, TimeEntry, TimeIndex, TxnIndex};
 
 mod find;
+mod names;
 mod scan;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use names::{CLEANED, DELETED, FILES, SWAP};
 pub(crate) use scan::{Head, Scan};
 
 /// Bytes read at once by those who go through a segment from end to end.

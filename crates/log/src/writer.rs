@@ -1,16 +1,15 @@
 //! The one hand that changes a partition: appends, rolls, truncates, deletes, closes. It belongs to one thread at a time; everyone else
 //! reads through [`Partition`].
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
-use crate::disk::{Disk, RealDisk};
+use crate::background::Background;
+use crate::disk::Disk;
 use crate::epochs::Epochs;
 use crate::partition::{Partition, Start};
 use crate::producers::{ProducerState, Producers};
 use crate::recover::{self, OpenReport, Opened};
-use crate::{LogConfig, LogError};
+use crate::{LogConfig, LogError, OpenOptions};
 
 mod active;
 mod append;
@@ -23,53 +22,10 @@ mod tests;
 
 pub use append::{Append, Appended};
 pub use cut::Discarded;
-pub use mapped::Background;
 pub use swap::Retired;
 
 use active::Active;
-pub(crate) use active::Progress;
 use mapped::Spare;
-pub(crate) use swap::{DELETED, SWAP};
-
-/// What it takes to open a partition.
-#[derive(Clone, Debug)]
-pub struct OpenOptions {
-    /// The partition's directory (`<topic>-<n>`); created if it is not there.
-    pub dir: PathBuf,
-    /// The topic's configuration.
-    pub config: LogConfig,
-    /// The epoch under which this broker leads the partition; -1 leaves the log's own.
-    pub leader_epoch: i32,
-    /// From the checkpoint: after a crash, segments wholly below it are trusted.
-    pub recovery_point: i64,
-    /// From the checkpoint: the first offset that may be read; 0 if it has no entry.
-    pub log_start: i64,
-    /// Whether the directory was shut down cleanly. Then nothing is scanned.
-    pub clean: bool,
-    /// How files are reached.
-    pub disk: Arc<dyn Disk>,
-    /// Counts the bytes that are read and checked while they are.
-    pub checked_bytes: Arc<AtomicU64>,
-    /// Who prepares what [`crate::AppendBy::Mapped`] writes to.
-    pub background: Background,
-}
-
-impl OpenOptions {
-    /// A partition in `dir` of which nothing is known: default configuration, and everything in it is checked.
-    pub fn new(dir: impl Into<PathBuf>) -> OpenOptions {
-        OpenOptions {
-            dir: dir.into(),
-            config: LogConfig::default(),
-            leader_epoch: -1,
-            recovery_point: 0,
-            log_start: 0,
-            clean: false,
-            disk: Arc::new(RealDisk),
-            checked_bytes: Arc::default(),
-            background: Background::default(),
-        }
-    }
-}
 
 /// The exclusive side of a partition.
 #[derive(Debug)]

@@ -12,9 +12,6 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use super::{Complaint, Source};
 
-/// Crates whose modules still have cycles.
-const EXEMPT: [&str; 1] = ["crates/log"];
-
 /// The uses of one crate's top-level modules: who uses whom, and where first.
 type Uses<'a> = BTreeMap<String, BTreeMap<String, (&'a Source, usize)>>;
 
@@ -25,8 +22,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
             crates.entry(name).or_default().push((source, module));
         }
     }
-    let mended = crates.iter().filter(|(name, _)| !EXEMPT.contains(&name.as_str()));
-    mended.flat_map(|(_, files)| check_crate(files)).collect()
+    crates.values().flat_map(|files| check_crate(files)).collect()
 }
 
 /// The folder of the crate that a file belongs to, and the module in it; the root's is empty. None for programs beside the crate.

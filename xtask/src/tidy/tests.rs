@@ -246,7 +246,7 @@ fn data_is_reached_through_the_seam() {
     accepted(RS, "//! A.\nuse std::fs::File;\nfn a(b: &std::fs::File) { rustix::fs::seek(b); }\n");
 }
 
-/// Complaints about the modules of a crate that is not exempt, given as (file below `src`, text).
+/// Complaints about the modules of a crate, given as (file below `src`, text).
 fn cycles(files: &[(&str, &str)]) -> Vec<String> {
     let files: Vec<(String, String)> = files
         .iter()

@@ -7,7 +7,7 @@ use crate::LogError;
 use crate::checkpoint::PartitionMetadata;
 use crate::epochs;
 use crate::producers::{Producers, snapshot};
-use crate::writer::DELETED;
+use crate::segment::DELETED;
 
 impl Check<'_> {
     pub(super) fn look_beside(&mut self) {

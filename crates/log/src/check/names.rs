@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::LogError;
 use crate::checkpoint::PartitionMetadata;
-use crate::compact::CLEANED;
 use crate::disk::{At, Disk, Kind};
 use crate::epochs;
 use crate::recover::base_of;
-use crate::writer::{DELETED, SWAP};
+use crate::segment::{CLEANED, DELETED, SWAP};
 
 /// What is in the directory.
 #[derive(Debug, Default)]

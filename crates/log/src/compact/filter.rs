@@ -1,32 +1,11 @@
 //! What stays of one batch: all of it, some of its records, its header, or nothing.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
 
 use super::key_map::KeyMap;
 use super::transactions::Transactions;
 use crate::batch::{self, BatchView, RecompressError, Record};
-
-/// The last record of each producer that the log remembers: the batch that holds it stays, so that the producer can go on.
-#[derive(Clone, Debug, Default)]
-pub struct LastRecords {
-    /// By producer id: its epoch, and the offset of its last record unless a marker has ended that epoch's beginning.
-    pub(crate) by_producer: HashMap<i64, (i16, Option<i64>)>,
-    /// Transactions that are open: first offset and producer. The log may begin behind it.
-    pub(crate) open: BTreeMap<i64, i64>,
-}
-
-impl LastRecords {
-    fn is_last(&self, batch: &BatchView<'_>) -> bool {
-        match self.by_producer.get(&batch.producer_id()) {
-            _ if batch.producer_id() < 0 => false,
-            Some((_, Some(last))) => batch.last_offset() == *last,
-            // The marker is all that tells its epoch.
-            Some((epoch, None)) => batch.is_control() && batch.producer_epoch() == *epoch,
-            None => false,
-        }
-    }
-}
+use crate::producers::LastRecords;
 
 /// Decides on batches in the order of the log.
 pub(super) struct Filter<'a> {

@@ -9,14 +9,8 @@ use crate::LogError;
 use crate::batch::BatchView;
 use crate::disk::{At, Disk, remove_if_there, suffixed};
 use crate::index::{Aborted, OffsetIndex, TimeIndex, TxnIndex};
-use crate::segment::{Built, SWEEP, Segment, file_name};
-use crate::writer::Progress;
-
-/// Behind the names of a segment's files while it is written: a crash takes them away.
-pub(crate) const CLEANED: &str = ".cleaned";
-
-/// The files of a segment, the one that holds its records first. The last two need not be there.
-pub(crate) const FILES: [&str; 5] = [".log", ".index", ".timeindex", ".txnindex", ".snapshot"];
+use crate::progress::Progress;
+use crate::segment::{Built, CLEANED, FILES, SWEEP, Segment, file_name};
 
 /// A compacted segment, complete and on the device, and the segments that it is to replace.
 #[derive(Debug)]

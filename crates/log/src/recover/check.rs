@@ -8,8 +8,8 @@ use crate::batch::{self, BatchView};
 use crate::disk::{At, Disk};
 use crate::index::{Aborted, TimeIndex};
 use crate::producers::Producers;
+use crate::progress::Progress;
 use crate::segment::{Built, Head, SWEEP, Scan, Segment};
-use crate::writer::Progress;
 use crate::{LogConfig, LogError, ReadError};
 
 /// Index entries of one segment that are collected at most.

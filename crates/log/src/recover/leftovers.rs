@@ -5,10 +5,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::{base_of, files};
-use crate::compact::CLEANED;
 use crate::disk::{At, Disk, remove_if_there};
-use crate::segment::{SWEEP, Segment};
-use crate::writer::{DELETED, SWAP};
+use crate::segment::{CLEANED, DELETED, SWAP, SWEEP, Segment};
 use crate::{LogError, ReadError};
 
 /// Brings a partition's directory to a state in which all names mean what they say.

@@ -6,12 +6,12 @@ use std::io::IoSlice;
 use bytes::BytesMut;
 
 use super::Writer;
-use super::active::Progress;
 use super::mapped::{Target, Windows};
 use crate::batch::{self, BatchView, NO_TIMESTAMP};
 use crate::disk::{At, is_full, is_short};
 use crate::index::{Aborted, TimeEntry};
 use crate::producers::{Source, Verdict};
+use crate::progress::Progress;
 use crate::{AppendBy, AppendError, LogError, TimestampType};
 
 /// One batch to append.

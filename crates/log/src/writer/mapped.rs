@@ -6,7 +6,6 @@
 //! marks say how far it is whole, as for any log: what is published (the segment's size, the log's end) is behind the copy, what is
 //! durable is behind an `fdatasync`, which takes along what was written by a mapping.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use levada_io::map::WriteMap;
 use parking_lot::Mutex;
 
+use crate::background::Background;
 use crate::disk::{Disk, remove_if_there};
 
 /// A segment's windows begin small and double, so that a thousand quiet partitions reserve little.
@@ -25,37 +25,6 @@ const _: () = assert!(WINDOW_MIN.is_multiple_of(4096), "a window begins where a 
 const _: () = assert!(WINDOW_MIN < WINDOW_MAX && WINDOW_MAX.is_multiple_of(WINDOW_MIN));
 /// The file of the next segment before it has a name; removed with others of this ending if a crash leaves it.
 const SPARE: &str = "next.log.tmp";
-
-/// Something to be done once.
-type Work = Box<dyn FnOnce() + Send>;
-
-/// Takes work that the appending thread does not wait for.
-#[derive(Clone)]
-pub struct Background(Arc<dyn Fn(Work) + Send + Sync>);
-
-impl Background {
-    /// Hands work to `spawn`, which does it on another thread, at some time, or not at all.
-    pub fn new(spawn: impl Fn(Work) + Send + Sync + 'static) -> Background {
-        Background(Arc::new(spawn))
-    }
-
-    fn run(&self, work: impl FnOnce() + Send + 'static) {
-        (self.0)(Box::new(work));
-    }
-}
-
-impl Default for Background {
-    /// Does everything at once, on the thread that asks.
-    fn default() -> Background {
-        Background::new(|work| work())
-    }
-}
-
-impl fmt::Debug for Background {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("Background")
-    }
-}
 
 /// The windows of the active segment.
 #[derive(Debug, Default)]

@@ -6,15 +6,11 @@ use std::sync::Arc;
 
 use super::Writer;
 use crate::LogError;
-use crate::compact::{Cleaned, LastRecords};
+use crate::compact::Cleaned;
 use crate::disk::{Disk, remove_if_there, rename_if_there, suffixed};
+use crate::producers::LastRecords;
 use crate::recover::Reindexed;
-use crate::segment::Segment;
-
-/// Behind the names of files that are out of the log.
-pub(crate) const DELETED: &str = ".deleted";
-/// Behind the names of a compacted segment's files once it is certain that they will be put in place.
-pub(crate) const SWAP: &str = ".swap";
+use crate::segment::{DELETED, FILES, SWAP, Segment};
 
 /// Files that are out of the log under names of their own, to be removed once nobody can want them (`file.delete.delay.ms`). Ranges
 /// handed out live on after that. After a crash, the next opening removes them.
@@ -108,7 +104,7 @@ impl Writer {
     }
 
     fn announce(&self, cleaned: &Cleaned) -> Result<(), LogError> {
-        crate::compact::FILES.into_iter().try_for_each(|file| {
+        FILES.into_iter().try_for_each(|file| {
             let (from, path) = cleaned.paths(file);
             rename_if_there(&*self.disk, &from, &suffixed(&path, SWAP)).map(drop)
         })
@@ -116,7 +112,7 @@ impl Writer {
 
     /// Removes everything of a segment that could not be announced as a whole: as long as one file is `.cleaned`, no opening uses the others.
     fn retreat(&self, cleaned: Cleaned) -> Result<(), LogError> {
-        let announced = crate::compact::FILES.map(|file| suffixed(&cleaned.paths(file).1, SWAP));
+        let announced = FILES.map(|file| suffixed(&cleaned.paths(file).1, SWAP));
         let removed = announced.iter().try_for_each(|path| remove_if_there(&*self.disk, path).map(drop));
         let removed = removed.and_then(|()| cleaned.discard());
         removed.inspect_err(|_| self.partition.go_offline())
@@ -128,7 +124,7 @@ impl Writer {
         }
         let old = cleaned.old.iter().flat_map(|old| old.files());
         let retired = Retired::rename(&self.disk, cleaned.snapshots.iter().cloned().chain(old))?;
-        for file in crate::compact::FILES {
+        for file in FILES {
             let path = cleaned.paths(file).1;
             rename_if_there(&*self.disk, &suffixed(&path, SWAP), &path)?;
         }

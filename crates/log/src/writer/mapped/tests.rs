@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use tempfile::{TempDir, tempdir};
 
 use super::*;
+use crate::background::Work;
 use crate::batch::Builder;
 use crate::disk::twin::Twin;
 use crate::recover::OpenReport;

@@ -1,0 +1,27 @@
+//! The last record of each producer: what compaction has to leave in a log.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::batch::BatchView;
+
+/// The last record of each producer that the log remembers: the batch that holds it stays, so that the producer can go on.
+#[derive(Clone, Debug, Default)]
+pub struct LastRecords {
+    /// By producer id: its epoch, and the offset of its last record unless a marker has ended that epoch's beginning.
+    pub(crate) by_producer: HashMap<i64, (i16, Option<i64>)>,
+    /// Transactions that are open: first offset and producer. The log may begin behind it.
+    pub(crate) open: BTreeMap<i64, i64>,
+}
+
+impl LastRecords {
+    /// True if the batch holds the last record of its producer.
+    pub(crate) fn is_last(&self, batch: &BatchView<'_>) -> bool {
+        match self.by_producer.get(&batch.producer_id()) {
+            _ if batch.producer_id() < 0 => false,
+            Some((_, Some(last))) => batch.last_offset() == *last,
+            // The marker is all that tells its epoch.
+            Some((epoch, None)) => batch.is_control() && batch.producer_epoch() == *epoch,
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Progress of a segment that grows: when its indexes get their next entries, and the timestamps that they hold.
+
+use crate::batch::{BatchView, NO_TIMESTAMP};
+use crate::index::TimeEntry;
+
+/// State on which the index entries depend; a copy goes ahead with batches that are not written yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress {
+    /// Bytes since the batch that got the last index entry.
+    since_index: u64,
+    /// The largest timestamp of the first batch, which `segment.ms` counts from.
+    pub(crate) first_timestamp: Option<i64>,
+    /// The largest timestamp, and the last offset of the batch that brought it.
+    pub(crate) latest: TimeEntry,
+}
+
+/// The entries that one batch brings.
+pub(crate) type NewEntries = Option<((u32, u32), TimeEntry)>;
+
+impl Progress {
+    /// A segment without batches.
+    pub(crate) fn none() -> Progress {
+        Progress {
+            since_index: 0,
+            first_timestamp: None,
+            latest: TimeEntry { timestamp: NO_TIMESTAMP, delta: 0 },
+        }
+    }
+
+    /// Counts a batch that lies at `position`; returns its index entries, if it gets any: the first batch after more
+    /// than `interval` bytes does.
+    pub(crate) fn advance(
+        &mut self,
+        batch: &BatchView<'_>,
+        delta: u32,
+        position: u64,
+        interval: u32,
+    ) -> NewEntries {
+        let timestamp = batch.max_timestamp();
+        self.first_timestamp.get_or_insert(timestamp);
+        // One without records, left by compaction, tells no record's time.
+        if timestamp > self.latest.timestamp && batch.record_count() > 0 {
+            self.latest = TimeEntry { timestamp, delta };
+        }
+        let mut entries = None;
+        if self.since_index > u64::from(interval) {
+            self.since_index = 0;
+            entries = Some(((delta, u32::try_from(position).unwrap_or(u32::MAX)), self.latest));
+        }
+        self.since_index += batch.size_bytes() as u64;
+        entries
+    }
+}
