@@ -45,9 +45,18 @@ fn status_bytes(pid: u32, key: &str) -> u64 {
 
 /// Processor time used by all threads so far, in nanoseconds.
 pub fn cpu_ns(pid: u32) -> u64 {
+    cpu_ns_of(pid, "")
+}
+
+/// The same of the threads whose names begin with `name`.
+pub fn cpu_ns_of(pid: u32, name: &str) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs");
     let spent = |task: std::io::Result<fs::DirEntry>| -> Option<u64> {
-        let schedstat = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        let task = task.ok()?.path();
+        if !fs::read_to_string(task.join("comm")).ok()?.starts_with(name) {
+            return None;
+        }
+        let schedstat = fs::read_to_string(task.join("schedstat")).ok()?;
         schedstat.split_whitespace().next()?.parse().ok()
     };
     tasks.filter_map(spent).sum()

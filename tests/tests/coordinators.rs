@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use levada_tests::node::Kind;
 use levada_tests::raw::{Connection, Decoder, Encoder, create_topic, topic_error};
 use levada_tests::{Node, await_some};
 
@@ -121,4 +122,58 @@ fn another_number_in_the_configuration_changes_nothing() {
 #[test]
 fn a_directory_with_one_partition_of_each_is_taken_over() {
     carry_through(["1", "50", "1"]);
+}
+
+/// An OffsetFetch (version 8) of everything that a group has committed, which names the group so many times.
+fn fetch_repeatedly(connection: &mut Connection, group: &str, times: u32) -> Vec<u8> {
+    let mut request = head(9, 8).varint(0).varint(times + 1);
+    for _ in 0..times {
+        request = request.compact_string(group).varint(0).varint(0);
+    }
+    connection.call(&request.i8(0).varint(0).done())
+}
+
+/// The answer about a group that is named once, without what is around it: the head, the throttle time and the number of groups before
+/// it, the tagged fields behind it.
+fn answer_once(connection: &mut Connection, group: &str) -> Vec<u8> {
+    let answer = fetch_repeatedly(connection, group, 1);
+    answer[4 + 1 + 4 + 1..answer.len() - 1].to_vec()
+}
+
+#[test]
+fn a_group_that_is_named_several_times_is_answered_each_time() {
+    let mut node = Node::started();
+    let mut connection = Connection::open(node.address());
+    assert_eq!(topic_error(&connection.call(&create_topic("t", 1))), 0);
+    find(&mut connection, 0, "g");
+    commit(&mut connection, "g", 5);
+    let once = answer_once(&mut connection, "g");
+    let thrice = fetch_repeatedly(&mut connection, "g", 3);
+    assert_eq!(thrice[4 + 1 + 4 + 1..thrice.len() - 1], once.repeat(3));
+    node.stop();
+}
+
+#[test]
+fn repeated_answers_about_a_group_come_to_two_megabytes_at_most() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("not run: Kafka answers with gigabytes");
+    }
+    const TIMES: u32 = 20_000;
+    let mut node = Node::started();
+    let mut connection = Connection::open(node.address());
+    assert_eq!(topic_error(&connection.call(&create_topic("t", 1))), 0);
+    find(&mut connection, 0, "g");
+    let request = head(8, 2).string("g").i32(-1).string("").i64(-1).i32(1).string("t").i32(1).i32(0).i64(5);
+    connection.call(&request.string(&"m".repeat(4_000)).done());
+    let once = answer_once(&mut connection, "g");
+    assert!(once.len() > 4_000, "the metadata comes back");
+    let answer = fetch_repeatedly(&mut connection, "g", TIMES);
+    let refused = Encoder::default().compact_string("g").varint(1).i16(42).varint(0).done();
+    let groups = &answer[4 + 1 + 4 + 3..answer.len() - 1];
+    let told = (groups.len() - TIMES as usize * refused.len()) / (once.len() - refused.len());
+    assert!((400..600).contains(&told), "{told} answers of {} bytes", once.len());
+    let (answered, rest) = groups.split_at(told * once.len());
+    assert_eq!(answered, once.repeat(told));
+    assert_eq!(rest, refused.repeat(TIMES as usize - told), "INVALID_REQUEST from there on");
+    node.stop();
 }

@@ -1,6 +1,10 @@
-//! What the costliest requests of a megabyte cost, for every API and version: memory, processor time, bytes of answer, and how long
+//! The cost of the costliest requests of a megabyte, for every API and version: memory, processor time, bytes of answer, and how long
 //! somebody else waits who produces meanwhile. The figures are bounded, and stand in docs/operating/hostile-requests.md, which
 //! `LEVADA_BLESS=1` writes anew. `LEVADA_TEST_APIS=3,24` measures these alone.
+//!
+//! Noise of the machine can only make a figure larger. So one that is above its bound is measured again with a broker that has just
+//! started, a few times, and the smallest counts. The time of the shard's thread says how long a request can hold up others at most,
+//! whatever else the machine does.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -15,31 +19,28 @@ use levada_tests::raw::{self, Batch, Connection, Decoder, Encoder, Outcome};
 use levada_tests::{Node, await_some, place, process};
 
 const MIB: u64 = 1 << 20;
-/// 32 times the request and 16 MiB are promised; the rest is what an allocator keeps of earlier requests, or not.
-const MEMORY_MAX: u64 = 32 * REQUEST_BYTES as u64 + 16 * MIB + 12 * MIB;
+const MEMORY_MAX: u64 = 32 * REQUEST_BYTES as u64 + 16 * MIB;
+/// Above the bound of memory: each of very many entries has a list of its own, or an answer of a hundred bytes.
+const MEMORY_ABOVE: [(i16, u64); 3] = [(33, 64 * MIB), (44, 72 * MIB), (55, 64 * MIB)];
 const ANSWER_MAX: u64 = 100 * REQUEST_BYTES as u64;
-/// What may be lost to the noise of a machine that the clients share comes on top of what is promised, 50 ms.
-const STALL_MAX: Duration = Duration::from_millis(300);
+/// Processor time of the shard's thread for a request that is answered elsewhere: it receives the request and sends the answer. As much may
+/// another client's request take beyond the longest that it takes while nobody else asks anything.
+const SHARD_MAX: Duration = Duration::from_millis(50);
+/// The same for requests that the shard answers itself, yielding to others in between.
+const SHARD_YIELDING_MAX: Duration = Duration::from_millis(250);
 /// No promise: a request that takes longer than this has a defect.
-const CPU_MAX: Duration = Duration::from_secs(2);
-/// Above the bound of memory, and where they may be until they are below it: entries of a few bytes each become messages of a hundred bytes
-/// and more before they are looked at.
-const MEMORY_ABOVE: [(i16, u64); 7] = [
-    (10, 80 * MIB),
-    (13, 80 * MIB),
-    (30, 72 * MIB),
-    (33, 96 * MIB),
-    (44, 96 * MIB),
-    (49, 140 * MIB),
-    (61, 80 * MIB),
-];
-/// Others on the machine can only make a stall longer: the shortest of some counts.
-const STALL_TRIES: usize = 5;
+const CPU_MAX: Duration = Duration::from_secs(3);
+/// How often a request is measured whose figures are above a bound.
+const TRIES: usize = 4;
+/// How often another's wait is, until it is within its bound.
+const STALL_TRIES: usize = 8;
 /// Memory that a broker has kept beyond its start before another one is measured.
 const KEPT_MAX: u64 = 8 * MIB;
 
 const SASL_HANDSHAKE: i16 = 17;
 const SASL_AUTHENTICATE: i16 = 36;
+/// They are answered by the shard.
+const ON_SHARD: [i16; 4] = [0, 1, 11, 14];
 /// Their answers wait for other members.
 const WAITING: [i16; 2] = [11, 14];
 
@@ -144,15 +145,57 @@ fn furnish(node: &Node) -> Connection {
     connection
 }
 
+/// The figures of one request.
+struct Figures {
+    memory: u64,
+    cpu: Duration,
+    /// Processor time of the shard's thread.
+    shard: Duration,
+    answer: u64,
+}
+
+impl Figures {
+    fn are_within_bounds(&self, key: i16) -> bool {
+        let times = is_debug() || (self.cpu <= CPU_MAX && self.shard <= shard_max(key));
+        self.memory <= memory_max(key) && self.answer <= ANSWER_MAX && times
+    }
+
+    /// The smaller of each figure.
+    fn or(self, other: Figures) -> Figures {
+        Figures {
+            memory: self.memory.min(other.memory),
+            cpu: self.cpu.min(other.cpu),
+            shard: self.shard.min(other.shard),
+            answer: self.answer.min(other.answer),
+        }
+    }
+}
+
+fn memory_max(key: i16) -> u64 {
+    MEMORY_ABOVE.iter().find(|(above, _)| *above == key).map_or(MEMORY_MAX, |(_, most)| *most)
+}
+
+fn shard_max(key: i16) -> Duration {
+    if ON_SHARD.contains(&key) { SHARD_YIELDING_MAX } else { SHARD_MAX }
+}
+
 /// The largest figures of an API's requests by one asker, and which request each was.
 #[derive(Default)]
 struct Worst {
     memory: (u64, String),
     cpu: (Duration, String),
+    shard: (Duration, String),
     answer: (u64, String),
-    stall: Duration,
+    stall: Stall,
     /// The costliest request in processor time.
     request: Vec<u8>,
+}
+
+/// The longest wait of another client, and how much longer that is than without the request.
+#[derive(Clone, Copy, Default)]
+struct Stall {
+    longest: Duration,
+    beyond: Duration,
 }
 
 /// Bytes of the answer to a request, 0 if there is none.
@@ -172,30 +215,61 @@ fn ask(connection: &mut Connection, key: i16, request: &[u8]) -> u64 {
     }
 }
 
+/// Sends a request and measures what it costs.
+fn measure_once(target: &Target, who: Who, key: i16, request: &[u8]) -> Figures {
+    let pid = target.node.pid();
+    let mut connection = target.connect(who, key);
+    process::forget_peak(pid);
+    let time = |name: &str| Duration::from_nanos(process::cpu_ns_of(pid, name));
+    let (resident, cpu, shard) = (process::resident_bytes(pid), time(""), time("shard-"));
+    let answer = ask(&mut connection, key, request);
+    Figures {
+        memory: process::peak_bytes(pid).saturating_sub(resident),
+        cpu: time("").saturating_sub(cpu),
+        shard: time("shard-").saturating_sub(shard),
+        answer,
+    }
+}
+
+/// The longest wait of a client that produces until told to stop.
+fn longest_wait(other: &mut Connection, produce: &[u8], is_over: impl Fn() -> bool) -> Duration {
+    let mut longest = Duration::ZERO;
+    while !is_over() {
+        let asked = Instant::now();
+        other.call(produce);
+        longest = longest.max(asked.elapsed());
+    }
+    longest
+}
+
 impl Worst {
     /// Sends a request and keeps what is larger than before.
     fn measure(&mut self, target: &mut Target, who: Who, layout: &Layout, (version, shape): (i16, &Shape)) {
         if process::resident_bytes(target.node.pid()) > target.resident + KEPT_MAX {
             *target = Target::start();
         }
-        let pid = target.node.pid();
         let request = shape.request(layout, version);
-        let mut connection = target.connect(who, layout.key);
-        process::forget_peak(pid);
-        let (resident, cpu) = (process::resident_bytes(pid), process::cpu_ns(pid));
-        let answer = ask(&mut connection, layout.key, &request);
-        let cpu = Duration::from_nanos(process::cpu_ns(pid).saturating_sub(cpu));
-        let memory = process::peak_bytes(pid).saturating_sub(resident);
+        let mut figures = measure_once(target, who, layout.key, &request);
+        for _ in 1..TRIES {
+            if figures.are_within_bounds(layout.key) {
+                break;
+            }
+            *target = Target::start();
+            figures = figures.or(measure_once(target, who, layout.key, &request));
+        }
         target.node.assert_running(&format!("{} {version}, {shape}", layout.name));
         let what = || format!("{version}: {shape}");
-        if memory > self.memory.0 {
-            self.memory = (memory, what());
+        if figures.memory > self.memory.0 {
+            self.memory = (figures.memory, what());
         }
-        if answer > self.answer.0 {
-            self.answer = (answer, what());
+        if figures.answer > self.answer.0 {
+            self.answer = (figures.answer, what());
         }
-        if cpu > self.cpu.0 {
-            (self.cpu, self.request) = ((cpu, what()), request);
+        if figures.shard > self.shard.0 {
+            self.shard = (figures.shard, what());
+        }
+        if figures.cpu > self.cpu.0 {
+            (self.cpu, self.request) = ((figures.cpu, what()), request);
         }
     }
 
@@ -203,51 +277,49 @@ impl Worst {
     fn measure_stall(&mut self, target: &Target, who: Who, key: i16) {
         let batch = Batch::of(&[&vec![7; 300_000]]).encode();
         let produce = raw::produce("stall", -1, &batch);
-        let tries = (0..STALL_TRIES).map(|_| {
-            let (mut other, answered) = (Connection::open(target.node.address()), AtomicBool::new(false));
-            let mut connection = target.connect(who, key);
-            assert_eq!(raw::produce_error(&other.call(&produce)), 0);
-            thread::scope(|scope| {
-                let produced = scope.spawn(|| {
-                    let mut longest = Duration::ZERO;
-                    while !answered.load(Ordering::Relaxed) {
-                        let asked = Instant::now();
-                        other.call(&produce);
-                        longest = longest.max(asked.elapsed());
-                    }
-                    longest
-                });
+        let mut other = Connection::open(target.node.address());
+        assert_eq!(raw::produce_error(&other.call(&produce)), 0);
+        let mut smallest: Option<Stall> = None;
+        for _ in 0..STALL_TRIES {
+            let (mut connection, answered) = (target.connect(who, key), AtomicBool::new(false));
+            let began = Instant::now();
+            let longest = thread::scope(|scope| {
+                let produced =
+                    scope.spawn(|| longest_wait(&mut other, &produce, || answered.load(Ordering::Relaxed)));
                 ask(&mut connection, key, &self.request);
                 answered.store(true, Ordering::Relaxed);
                 produced.join().expect("the producer")
-            })
-        });
-        let mut shortest = Duration::MAX;
-        for stall in tries {
-            shortest = shortest.min(stall);
-            if shortest <= STALL_MAX || is_debug() {
+            });
+            let mut stall = Stall { longest, beyond: longest };
+            if longest > shard_max(key) && !is_debug() {
+                let (took, began) = (began.elapsed(), Instant::now());
+                let calm = longest_wait(&mut other, &produce, || began.elapsed() > took);
+                stall.beyond = longest.saturating_sub(calm);
+            }
+            smallest = smallest.filter(|before| before.beyond <= stall.beyond).or(Some(stall));
+            if stall.beyond <= shard_max(key) || is_debug() {
                 break;
             }
         }
-        self.stall = shortest;
+        self.stall = smallest.unwrap_or_default();
     }
 
     /// The bounds that the figures break. Time counts for release builds alone.
     fn broken(&self, key: i16, api: &str) -> Vec<String> {
         let mut broken = Vec::new();
-        let memory =
-            MEMORY_ABOVE.iter().find(|(above, _)| *above == key).map_or(MEMORY_MAX, |(_, most)| *most);
-        if self.memory.0 > memory {
-            broken.push(format!("{api}: {} MiB of memory, {}", self.memory.0 / MIB, self.memory.1));
-        }
-        if self.answer.0 > ANSWER_MAX {
-            broken.push(format!("{api}: {} MiB of answer, {}", self.answer.0 / MIB, self.answer.1));
-        }
-        if !is_debug() && (self.cpu.0 > CPU_MAX || self.stall > STALL_MAX) {
-            broken.push(format!(
-                "{api}: {:?} of a processor, {:?} of waiting, {}",
-                self.cpu.0, self.stall, self.cpu.1
-            ));
+        let mut check = |what: &str, figure: f64, bound: f64, request: &str| {
+            if figure > bound {
+                broken.push(format!("{api}: {what} {figure:.1}, at most {bound:.1}; request {request}"));
+            }
+        };
+        let mib = |bytes: u64| bytes as f64 / MIB as f64;
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        check("MiB of memory", mib(self.memory.0), mib(memory_max(key)), &self.memory.1);
+        check("MiB of answer", mib(self.answer.0), mib(ANSWER_MAX), &self.answer.1);
+        if !is_debug() {
+            check("ms of a processor", ms(self.cpu.0), ms(CPU_MAX), &self.cpu.1);
+            check("ms of the shard", ms(self.shard.0), ms(shard_max(key)), &self.shard.1);
+            check("ms of another's wait", ms(self.stall.beyond), ms(shard_max(key)), &self.cpu.1);
         }
         broken
     }
@@ -255,8 +327,8 @@ impl Worst {
     fn row(&self) -> String {
         let memory = self.memory.0 as f64 / MIB as f64;
         let answer = self.answer.0 as f64 / MIB as f64;
-        let [cpu, stall] = [self.cpu.0, self.stall].map(|time| time.as_millis());
-        format!("{memory:.1} | {cpu} | {stall} | {answer:.1} | {}", self.cpu.1)
+        let [cpu, shard, stall] = [self.cpu.0, self.shard.0, self.stall.longest].map(|time| time.as_millis());
+        format!("{memory:.1} | {cpu} | {shard} | {stall} | {answer:.1} | {}", self.cpu.1)
     }
 }
 
@@ -301,6 +373,9 @@ impl Worst {
         if other.answer.0 > self.answer.0 {
             self.answer = other.answer;
         }
+        if other.shard.0 > self.shard.0 {
+            self.shard = other.shard;
+        }
         if other.cpu.0 >= self.cpu.0 {
             (self.cpu, self.request) = (other.cpu, other.request);
         }
@@ -326,8 +401,8 @@ fn page() -> PathBuf {
     place::repository().join("docs/operating/hostile-requests.md")
 }
 
-const HEAD: &str = "| API | Versions | Asked by | Memory, MiB | Processor, ms | Another's wait, ms | Answer, MiB | Costliest request |\n\
-                    |---|---|---|---|---|---|---|---|\n";
+const HEAD: &str = "| API | Versions | Asked by | Memory, MiB | Processor, ms | Shard, ms | Another's wait, ms | Answer, MiB | Costliest request |\n\
+                    |---|---|---|---|---|---|---|---|---|\n";
 
 #[test]
 fn the_costliest_requests_cost_little() {
@@ -351,6 +426,9 @@ fn the_costliest_requests_cost_little() {
             let asker = if who == Who::Stranger { "without rights" } else { "with all rights" };
             let row = format!("| {name} ({key}) | {first}–{last} | {asker} | {} |\n", worst.row());
             print!("{row}");
+            if worst.memory.0 > MEMORY_MAX / 4 * 3 {
+                println!("most memory: {}", worst.memory.1);
+            }
             rows.push_str(&row);
             broken.extend(worst.broken(*key, &format!("{name}, {asker}")));
         }

@@ -3,6 +3,8 @@
 //!
 //! Catalogue: one entry per code. Source: Kafka's `Errors` enumeration.
 
+use std::borrow::Cow;
+
 /// An error as a Kafka client sees it: a code on the wire, a name in logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i16)]
@@ -323,13 +325,13 @@ impl ErrorCode {
 pub struct Failure {
     /// What the client acts on.
     pub code: ErrorCode,
-    /// What its user reads.
-    pub message: Option<String>,
+    /// What its user reads. Most sentences are the same for each of many entries, and take no memory for each.
+    pub message: Option<Cow<'static, str>>,
 }
 
 impl Failure {
     /// A failure with a sentence for people.
-    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: Some(sentence(message)) }
     }
 }
@@ -338,12 +340,13 @@ impl Failure {
 const SENTENCE_BYTES_MAX: usize = 1000;
 
 /// A sentence for people, cut if it is too long to be read.
-pub(crate) fn sentence(message: impl Into<String>) -> String {
+pub(crate) fn sentence(message: impl Into<Cow<'static, str>>) -> Cow<'static, str> {
     let mut message = message.into();
     if message.len() > SENTENCE_BYTES_MAX {
         let end = (0..=SENTENCE_BYTES_MAX).rev().find(|end| message.is_char_boundary(*end));
-        message.truncate(end.unwrap_or(0));
-        message.push('…');
+        let cut = message.to_mut();
+        cut.truncate(end.unwrap_or(0));
+        cut.push('…');
     }
     message
 }

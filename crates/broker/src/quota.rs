@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use crate::metadata::image::{QuotaEntity, Quotas};
@@ -47,8 +47,12 @@ impl Used {
     }
 }
 
-/// Addresses whose connections are remembered before those that opened none lately are forgotten.
-const ADDRESSES_MAX: usize = 1024;
+/// Addresses whose connections are remembered before those that opened none lately are looked for and forgotten.
+const ADDRESSES_KEPT: usize = 1024;
+
+/// Addresses at most: somebody may have a whole network of them. Those beyond share one meter until others are idle.
+const ADDRESSES_MAX: usize = 100_000;
+const FURTHER_ADDRESSES: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// A meter that was not used for so long is forgotten, as in Kafka. How often such are looked for.
 const METER_KEPT_MS: i64 = 3_600_000;
@@ -79,6 +83,8 @@ pub(crate) struct Accounts {
     /// When meters were last looked for that nobody uses.
     swept_ms: i64,
     connections: HashMap<IpAddr, Meter>,
+    /// When addresses were last looked for that have opened no connection lately.
+    addresses_swept_ms: i64,
 }
 
 impl Accounts {
@@ -143,10 +149,14 @@ impl Accounts {
         let limits = own.or_else(|| self.limits.limits(&entity(None)));
         let limit = limits.and_then(|limits| limits.get("connection_creation_rate")).copied();
         let Some(limit) = limit.filter(|limit| !limit.is_nan()) else { return Duration::ZERO };
-        if self.connections.len() >= ADDRESSES_MAX {
+        let is_known = self.connections.contains_key(&address);
+        let since_ms = (now_ms - self.addresses_swept_ms).abs();
+        if !is_known && self.connections.len() >= ADDRESSES_KEPT && since_ms >= SAMPLE_MS {
+            self.addresses_swept_ms = now_ms;
             self.connections.retain(|_, meter| meter.add(0.0, now_ms) > 0.0);
         }
-        let meter = self.connections.entry(address).or_default();
+        let is_full = !is_known && self.connections.len() >= ADDRESSES_MAX;
+        let meter = self.connections.entry(if is_full { FURTHER_ADDRESSES } else { address }).or_default();
         let rate = meter.add(1.0, now_ms);
         if rate <= limit {
             return Duration::ZERO;

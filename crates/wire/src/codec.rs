@@ -3,14 +3,17 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_wire::{KafkaMessage, KafkaRequest, KafkaResponse, response_header_version};
-use kafka_wire_core::{ApiVersion, DecodeLimits, KafkaEncode};
+use kafka_wire_core::{ApiVersion, DecodeLimits, KafkaDecode, KafkaEncode};
 
 use crate::api::ApiKey;
 use crate::messages::{StrBytes, TaggedFields};
 
-/// Most elements one array of a decoded message may have. Arrays never reserve from their claimed count, but
-/// a struct in memory is larger than its shortest encoding; this caps the product.
+/// Most elements that all arrays of a request for records have together, and one array of a response that a client decodes. Arrays never
+/// reserve from their claimed count, but a struct in memory is larger than its shortest encoding; this caps the product.
 pub(crate) const MAX_ARRAY_ELEMENTS: usize = 1 << 18;
+
+/// Most elements of one array of any other request: its answer has as many, and both are in memory together.
+pub(crate) const MAX_REQUEST_ELEMENTS: usize = 1 << 17;
 
 /// Most bytes of one string, in either encoding, as in Kafka: a longer one makes the message malformed. Records and other byte
 /// fields are not bounded by it.
@@ -19,7 +22,7 @@ pub(crate) const MAX_STRING_BYTES: usize = 0x7fff;
 /// Most tagged fields of one struct that this build does not know.
 const MAX_UNKNOWN_TAGS: usize = 64;
 
-/// Decodes the body that follows the header. Bytes behind it are ignored, as Kafka does: there are clients
+/// Decodes the body of a request, which follows the header. Bytes behind it are ignored, as Kafka does: there are clients
 /// that send more than the version they name has fields for.
 ///
 /// Strings and byte fields of the result share `body`'s memory. Nothing is allocated from a claimed count or
@@ -28,9 +31,34 @@ const MAX_UNKNOWN_TAGS: usize = 64;
 /// # Errors
 /// The peer sent a version or bytes that the schema does not allow.
 pub fn decode<R: KafkaMessage>(body: Bytes, version: i16) -> Result<R, DecodeError> {
-    let limits = limits(body.len());
+    decode_within(limits(body.len(), MAX_REQUEST_ELEMENTS), body, version)
+}
+
+fn decode_within<R: KafkaMessage>(limits: DecodeLimits, body: Bytes, version: i16) -> Result<R, DecodeError> {
     let mut decoder = kafka_wire_core::Decoder::new(body, limits)?;
     Ok(R::decode(&mut decoder, ApiVersion::new(version))?)
+}
+
+/// Decodes the body of a request `R` that consists of an array of `E` and a flag. What `keep` makes of an element is kept, the element
+/// itself is gone before the next one is decoded: an element with a list of its own takes several times its size in memory.
+///
+/// # Errors
+/// As of [`decode`].
+pub fn decode_each<R: KafkaMessage, E: KafkaDecode, T>(
+    body: Bytes,
+    version: i16,
+    mut keep: impl FnMut(E) -> T,
+) -> Result<(Vec<T>, bool), DecodeError> {
+    let limits = limits(body.len(), MAX_REQUEST_ELEMENTS);
+    let mut decoder = kafka_wire_core::Decoder::new(body, limits)?;
+    let (flexible, version) = (is_flexible::<R>(version), ApiVersion::new(version));
+    let count = if flexible { decoder.read_compact_array_len() } else { decoder.read_array_len() };
+    let elements = decoder.read_vec(count?, |decoder| Ok(keep(E::decode(decoder, version)?)))?;
+    let flag = decoder.read_bool()?;
+    if flexible {
+        decoder.read_tagged_fields()?;
+    }
+    Ok((elements, flag))
 }
 
 /// Encodes a whole response frame: size, header (of the version that `R` and `version` call for), body.
@@ -91,13 +119,14 @@ pub fn encode_request<R: KafkaRequest>(
 /// # Errors
 /// The peer sent bytes that the schema does not allow.
 pub fn decode_response<R: KafkaResponse>(frame: Bytes, version: i16) -> Result<(i32, R), DecodeError> {
-    let mut decoder = kafka_wire_core::Decoder::new(frame.clone(), limits(frame.len()))?;
+    let limits = limits(frame.len(), MAX_ARRAY_ELEMENTS);
+    let mut decoder = kafka_wire_core::Decoder::new(frame.clone(), limits)?;
     let correlation_id = decoder.read_i32()?;
     if response_header_version(R::API_KEY, ApiVersion::new(version), is_flexible::<R>(version)) == 1 {
         decoder.read_tagged_fields()?;
     }
     let body = frame.slice(decoder.offset()..);
-    Ok((correlation_id, decode(body, version)?))
+    Ok((correlation_id, decode_within(limits, body, version)?))
 }
 
 fn is_flexible<R: KafkaMessage>(version: i16) -> bool {
@@ -112,12 +141,12 @@ pub(crate) fn finish_frame(mut frame: BytesMut) -> Result<Bytes, EncodeError> {
     Ok(frame.freeze())
 }
 
-pub(crate) fn limits(frame_bytes: usize) -> DecodeLimits {
+fn limits(frame_bytes: usize, array_elements: usize) -> DecodeLimits {
     let mut limits = DecodeLimits::default();
     limits.max_frame_bytes = frame_bytes;
     limits.max_string_bytes = frame_bytes.min(MAX_STRING_BYTES);
     limits.max_bytes_bytes = frame_bytes;
-    limits.max_array_elements = frame_bytes.min(MAX_ARRAY_ELEMENTS);
+    limits.max_array_elements = frame_bytes.min(array_elements);
     limits.max_tagged_fields = MAX_UNKNOWN_TAGS;
     limits.max_tag_bytes = frame_bytes;
     limits.max_total_tag_bytes = frame_bytes;

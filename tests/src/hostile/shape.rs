@@ -6,8 +6,10 @@ use crate::raw::Encoder;
 
 /// Kafka's longest string.
 const STRING_BYTES_MAX: usize = 32_767;
-/// Most elements that the broker takes in one array; in all arrays together of Produce and Fetch.
-const ELEMENTS_MAX: usize = 1 << 18;
+/// Most elements that the broker takes in one array.
+const ELEMENTS_MAX: usize = 1 << 17;
+/// Elements of all arrays together of Produce and Fetch.
+const HOT_ELEMENTS: usize = 1 << 16;
 
 /// What the names are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,16 +92,22 @@ impl Shape {
     /// The request, without its length.
     pub fn request(&self, layout: &Layout, version: i16) -> Vec<u8> {
         let mut writer =
-            Writer { compact: layout.compact, shape: self, count: 1, bytes: 0, marks: Vec::new() };
-        // The size of everything but the filled array, then of one of its elements.
-        let [one, two] = [1, 2].map(|count| {
-            writer.count = count;
+            Writer { compact: layout.compact, shape: self, around: 1, count: 1, bytes: 0, marks: Vec::new() };
+        // The size of everything but the filled array, then of one of its elements, then of one more array of it.
+        let mut size = |around, count| {
+            (writer.around, writer.count) = (around, count);
             writer.write(layout, version).len()
-        });
-        let element = two.saturating_sub(one);
-        let most = if layout.key <= 1 { ELEMENTS_MAX / 4 } else { ELEMENTS_MAX - 1 };
+        };
+        let (one, two, twice) = (size(1, 1), size(1, 2), size(2, 1));
+        let (element, array) = (two.saturating_sub(one), twice.saturating_sub(one));
+        let most = if layout.key <= 1 { HOT_ELEMENTS } else { ELEMENTS_MAX - 1 };
         let room = REQUEST_BYTES.saturating_sub(one);
-        writer.count = room.checked_div(element).unwrap_or(0).clamp(1, most);
+        let fit = room.checked_div(element).unwrap_or(0).max(1);
+        // What does not fit into one array within another goes into several.
+        writer.around = if array > 0 && layout.key > 1 { fit.div_ceil(most) } else { 1 };
+        let beside = (writer.around - 1) * array;
+        let fit = room.saturating_sub(beside).checked_div(element * writer.around).unwrap_or(0);
+        writer.count = fit.clamp(1, most);
         writer.bytes = if self.fills.is_empty() { room } else { 0 };
         writer.write(layout, version)
     }
@@ -108,7 +116,9 @@ impl Shape {
 struct Writer<'a> {
     compact: bool,
     shape: &'a Shape,
-    /// Elements of the filled array.
+    /// How many arrays are filled, if they are within another.
+    around: usize,
+    /// Elements of a filled array.
     count: usize,
     /// Length of byte fields.
     bytes: usize,
@@ -184,7 +194,12 @@ impl Writer<'_> {
         let fills = self.shape.fills == path;
         let leads = self.shape.fills.starts_with(&format!("{path}."));
         // An array beside the way is left empty; one within the filled array has an element.
-        let count = if fills { self.count } else { usize::from(leads || within) };
+        let parent = self.shape.fills.rsplit_once('.').is_some_and(|(parent, _)| parent == path);
+        let count = match (fills, parent) {
+            (true, _) => self.count,
+            (_, true) => self.around,
+            _ => usize::from(leads || within),
+        };
         let length = u32::try_from(count).expect("below a million");
         out = if self.compact { out.varint(length + 1) } else { out.i32(length.cast_signed()) };
         let name = path.rsplit('.').next().unwrap_or(path);

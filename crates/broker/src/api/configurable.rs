@@ -1,7 +1,11 @@
 //! What AlterConfigs and IncrementalAlterConfigs have in common: which resources may be named, which values
 //! may be null, and how refused resources and changed ones come together in one answer.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ops::Range;
+
+use levada_wire::StrBytes;
 
 use crate::api::Context;
 use crate::api::access::forbidden;
@@ -17,18 +21,33 @@ pub(crate) type Named<'a> = (i8, &'a str);
 /// One key of a resource, and whether it has a null value where there must be one.
 pub(crate) type Given<'a> = (&'a str, bool);
 
-/// The resources of a request that are named more than once: each of them is refused.
-pub(crate) struct Repeated<'a>(HashSet<Named<'a>>);
+/// A resource of a request, and where in the list of all its keys are: a list for each would take several times as much memory, and there
+/// may be a hundred thousand.
+pub(crate) struct Asked {
+    pub(crate) kind: i8,
+    pub(crate) name: StrBytes,
+    pub(crate) configs: Range<usize>,
+}
 
-impl<'a> Repeated<'a> {
-    pub(crate) fn of(resources: impl IntoIterator<Item = Named<'a>>) -> Self {
+impl Asked {
+    pub(crate) fn named(&self) -> Named<'_> {
+        (self.kind, self.name.as_str())
+    }
+}
+
+/// The resources of a request that are named more than once: each of them is refused.
+pub(crate) struct Repeated(HashSet<(i8, StrBytes)>);
+
+impl Repeated {
+    pub(crate) fn of(resources: &[Asked]) -> Self {
         let mut seen = HashSet::new();
-        Self(resources.into_iter().filter(|one| !seen.insert(*one)).collect())
+        let repeated = resources.iter().filter(|one| !seen.insert(one.named()));
+        Self(repeated.map(|one| (one.kind, one.name.clone())).collect())
     }
 
     /// The error for a resource that is named more than once.
-    pub(crate) fn check(&self, one: Named<'_>) -> Result<(), Failure> {
-        match self.0.contains(&one) {
+    pub(crate) fn check(&self, one: &Asked) -> Result<(), Failure> {
+        match self.0.contains(&(one.kind, one.name.clone())) {
             true => Err(invalid("Each resource must appear at most once.")),
             false => Ok(()),
         }
@@ -87,39 +106,23 @@ pub(crate) fn resource(
     Ok(ConfigResource { kind, name: name.to_owned() })
 }
 
-/// Changes what was not refused beforehand; results in the order of the request.
+/// Changes each resource or refuses to; results in the order of `changes`.
 pub(crate) async fn change<T>(
     context: &Context,
-    asked: Vec<Result<(ConfigResource, Vec<T>), Failure>>,
+    changes: Vec<(ConfigResource, Vec<T>)>,
     validate_only: bool,
     kind: impl FnOnce(Vec<(ConfigResource, Vec<T>)>) -> ConfigChanges,
 ) -> Vec<Result<(), Failure>> {
-    let mut changes = Vec::new();
-    let mut refused = Vec::with_capacity(asked.len());
-    for one in asked {
-        refused.push(match one {
-            Ok(change) => {
-                changes.push(change);
-                None
-            }
-            Err(failure) => Some(failure),
-        });
-    }
     let before = Before::of(context);
     let resources = match before.is_kept() {
         true => changes.iter().map(|(resource, _)| resource.clone()).collect(),
         false => Vec::new(),
     };
-    let mut changed =
-        context.broker().controller().change_configs(kind(changes), validate_only).await.into_iter();
+    let changed = context.broker().controller().change_configs(kind(changes), validate_only).await;
     before.configs(context, &resources);
-    let results = refused.into_iter().map(|failure| match failure {
-        Some(failure) => Err(failure),
-        None => changed.next().expect("one result for each change"),
-    });
-    results.collect()
+    changed
 }
 
-pub(crate) fn invalid(message: impl Into<String>) -> Failure {
+pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Failure {
     Failure::new(ErrorCode::InvalidRequest, message)
 }

@@ -30,7 +30,7 @@ use levada_wire::produce::{
     ProducePartition, ProduceRequest, ProduceResponse, ProducedPartition, ProducedTopic, RecordError,
 };
 
-use crate::api::{Context, Refusal, Reply};
+use crate::api::{Context, Refusal, Reply, text};
 use crate::transaction::Membership;
 use crate::clock::now_ms;
 use crate::config::{TimestampType, TopicConfig};
@@ -358,7 +358,7 @@ async fn finish(index: i32, started: Started) -> ProducedPartition {
             index,
             error_code: failure.code.code(),
             record_errors: errors,
-            error_message: failure.message.map(StrBytes::from),
+            error_message: failure.message.map(text),
             log_start_offset,
             ..ProducedPartition::default()
         },

@@ -7,8 +7,9 @@
 //!
 //! Asks for Describe on the group and on each topic; topics that were not named are left out if it is refused.
 //!
-//! A group that one request names twice is refused the second time (INVALID_REQUEST), where Kafka answers it again: each answer repeats everything
-//! that the group has committed, so that a request of a megabyte would be answered with gigabytes.
+//! A group that one request names several times is answered each time, as far as the repeated answers come to 2 MiB in all; further ones are
+//! refused (INVALID_REQUEST), where Kafka goes on. Each answer repeats everything that the group has committed, so that a request of a megabyte
+//! would be answered with gigabytes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,13 +19,15 @@ use levada_wire::messages::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 };
-use levada_wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
+use levada_wire::messages::{OffsetFetchRequest, OffsetFetchResponse, StrBytes};
 
 use crate::api::{Context, from_wire_id, text};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::{FetchRequest, FetchTopic, FetchedTopic};
 use crate::security::acl::{Operation, ResourceType};
 
+/// Most bytes of the answers about groups that the request has named before.
+const REPEATED_BYTES_MAX: usize = 2 << 20;
 const GROUPS_VERSION_MIN: i16 = 8;
 const TOPIC_ID_VERSION_MIN: i16 = 10;
 /// Below this version there is no error for the whole request.
@@ -35,18 +38,37 @@ pub(crate) async fn answer(context: &Context, request: OffsetFetchRequest) -> Of
         return one_group(context, request).await;
     }
     let mut groups = Vec::with_capacity(request.groups.len());
-    let mut named = HashSet::new();
+    let (mut named, mut left) = (HashSet::new(), Some(REPEATED_BYTES_MAX));
     for group in request.groups {
-        groups.push(match named.insert(group.group_id.clone()) {
-            true => group_of_many(context, group, request.require_stable).await,
-            // Each would be answered with everything that the group has.
-            false => message!(OffsetFetchResponseGroup {
-                group_id: group.group_id,
+        let (group_id, is_first) = (group.group_id.clone(), named.insert(group.group_id.clone()));
+        let answered = match is_first || left.is_some() {
+            true => Some(group_of_many(context, group, request.require_stable).await),
+            false => None,
+        };
+        if !is_first {
+            left = left.zip(answered.as_ref()).and_then(|(left, answer)| left.checked_sub(size(answer)));
+        }
+        groups.push(answered.filter(|_| is_first || left.is_some()).unwrap_or_else(|| {
+            message!(OffsetFetchResponseGroup {
+                group_id: group_id,
                 error_code: ErrorCode::InvalidRequest.code(),
-            }),
-        });
+            })
+        }));
     }
     message!(OffsetFetchResponse { groups: groups })
+}
+
+/// Bytes on the wire of a group's answer, near enough.
+fn size(group: &OffsetFetchResponseGroup) -> usize {
+    const GROUP: usize = 8;
+    const TOPIC: usize = 20;
+    const PARTITION: usize = 22;
+    let metadata = |partition: &OffsetFetchResponsePartitions| partition.metadata.as_ref().map_or(0, StrBytes::len);
+    let partitions = |topic: &OffsetFetchResponseTopics| {
+        topic.partitions.iter().map(|one| PARTITION + metadata(one)).sum::<usize>()
+    };
+    let topics = group.topics.iter().map(|topic| TOPIC + topic.name.len() + partitions(topic));
+    GROUP + group.group_id.len() + topics.sum::<usize>()
 }
 
 async fn one_group(context: &Context, request: OffsetFetchRequest) -> OffsetFetchResponse {

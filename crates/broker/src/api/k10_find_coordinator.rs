@@ -32,9 +32,11 @@ pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -
     };
     let coordinators = keys.into_iter().zip(permitted);
     let key_type = request.key_type;
+    let (host, port) = context.advertised();
+    let address = (text(host), i32::from(port));
     let mut coordinators = coordinators.map(|(key, permitted)| {
         let found = permitted.and_then(|()| found.clone()).and_then(|()| locate(context, key_type, key.as_str()));
-        show(context, key, found)
+        show(context, (key, &address), found)
     });
     if batched {
         return message!(FindCoordinatorResponse { coordinators: coordinators.collect() });
@@ -52,10 +54,13 @@ pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -
     response
 }
 
-fn show(context: &Context, key: StrBytes, found: Result<(), Failure>) -> Coordinator {
-    let (host, port) = context.advertised();
+fn show(
+    context: &Context,
+    (key, address): (StrBytes, &(StrBytes, i32)),
+    found: Result<(), Failure>,
+) -> Coordinator {
     let (node_id, host, port) = match &found {
-        Ok(()) => (context.broker().node_id(), text(host), i32::from(port)),
+        Ok(()) => (context.broker().node_id(), address.0.clone(), address.1),
         Err(_) => (-1, text(""), -1),
     };
     let failure = found.err();
@@ -65,7 +70,7 @@ fn show(context: &Context, key: StrBytes, found: Result<(), Failure>) -> Coordin
         (None, false) => "NONE",
         _ => "",
     };
-    let message = failure.and_then(|failure| failure.message).unwrap_or_else(|| nothing.to_owned());
+    let message = failure.and_then(|failure| failure.message).unwrap_or(nothing.into());
     message!(Coordinator {
         key: key,
         node_id: node_id,

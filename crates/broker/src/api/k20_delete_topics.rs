@@ -39,7 +39,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
             }
             Err(failure) => {
                 result.error_code = failure.code.code();
-                let message = failure.message.or_else(|| unexplained(failure.code).map(str::to_owned));
+                let message = failure.message.or_else(|| unexplained(failure.code).map(Into::into));
                 result.error_message = message.filter(|_| context.version() >= MESSAGE_VERSION_MIN).map(text);
             }
         }

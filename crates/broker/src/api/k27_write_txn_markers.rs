@@ -5,7 +5,7 @@
 //! this broker write their markers without it.
 
 use levada_log::batch::{EndMarker, Marker};
-use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
+use levada_wire::messages::write_txn_markers_request::WritableTxnMarkerTopic;
 use levada_wire::messages::write_txn_markers_response::{
     WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
 };
@@ -21,9 +21,17 @@ pub(crate) async fn answer(context: &Context, request: WriteTxnMarkersRequest) -
     let may = context.might_cluster(Operation::Alter) || context.may_cluster(Operation::ClusterAction);
     for marker in request.markers {
         let mut written = message!(WritableTxnMarkerResult { producer_id: marker.producer_id });
-        for topic in &marker.topics {
+        let end = EndMarker {
+            marker: if marker.transaction_result { Marker::Commit } else { Marker::Abort },
+            producer_id: marker.producer_id,
+            producer_epoch: marker.producer_epoch,
+            coordinator_epoch: marker.coordinator_epoch,
+            timestamp_ms: now_ms(),
+        };
+        let version = u8::try_from(marker.transaction_version).unwrap_or(0);
+        for topic in marker.topics {
             written.topics.push(match may {
-                true => write(context, &marker, topic).await,
+                true => write(context, (&end, version), topic).await,
                 false => refuse(topic),
             });
         }
@@ -32,43 +40,34 @@ pub(crate) async fn answer(context: &Context, request: WriteTxnMarkersRequest) -
     response
 }
 
-fn refuse(topic: &WritableTxnMarkerTopic) -> WritableTxnMarkerTopicResult {
+fn refuse(topic: WritableTxnMarkerTopic) -> WritableTxnMarkerTopicResult {
     let partitions = topic.partition_indexes.iter().map(|index| {
         message!(WritableTxnMarkerPartitionResult {
             partition_index: *index,
             error_code: ErrorCode::ClusterAuthorizationFailed.code(),
         })
     });
-    message!(WritableTxnMarkerTopicResult { partitions: partitions.collect(), name: topic.name.clone() })
+    message!(WritableTxnMarkerTopicResult { partitions: partitions.collect(), name: topic.name })
 }
 
 async fn write(
     context: &Context,
-    marker: &WritableTxnMarker,
-    topic: &WritableTxnMarkerTopic,
+    (end, version): (&EndMarker, u8),
+    topic: WritableTxnMarkerTopic,
 ) -> WritableTxnMarkerTopicResult {
-    let end = EndMarker {
-        marker: if marker.transaction_result { Marker::Commit } else { Marker::Abort },
-        producer_id: marker.producer_id,
-        producer_epoch: marker.producer_epoch,
-        coordinator_epoch: marker.coordinator_epoch,
-        timestamp_ms: now_ms(),
-    };
-    let version = u8::try_from(marker.transaction_version).unwrap_or(0);
-    let name = topic.name.as_str();
-    let mut results = message!(WritableTxnMarkerTopicResult { name: topic.name.clone() });
-    for index in &topic.partition_indexes {
-        let code = match context.broker().replicas().partition(name, *index) {
+    let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
+    for index in topic.partition_indexes {
+        let code = match context.broker().replicas().partition(topic.name.as_str(), index) {
             Err(error) => error,
             Ok(partition) => {
-                let written = context.broker().transactions().write_marker(&partition, &end, version).await;
+                let written = context.broker().transactions().write_marker(&partition, end, version).await;
                 written.err().unwrap_or(ErrorCode::None)
             }
         };
-        results.partitions.push(message!(WritableTxnMarkerPartitionResult {
-            partition_index: *index,
+        partitions.push(message!(WritableTxnMarkerPartitionResult {
+            partition_index: index,
             error_code: code.code(),
         }));
     }
-    results
+    message!(WritableTxnMarkerTopicResult { name: topic.name, partitions: partitions })
 }

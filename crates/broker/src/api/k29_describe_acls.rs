@@ -3,6 +3,7 @@
 //! The entries of access control that a filter means, by the resource that they speak about. Without an authorizer the answer
 //! says so, as Kafka's does. Asks for Describe on the cluster.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use levada_wire::messages::describe_acls_response::{AclDescription, DescribeAclsResource};
@@ -17,26 +18,26 @@ use crate::security::acl::{AclFilter, Operation};
 pub(super) const NO_AUTHORIZER: &str = "No Authorizer is configured on the broker";
 
 pub(crate) async fn answer(context: &Context, request: DescribeAclsRequest) -> DescribeAclsResponse {
-    let refuse = |error: ErrorCode, why: Option<&str>| {
+    let refuse = |error: ErrorCode, why: Option<Cow<'static, str>>| {
         message!(DescribeAclsResponse { error_code: error.code(), error_message: why.map(text) })
     };
     if !context.broker().access().has_authorizer() {
-        return refuse(ErrorCode::SecurityDisabled, Some(NO_AUTHORIZER));
+        return refuse(ErrorCode::SecurityDisabled, Some(NO_AUTHORIZER.into()));
     }
     if !context.may_cluster(Operation::Describe) {
         let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
-        return refuse(forbidden.code, forbidden.message.as_deref());
+        return refuse(forbidden.code, forbidden.message);
     }
     let Some(filter) = filter(&request) else {
-        return refuse(ErrorCode::InvalidRequest, Some("The filter has an element that is unknown."));
+        return refuse(ErrorCode::InvalidRequest, Some("The filter has an element that is unknown.".into()));
     };
     let image = context.broker().metadata().image();
     let mut resources: BTreeMap<(i8, &str, i8), Vec<AclDescription>> = BTreeMap::new();
     for (_, acl) in image.acls().iter().filter(|(_, acl)| filter.matches(acl)) {
         let key = (acl.resource_type.code(), &*acl.resource_name, acl.pattern_type.code());
         resources.entry(key).or_default().push(message!(AclDescription {
-            principal: text(&*acl.principal),
-            host: text(&*acl.host),
+            principal: StrBytes::from(&*acl.principal),
+            host: StrBytes::from(&*acl.host),
             operation: acl.operation.code(),
             permission_type: acl.permission.code(),
         }));
@@ -44,7 +45,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeAclsRequest) -> D
     let resources = resources.into_iter().map(|((resource_type, name, pattern_type), acls)| {
         message!(DescribeAclsResource {
             resource_type: resource_type,
-            resource_name: text(name),
+            resource_name: name.into(),
             pattern_type: pattern_type,
             acls: acls,
         })

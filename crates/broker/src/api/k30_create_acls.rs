@@ -22,21 +22,24 @@ pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> Cre
         let may = context.may_cluster(Operation::Alter);
         (!may).then(|| forbidden(ErrorCode::ClusterAuthorizationFailed))
     };
-    let checked: Vec<Result<Acl, Failure>> = match refused {
-        Some(failure) => request.creations.iter().map(|_| Err(failure.clone())).collect(),
-        None => request.creations.iter().map(check).collect(),
+    let mut valid: Vec<Acl> = Vec::new();
+    let check = |creation| match &refused {
+        Some(failure) => Some(failure.clone()),
+        None => check(&creation).map(|acl| valid.push(acl)).err(),
     };
-    let valid: Vec<Acl> = checked.iter().flatten().cloned().collect();
+    let failures: Vec<Option<Failure>> = request.creations.into_iter().map(check).collect();
+    let before = Before::of(context);
+    let audited = if before.is_kept() { valid.clone() } else { Vec::new() };
     let created = match valid.is_empty() {
         true => Ok(()),
         false => context.broker().controller().create_acls(valid).await,
     };
     if created.is_ok() {
-        Before::of(context).acls(context, checked.iter().flatten(), true);
+        before.acls(context, audited.iter(), true);
     }
-    let results = checked.into_iter().map(|checked| {
+    let results = failures.into_iter().map(|failure| {
         let mut result = message!(AclCreationResult { error_message: None });
-        if let Err(failure) = checked.and(created.clone()) {
+        if let Some(failure) = failure.or_else(|| created.clone().err()) {
             result.error_code = failure.code.code();
             result.error_message = failure.message.map(text);
         }

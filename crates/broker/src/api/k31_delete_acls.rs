@@ -26,17 +26,18 @@ pub(crate) async fn answer(context: &Context, request: DeleteAclsRequest) -> Del
         let results = request.filters.iter().map(|_| show(Err(failure.clone())));
         return message!(DeleteAclsResponse { filter_results: results.collect() });
     }
-    let filters: Vec<Option<AclFilter>> = request.filters.iter().map(filter).collect();
-    let known: Vec<AclFilter> = filters.iter().flatten().cloned().collect();
+    let mut known: Vec<AclFilter> = Vec::new();
+    let are_known = request.filters.into_iter().map(|asked| filter(&asked).map(|filter| known.push(filter)));
+    let are_known: Vec<bool> = are_known.map(|known| known.is_some()).collect();
     let deleted = match known.is_empty() {
         true => Vec::new(),
         false => context.broker().controller().delete_acls(known).await,
     };
     Before::of(context).acls(context, deleted.iter().flatten().flatten(), false);
     let mut deleted = deleted.into_iter();
-    let results = filters.into_iter().map(|filter| match filter {
-        Some(_) => show(deleted.next().expect("one result for each filter")),
-        None => show(Err(Failure::new(ErrorCode::InvalidRequest, "Unknown entryFilter."))),
+    let results = are_known.into_iter().map(|is_known| match is_known {
+        true => show(deleted.next().expect("one result for each filter")),
+        false => show(Err(Failure::new(ErrorCode::InvalidRequest, "Unknown entryFilter."))),
     });
     message!(DeleteAclsResponse { filter_results: results.collect() })
 }
@@ -69,10 +70,10 @@ fn show_one(acl: &Acl) -> DeleteAclsMatchingAcl {
     message!(DeleteAclsMatchingAcl {
         error_message: None,
         resource_type: acl.resource_type.code(),
-        resource_name: text(&*acl.resource_name),
+        resource_name: StrBytes::from(&*acl.resource_name),
         pattern_type: acl.pattern_type.code(),
-        principal: text(&*acl.principal),
-        host: text(&*acl.host),
+        principal: StrBytes::from(&*acl.principal),
+        host: StrBytes::from(&*acl.host),
         operation: acl.operation.code(),
         permission_type: acl.permission.code(),
     })

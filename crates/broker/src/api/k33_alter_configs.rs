@@ -4,53 +4,84 @@
 //! metrics subscription; all of a resource or nothing. The answer leaves when the metadata log is flushed and
 //! every log goes by the new values. With `validate_only` nothing changes.
 
+use bytes::Bytes;
+use levada_wire::DecodeError;
 use levada_wire::messages::alter_configs_request::AlterConfigsResource;
 use levada_wire::messages::alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, StrBytes};
 
-use crate::api::configurable::{self, Named, Repeated};
-use crate::api::{Context, text};
+use crate::api::configurable::{self, Asked, Repeated};
+use crate::api::{Context, Decoded, text};
 use crate::controller::ConfigChanges;
 use crate::error_code::Failure;
 use crate::metadata::controller::NewValue;
 use crate::metadata::image::ConfigResource;
 
-pub(crate) async fn answer(context: &Context, request: AlterConfigsRequest) -> AlterConfigsResponse {
-    let repeated = Repeated::of(request.resources.iter().map(named));
-    let asked = request.resources.iter().map(|resource| {
-        repeated.check(named(resource))?;
-        changes(context, resource)
-    });
-    let asked = asked.collect();
-    let changed = configurable::change(context, asked, request.validate_only, ConfigChanges::Whole).await;
-    let responses = request.resources.iter().zip(changed).map(|(resource, changed)| {
-        let mut response = message!(AlterConfigsResourceResponse {
-            resource_type: resource.resource_type,
-            resource_name: resource.resource_name.clone(),
-        });
-        response.error_message = None;
-        if let Err(failure) = changed {
-            response.error_code = failure.code.code();
-            response.error_message = failure.message.map(text);
-        }
-        response
-    });
-    message!(AlterConfigsResponse { responses: responses.collect() })
+/// Keys and their new values, by resource.
+pub(crate) struct Request {
+    resources: Vec<Asked>,
+    configs: Vec<(StrBytes, Option<StrBytes>)>,
+    validate_only: bool,
 }
 
-fn named(resource: &AlterConfigsResource) -> Named<'_> {
-    (resource.resource_type, resource.resource_name.as_str())
+impl Decoded for Request {
+    fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
+        let mut configs = Vec::new();
+        let keep = |resource: AlterConfigsResource| {
+            let first = configs.len();
+            configs.extend(resource.configs.into_iter().map(|one| (one.name, one.value)));
+            Asked { kind: resource.resource_type, name: resource.resource_name, configs: first..configs.len() }
+        };
+        let (resources, validate_only) =
+            levada_wire::decode_each::<AlterConfigsRequest, _, _>(body, version, keep)?;
+        Ok(Self { resources, configs, validate_only })
+    }
+}
+
+pub(crate) async fn answer(context: &Context, request: Request) -> AlterConfigsResponse {
+    let repeated = Repeated::of(&request.resources);
+    let mut responses = Vec::with_capacity(request.resources.len());
+    let (mut permitted, mut places) = (Vec::new(), Vec::new());
+    for resource in request.resources {
+        let asked = repeated.check(&resource);
+        let asked = asked.and_then(|()| changes(context, &resource, &request.configs[resource.configs.clone()]));
+        let mut response = message!(AlterConfigsResourceResponse {
+            resource_type: resource.kind,
+            resource_name: resource.name,
+            error_message: None,
+        });
+        match asked {
+            Ok(change) => {
+                permitted.push(change);
+                places.push(responses.len());
+            }
+            Err(failure) => refuse(&mut response, failure),
+        }
+        responses.push(response);
+    }
+    let changed = configurable::change(context, permitted, request.validate_only, ConfigChanges::Whole).await;
+    for (place, changed) in places.into_iter().zip(changed) {
+        if let Err(failure) = changed {
+            refuse(&mut responses[place], failure);
+        }
+    }
+    message!(AlterConfigsResponse { responses: responses })
+}
+
+fn refuse(response: &mut AlterConfigsResourceResponse, failure: Failure) {
+    response.error_code = failure.code.code();
+    response.error_message = failure.message.map(text);
 }
 
 fn changes(
     context: &Context,
-    resource: &AlterConfigsResource,
+    resource: &Asked,
+    configs: &[(StrBytes, Option<StrBytes>)],
 ) -> Result<(ConfigResource, Vec<NewValue>), Failure> {
-    let keys: Vec<_> = resource.configs.iter().map(|one| (one.name.as_str(), one.value.is_none())).collect();
-    let target = configurable::resource(context, named(resource), &keys)?;
-    let values = resource.configs.iter();
-    let values = values.map(|one| {
-        (one.name.as_str().to_owned(), one.value.as_ref().map(StrBytes::as_str).map(str::to_owned))
-    });
+    let keys: Vec<_> = configs.iter().map(|(key, value)| (key.as_str(), value.is_none())).collect();
+    let target = configurable::resource(context, resource.named(), &keys)?;
+    let values = configs.iter();
+    let values =
+        values.map(|(key, value)| (key.as_str().to_owned(), value.as_deref().map(str::to_owned)));
     Ok((target, values.collect()))
 }

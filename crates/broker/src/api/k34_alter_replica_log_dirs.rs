@@ -4,13 +4,14 @@
 //! is known. As in Kafka, a topic whose name leaves no room for that of the directory that it would move through is refused first.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use levada_wire::messages::alter_replica_log_dirs_response::{
     AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult,
 };
-use levada_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse};
+use levada_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, StrBytes};
 
-use crate::api::{Context, text};
+use crate::api::Context;
 use crate::error_code::ErrorCode;
 use crate::security::acl::Operation;
 
@@ -24,10 +25,10 @@ pub(crate) async fn answer(
     let may = context.may_cluster(Operation::Alter);
     let own = context.broker().replicas().data_path().display().to_string();
     let image = context.broker().metadata().image();
-    let mut results: BTreeMap<String, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
+    let mut results: BTreeMap<StrBytes, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
     for dir in request.dirs {
         let is_own = dir.path.as_str() == own;
-        for topic in &dir.topics {
+        for topic in dir.topics {
             let name = topic.name.as_str();
             let exists = |index| image.topic(name).is_some_and(|topic| topic.partition(index).is_some());
             // A name may be long and its partitions many: it is looked at for those alone that may be there.
@@ -45,11 +46,15 @@ pub(crate) async fn answer(
                     error_code: verdict(*index).map_or(0, |error| error.code()),
                 })
             });
-            results.entry(name.to_owned()).or_default().extend(partitions);
+            match results.entry(topic.name.clone()) {
+                // With room for no more: most topics are named once.
+                Entry::Vacant(first) => drop(first.insert(partitions.collect())),
+                Entry::Occupied(mut earlier) => earlier.get_mut().extend(partitions),
+            }
         }
     }
     let results = results.into_iter().map(|(name, partitions)| {
-        message!(AlterReplicaLogDirTopicResult { topic_name: text(name), partitions: partitions })
+        message!(AlterReplicaLogDirTopicResult { topic_name: name, partitions: partitions })
     });
     message!(AlterReplicaLogDirsResponse { results: results.collect() })
 }

@@ -4,6 +4,8 @@
 //! asked for answers `ELECTION_NOT_NEEDED`. Asked about all, the answer has every topic and, as Kafka leaves
 //! out what was not needed, no partition.
 
+use std::borrow::Cow;
+
 use levada_wire::messages::elect_leaders_request::TopicPartitions;
 use levada_wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
 use levada_wire::messages::{ElectLeadersRequest, ElectLeadersResponse, StrBytes};
@@ -20,21 +22,21 @@ const UNCLEAN: i8 = 1;
 pub(crate) async fn answer(context: &Context, request: ElectLeadersRequest) -> ElectLeadersResponse {
     if !context.may_cluster(Operation::Alter) {
         let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
-        return refuse_all(request, forbidden.code, forbidden.message.as_deref());
+        return refuse_all(request, forbidden.code, forbidden.message);
     }
     let unclean = match request.election_type {
         PREFERRED => false,
         UNCLEAN => true,
         other => {
             let why = format!("Unknown election type {other}");
-            return refuse_all(request, ErrorCode::InvalidRequest, Some(&why));
+            return refuse_all(request, ErrorCode::InvalidRequest, Some(why.into()));
         }
     };
     let image = context.broker().metadata().image();
     let results = match request.topic_partitions {
         None => {
             let all = image.topics().iter();
-            all.map(|topic| message!(ReplicaElectionResult { topic: text(&**topic.name()) })).collect()
+            all.map(|topic| message!(ReplicaElectionResult { topic: StrBytes::from(&**topic.name()) })).collect()
         }
         Some(asked) => {
             let mut sentences = Sentences::default();
@@ -68,7 +70,7 @@ fn elect(
     message!(ReplicaElectionResult { partition_result: results, topic: asked.topic })
 }
 
-fn refuse_all(request: ElectLeadersRequest, error: ErrorCode, why: Option<&str>) -> ElectLeadersResponse {
+fn refuse_all(request: ElectLeadersRequest, error: ErrorCode, why: Option<Cow<'static, str>>) -> ElectLeadersResponse {
     let code = error.code();
     let (why, mut sentences) = (why.map(text), Sentences::default());
     let results = request.topic_partitions.unwrap_or_default().into_iter().map(|asked| {

@@ -7,12 +7,14 @@
 //! Not done: broker loggers (the log has one level, set at the start), which answer `INVALID_REQUEST`. Of the
 //! broker's keys `listeners` stays as it was bound, which Kafka may change.
 
+use bytes::Bytes;
+use levada_wire::DecodeError;
 use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use levada_wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, StrBytes};
 
-use crate::api::configurable::{self, Named, Repeated};
-use crate::api::{Context, text};
+use crate::api::configurable::{self, Asked, Repeated};
+use crate::api::{Context, Decoded, text};
 use crate::controller::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{AlterConfig, ConfigChange};
@@ -23,51 +25,84 @@ const DELETE: i8 = 1;
 const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
 
-pub(crate) async fn answer(
-    context: &Context,
-    request: IncrementalAlterConfigsRequest,
-) -> IncrementalAlterConfigsResponse {
-    let repeated = Repeated::of(request.resources.iter().map(named));
-    let asked = request.resources.iter().map(|resource| {
-        repeated.check(named(resource))?;
-        changes(context, resource)
-    });
-    let asked = asked.collect();
-    let changed = configurable::change(context, asked, request.validate_only, ConfigChanges::Single).await;
-    let responses = request.resources.iter().zip(changed).map(|(resource, changed)| {
-        let mut response = message!(AlterConfigsResourceResponse {
-            resource_type: resource.resource_type,
-            resource_name: resource.resource_name.clone(),
-        });
-        response.error_message = None;
-        if let Err(failure) = changed {
-            response.error_code = failure.code.code();
-            response.error_message = failure.message.map(text);
-        }
-        response
-    });
-    message!(IncrementalAlterConfigsResponse { responses: responses.collect() })
+/// A key, its operation and the operation's value.
+type Config = (StrBytes, i8, Option<StrBytes>);
+
+/// Changes of keys, by resource.
+pub(crate) struct Request {
+    resources: Vec<Asked>,
+    configs: Vec<Config>,
+    validate_only: bool,
 }
 
-fn named(resource: &AlterConfigsResource) -> Named<'_> {
-    (resource.resource_type, resource.resource_name.as_str())
+impl Decoded for Request {
+    fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
+        let config = |one: AlterableConfig| (one.name, one.config_operation, one.value);
+        let mut configs = Vec::new();
+        let keep = |resource: AlterConfigsResource| {
+            let first = configs.len();
+            configs.extend(resource.configs.into_iter().map(config));
+            Asked { kind: resource.resource_type, name: resource.resource_name, configs: first..configs.len() }
+        };
+        let (resources, validate_only) =
+            levada_wire::decode_each::<IncrementalAlterConfigsRequest, _, _>(body, version, keep)?;
+        Ok(Self { resources, configs, validate_only })
+    }
+}
+
+pub(crate) async fn answer(context: &Context, request: Request) -> IncrementalAlterConfigsResponse {
+    let repeated = Repeated::of(&request.resources);
+    let mut responses = Vec::with_capacity(request.resources.len());
+    let (mut permitted, mut places) = (Vec::new(), Vec::new());
+    for resource in request.resources {
+        let asked = repeated.check(&resource);
+        let asked = asked.and_then(|()| changes(context, &resource, &request.configs[resource.configs.clone()]));
+        let mut response = message!(AlterConfigsResourceResponse {
+            resource_type: resource.kind,
+            resource_name: resource.name,
+            error_message: None,
+        });
+        match asked {
+            Ok(change) => {
+                permitted.push(change);
+                places.push(responses.len());
+            }
+            Err(failure) => refuse(&mut response, failure),
+        }
+        responses.push(response);
+    }
+    let changed = configurable::change(context, permitted, request.validate_only, ConfigChanges::Single).await;
+    for (place, changed) in places.into_iter().zip(changed) {
+        if let Err(failure) = changed {
+            refuse(&mut responses[place], failure);
+        }
+    }
+    message!(IncrementalAlterConfigsResponse { responses: responses })
+}
+
+fn refuse(response: &mut AlterConfigsResourceResponse, failure: Failure) {
+    response.error_code = failure.code.code();
+    response.error_message = failure.message.map(text);
 }
 
 fn changes(
     context: &Context,
-    resource: &AlterConfigsResource,
+    resource: &Asked,
+    configs: &[Config],
 ) -> Result<(ConfigResource, Vec<AlterConfig>), Failure> {
-    let null = |one: &AlterableConfig| one.config_operation != DELETE && one.value.is_none();
-    let keys: Vec<_> = resource.configs.iter().map(|one| (one.name.as_str(), null(one))).collect();
-    let target = configurable::resource(context, named(resource), &keys)?;
-    let changes = resource.configs.iter().map(|one| change(target.kind, one));
+    let null = |operation: i8, value: &Option<StrBytes>| operation != DELETE && value.is_none();
+    let keys = configs.iter();
+    let keys: Vec<_> =
+        keys.map(|(key, operation, value)| (key.as_str(), null(*operation, value))).collect();
+    let target = configurable::resource(context, resource.named(), &keys)?;
+    let changes = configs.iter().map(|one| change(target.kind, one));
     let changes = changes.collect::<Result<_, _>>()?;
     Ok((target, changes))
 }
 
-fn change(kind: ResourceKind, one: &AlterableConfig) -> Result<AlterConfig, Failure> {
-    let value = one.value.as_ref().map_or("", StrBytes::as_str).to_owned();
-    let change = match one.config_operation {
+fn change(kind: ResourceKind, (key, operation, value): &Config) -> Result<AlterConfig, Failure> {
+    let value = value.as_ref().map_or("", StrBytes::as_str).to_owned();
+    let change = match *operation {
         SET => ConfigChange::Set(value),
         DELETE => ConfigChange::Delete,
         APPEND => ConfigChange::Append(value),
@@ -77,5 +112,5 @@ fn change(kind: ResourceKind, one: &AlterableConfig) -> Result<AlterConfig, Fail
         }
         _ => return Err(ErrorCode::UnknownServerError.into()),
     };
-    Ok(AlterConfig { key: one.name.as_str().to_owned(), change })
+    Ok(AlterConfig { key: key.as_str().to_owned(), change })
 }

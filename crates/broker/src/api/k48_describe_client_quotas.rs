@@ -38,9 +38,9 @@ pub(crate) async fn answer(
     });
     let entries = asked.map(|(entity, limits)| {
         let parts = entity.iter().map(|(kind, name)| {
-            message!(EntityData { entity_type: text(kind), entity_name: name.as_ref().map(text) })
+            message!(EntityData { entity_type: kind.as_str().into(), entity_name: name.as_deref().map(StrBytes::from) })
         });
-        let values = limits.iter().map(|(key, value)| message!(ValueData { key: text(key), value: *value }));
+        let values = limits.iter().map(|(key, value)| message!(ValueData { key: key.as_str().into(), value: *value }));
         message!(EntryData { entity: parts.collect(), values: values.collect() })
     });
     message!(DescribeClientQuotasResponse { entries: Some(entries.collect()), error_message: Some("".into()) })

@@ -8,46 +8,59 @@
 //! Not done: `controller_mutation_rate` is kept and told, not enforced; the mute
 //! for `request_percentage` is not announced in the answer.
 
-use std::collections::BTreeMap;
-
+use bytes::Bytes;
+use levada_wire::DecodeError;
 use levada_wire::messages::alter_client_quotas_request;
 use levada_wire::messages::alter_client_quotas_response::{EntityData, EntryData};
 use levada_wire::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse, StrBytes};
 
 use crate::api::access::forbidden;
 use crate::api::changes::Before;
-use crate::api::{Context, text};
+use crate::api::{Context, Decoded, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::AlterQuota;
 use crate::metadata::image::QuotaEntity;
 use crate::security::acl::Operation;
 
-pub(crate) async fn answer(context: &Context, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse {
-    let requests: Vec<AlterQuota> = request.entries.iter().map(alteration).collect();
+/// What shall become of the limits of each entity.
+pub(crate) struct Request {
+    alterations: Vec<AlterQuota>,
+    validate_only: bool,
+}
+
+impl Decoded for Request {
+    fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
+        let (alterations, validate_only) =
+            levada_wire::decode_each::<AlterClientQuotasRequest, _, _>(body, version, alteration)?;
+        Ok(Self { alterations, validate_only })
+    }
+}
+
+pub(crate) async fn answer(context: &Context, request: Request) -> AlterClientQuotasResponse {
     let before = Before::of(context);
     let altered = match context.may_cluster(Operation::AlterConfigs) {
-        true => context.broker().controller().alter_client_quotas(requests, request.validate_only).await,
+        true => context.broker().controller().alter_client_quotas(request.alterations, request.validate_only).await,
         false => {
             let refused = |one: AlterQuota| (one.entity, Err(forbidden(ErrorCode::ClusterAuthorizationFailed)));
-            requests.into_iter().map(refused).collect()
+            request.alterations.into_iter().map(refused).collect()
         }
     };
     before.quotas(context, altered.iter().map(|(entity, _)| entity));
-    let entries = altered.into_iter().map(|(entity, outcome)| show(entity, outcome));
+    let entries = altered.into_iter().map(|(entity, outcome)| show(&entity, outcome));
     message!(AlterClientQuotasResponse { entries: entries.collect() })
 }
 
-fn alteration(entry: &alter_client_quotas_request::EntryData) -> AlterQuota {
+fn alteration(entry: alter_client_quotas_request::EntryData) -> AlterQuota {
     let parts = entry.entity.iter().map(|part| {
         (part.entity_type.as_str().to_owned(), part.entity_name.as_ref().map(StrBytes::as_str).map(str::to_owned))
     });
     let changes = entry.ops.iter().map(|op| (op.key.as_str().to_owned(), (!op.remove).then_some(op.value)));
-    AlterQuota { entity: parts.collect::<BTreeMap<_, _>>(), changes: changes.collect() }
+    AlterQuota { entity: parts.collect(), changes: changes.collect() }
 }
 
-fn show(entity: QuotaEntity, outcome: Result<(), Failure>) -> EntryData {
-    let parts = entity.into_iter().map(|(kind, name)| {
-        message!(EntityData { entity_type: text(kind), entity_name: name.map(text) })
+fn show(entity: &QuotaEntity, outcome: Result<(), Failure>) -> EntryData {
+    let parts = entity.iter().map(|(kind, name)| {
+        message!(EntityData { entity_type: kind.as_str().into(), entity_name: name.as_deref().map(StrBytes::from) })
     });
     let mut entry = message!(EntryData { entity: parts.collect(), error_message: None });
     if let Err(failure) = outcome {

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use levada_wire::messages::describe_user_scram_credentials_response::{
     CredentialInfo, DescribeUserScramCredentialsResult,
 };
-use levada_wire::messages::{DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse};
+use levada_wire::messages::{
+    DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse, StrBytes,
+};
 
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
@@ -25,41 +27,41 @@ pub(crate) async fn answer(
     }
     let image = context.broker().metadata().image();
     let asked = request.users.filter(|users| !users.is_empty());
-    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    let mut times: BTreeMap<StrBytes, usize> = BTreeMap::new();
     match asked {
         Some(users) => {
-            users.into_iter().for_each(|user| *times.entry(user.name.into_string()).or_default() += 1);
+            users.into_iter().for_each(|user| *times.entry(user.name).or_default() += 1);
         }
         None => {
             let all: BTreeSet<&str> = image.credentials().iter().map(|(user, _, _)| user).collect();
-            times.extend(all.into_iter().map(|user| (user.to_owned(), 1)));
+            times.extend(all.into_iter().map(|user| (user.into(), 1)));
         }
     }
-    let results = times.into_iter().map(|(user, times)| describe(&image, &user, times > 1));
+    let results = times.into_iter().map(|(user, times)| describe(&image, user, times > 1));
     message!(DescribeUserScramCredentialsResponse { results: results.collect() })
 }
 
-fn describe(image: &Image, user: &str, twice: bool) -> DescribeUserScramCredentialsResult {
-    let refuse = |error: ErrorCode, why: &str| {
+fn describe(image: &Image, user: StrBytes, twice: bool) -> DescribeUserScramCredentialsResult {
+    let refuse = |user: StrBytes, error: ErrorCode, why: &str| {
         message!(DescribeUserScramCredentialsResult {
-            user: text(user),
-            error_code: error.code(),
             error_message: Some(text(format!("{why}: {user}"))),
+            user: user,
+            error_code: error.code(),
         })
     };
     if twice {
         let why = "Cannot describe SCRAM credentials for the same user twice in a single request";
-        return refuse(ErrorCode::DuplicateResource, why);
+        return refuse(user, ErrorCode::DuplicateResource, why);
     }
-    let Some(credentials) = image.credentials().of(user) else {
+    let Some(credentials) = image.credentials().of(user.as_str()) else {
         let why = "Attempt to describe a user credential that does not exist";
-        return refuse(ErrorCode::ResourceNotFound, why);
+        return refuse(user, ErrorCode::ResourceNotFound, why);
     };
     let infos = credentials.iter().map(|(mechanism, credential)| {
         message!(CredentialInfo { mechanism: *mechanism, iterations: credential.iterations })
     });
     message!(DescribeUserScramCredentialsResult {
-        user: text(user),
+        user: user,
         error_message: None,
         credential_infos: infos.collect(),
     })

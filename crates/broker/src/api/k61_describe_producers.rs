@@ -3,11 +3,11 @@
 //! The producers that partitions remember: epoch, last sequence, and where an open transaction began.
 //! What `kafka-transactions find-hanging` starts from. A partition that is named more than once is described once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use levada_log::ProducerState as Known;
 use levada_wire::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
-use levada_wire::messages::{DescribeProducersRequest, DescribeProducersResponse};
+use levada_wire::messages::{DescribeProducersRequest, DescribeProducersResponse, StrBytes};
 
 use crate::api::access::forbidden;
 use crate::api::{Context, Sentences, text};
@@ -18,11 +18,15 @@ use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: DescribeProducersRequest) -> DescribeProducersResponse {
     let image = context.broker().metadata().image();
-    let (mut described, mut sentences) = (HashSet::new(), Sentences::default());
+    let mut described: HashMap<StrBytes, HashSet<i32>> = HashMap::new();
+    let mut sentences = Sentences::default();
     let topics = request.topics.into_iter().map(|topic| {
         let refused = refusal(context, &image, topic.name.as_str()).err();
         let refused = refused.map(|failure| (failure.code.code(), failure.message.map(text)));
-        let partitions = topic.partition_indexes.iter().filter_map(|index| {
+        let described = described.entry(topic.name.clone()).or_default();
+        // A list that grows by itself begins with room for four.
+        let mut told = Vec::with_capacity(topic.partition_indexes.len());
+        told.extend(topic.partition_indexes.iter().filter_map(|index| {
             let mut answer = message!(PartitionResponse { partition_index: *index });
             match &refused {
                 Some((code, message)) => {
@@ -30,13 +34,12 @@ pub(crate) async fn answer(context: &Context, request: DescribeProducersRequest)
                     answer.error_message = sentences.tell(message.as_ref());
                 }
                 // Once: its producers may be many.
-                None if !described.insert((topic.name.clone(), *index)) => return None,
+                None if !described.insert(*index) => return None,
                 None => describe(context, topic.name.as_str(), &mut answer),
             }
             Some(answer)
-        });
-        let partitions = partitions.collect();
-        message!(TopicResponse { name: topic.name, partitions: partitions })
+        }));
+        message!(TopicResponse { name: topic.name, partitions: told })
     });
     message!(DescribeProducersResponse { topics: topics.collect() })
 }

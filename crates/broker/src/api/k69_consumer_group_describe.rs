@@ -89,7 +89,7 @@ fn describe(context: &Context, group_id: &str) -> DescribedGroup {
     });
     let refused = |code: i16, message: Option<String>| {
         message!(DescribedGroup {
-            group_id: text(group_id),
+            group_id: group_id.into(),
             error_code: code,
             error_message: message.map(sentence).map(text),
         })

@@ -10,7 +10,7 @@ use levada_wire::messages::describe_topic_partitions_response::{
 };
 use levada_wire::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
 
-use crate::api::{Context, text};
+use crate::api::Context;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::{check_topic_name, is_internal};
 use crate::metadata::image::{Image, Topic};
@@ -58,7 +58,7 @@ pub(crate) async fn answer(
 fn forbid(name: &str) -> DescribeTopicPartitionsResponseTopic {
     message!(DescribeTopicPartitionsResponseTopic {
         error_code: ErrorCode::TopicAuthorizationFailed.code(),
-        name: Some(text(name)),
+        name: Some(name.into()),
         topic_authorized_operations: NO_OPERATIONS,
     })
 }
@@ -115,7 +115,7 @@ impl Page {
     }
 
     fn end(&mut self, name: &str, index: i32) {
-        self.response.next_cursor = Some(message!(Cursor { topic_name: text(name), partition_index: index }));
+        self.response.next_cursor = Some(message!(Cursor { topic_name: name.into(), partition_index: index }));
     }
 }
 

@@ -4,6 +4,7 @@
 //! To serve another API: write its file and add one line to `serve!`. Nothing else decides what is
 //! advertised.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -15,8 +16,10 @@ use levada_io::Piece;
 use levada_wire::api::Api;
 use levada_wire::messages::{KafkaRequest, KafkaResponse, StrBytes};
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::api::entry::Entry;
+use crate::api::large::LargeRequest;
 use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::error_code::ErrorCode;
@@ -33,6 +36,7 @@ mod commits;
 mod configurable;
 pub(crate) mod entry;
 mod group_order;
+pub(crate) mod large;
 mod merged;
 
 /// Builds a message of the codec crate: its defaults, with these fields set.
@@ -54,14 +58,15 @@ macro_rules! serve {
         /// What this broker serves, in the order of the keys.
         const SERVED: &[ApiKey] = &[$(ApiKey::$hot_key,)* $(ApiKey::$key,)*];
 
-        async fn dispatch(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
+        /// Answers a request on this thread.
+        pub(crate) async fn dispatch(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
             match context.header.api {
                 $(ApiKey::$hot_key => $hot_file::answer(context, body).await,)*
                 // In a box: each connection has room for the largest of the others all the time.
                 $(ApiKey::$key => Box::pin(async move {
-                    let large = body.len() >= LARGE_BYTES;
-                    let request = decode(context, body).await?;
-                    encode(context, $file::answer(context, request).await, large).await
+                    let elsewhere = body.len() >= LARGE_BYTES && context.service.large.is_some();
+                    let request = decode(context, body, elsewhere).await?;
+                    encode(context, $file::answer(context, request).await, elsewhere).await
                 }).await,)*
                 api => Err(Refusal::NotServed { api }),
             }
@@ -139,6 +144,8 @@ pub(crate) fn served() -> impl Iterator<Item = &'static Api> {
 pub(crate) struct Service {
     pub(crate) broker: Arc<Broker>,
     pub(crate) stop: Stop,
+    /// Who answers large requests; none on the thread that does it.
+    pub(crate) large: Option<mpsc::Sender<LargeRequest>>,
 }
 
 /// Who asks, on which connection, in which version.
@@ -153,6 +160,8 @@ pub(crate) struct Context {
     local: SocketAddr,
     /// How long the connection is muted after the answer.
     mute: Cell<Duration>,
+    /// The time that another thread was busy with the request.
+    spent_elsewhere: Cell<Duration>,
     /// The share of the memory of requests, if the request is large enough to count.
     held: Cell<Option<Held>>,
 }
@@ -176,7 +185,8 @@ impl Context {
         header: RequestHeader,
         (entry, session, local): (Rc<Entry>, Rc<Session>, SocketAddr),
     ) -> Self {
-        Self { service, header, entry, session, local, mute: Cell::default(), held: Cell::default() }
+        let (mute, spent_elsewhere, held) = Default::default();
+        Self { service, header, entry, session, local, mute, spent_elsewhere, held }
     }
 
     /// With the request's share of the memory of requests, held until the body is gone, or else until the answer is there.
@@ -216,6 +226,11 @@ impl Context {
     /// How long the connection is muted after the answer.
     pub(crate) fn mute(&self) -> Duration {
         self.mute.get()
+    }
+
+    /// The time that another thread was busy with the request.
+    pub(crate) fn spent_elsewhere(&self) -> Duration {
+        self.spent_elsewhere.get()
     }
 
     pub(crate) fn broker(&self) -> &Arc<Broker> {
@@ -309,19 +324,63 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         let bytes = levada_wire::encode_response(header.correlation_id, 0, &k18_api_versions::unsupported())?;
         return Ok(Reply::Send(vec![Piece::Bytes(bytes)]));
     }
-    dispatch(context, body).await
+    match &context.service.large {
+        Some(large) if body.len() >= LARGE_BYTES && !stays(header.api) => {
+            answer_elsewhere(context, body, large).await
+        }
+        _ => dispatch(context, body).await,
+    }
 }
 
-/// A request of so many bytes, and its answer, are decoded and encoded where nobody waits for it: that takes tens of
+/// A request of so many bytes is answered on a thread that no connection waits for: decoding, answering and encoding take tens of
 /// milliseconds for a megabyte of small entries.
 const LARGE_BYTES: usize = 128 << 10;
 
-async fn decode<R: KafkaRequest + Send + 'static>(context: &Context, body: BytesMut) -> Result<R, Refusal> {
-    let (body, version) = (context.counted(body), context.version());
-    if body.len() < LARGE_BYTES {
-        return Ok(levada_wire::decode(body, version)?);
+/// Requests for records yield to others by themselves; those that wait for other members of a group would keep further large requests
+/// waiting. Of the latter, decoding and encoding leave the shard.
+fn stays(api: ApiKey) -> bool {
+    matches!(api, ApiKey::Produce | ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup)
+}
+
+async fn answer_elsewhere(
+    context: &Context,
+    body: BytesMut,
+    large: &mpsc::Sender<LargeRequest>,
+) -> Result<Reply, Refusal> {
+    let (asker, answered) = oneshot::channel();
+    let request = LargeRequest {
+        header: context.header.clone(),
+        entry: Entry::clone(&context.entry),
+        session: Session::clone(&context.session),
+        local: context.local,
+        held: context.held.take(),
+        body,
+        asker,
+    };
+    large.send(request).await.ok().expect("the thread is there as long as a shard is");
+    let answered = answered.await.expect("a large request is answered");
+    context.spent_elsewhere.set(answered.spent);
+    context.mute_for(answered.mute);
+    answered.reply
+}
+
+/// A request in the form in which it is answered: as the codec has it, or a smaller one where that would be large.
+trait Decoded: Sized + Send + 'static {
+    fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError>;
+}
+
+impl<R: KafkaRequest + Send + 'static> Decoded for R {
+    fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
+        levada_wire::decode(body, version)
     }
-    Ok(off_shard(move || levada_wire::decode(body, version)).await?)
+}
+
+async fn decode<R: Decoded>(context: &Context, body: BytesMut, elsewhere: bool) -> Result<R, Refusal> {
+    let (body, version) = (context.counted(body), context.version());
+    if !elsewhere {
+        return Ok(R::decode(body, version)?);
+    }
+    Ok(off_shard(move || R::decode(body, version)).await?)
 }
 
 /// Most bytes of an answer that is built in memory: as many as a request may have unless set. Requests of up to a
@@ -331,9 +390,9 @@ const ANSWER_BYTES_MAX: usize = 100 << 20;
 async fn encode<R: KafkaResponse + Send + 'static>(
     context: &Context,
     response: R,
-    large: bool,
+    elsewhere: bool,
 ) -> Result<Reply, Refusal> {
-    if !large {
+    if !elsewhere {
         return encode_now(&context.header, &response);
     }
     let header = context.header.clone();
@@ -350,9 +409,15 @@ fn encode_now<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<
     Ok(Reply::Send(vec![Piece::Bytes(bytes)]))
 }
 
-/// A string of a message from one of ours.
-fn text(string: impl Into<String>) -> StrBytes {
-    StrBytes::from(string.into())
+/// A string of a message from one of ours, without a copy.
+fn text(string: impl Into<Cow<'static, str>>) -> StrBytes {
+    match string.into() {
+        Cow::Borrowed(text) => {
+            StrBytes::try_from(Bytes::from_static(text.as_bytes())).expect("a string is UTF-8")
+        }
+        // Without room for more, it needs no second allocation to be shared.
+        Cow::Owned(text) => text.into_boxed_str().into_string().into(),
+    }
 }
 
 /// The sentences of an answer that tells many entries why they are refused: those that fit into a megabyte. The entries

@@ -9,12 +9,14 @@ use crate::metadata::uuid;
 use crate::security::acl::{Acl, AclFilter};
 
 impl Controller {
-    /// Adds entries of access control.
+    /// Adds entries of access control, all or none.
     pub(crate) async fn create_acls(self: &Arc<Self>, acls: Vec<Acl>) -> Result<(), Failure> {
-        self.off_shard(move |controller| {
-            controller.metadata.change(|image| create_acls(image, &acls, uuid::random), |_, ()| Ok(()))
-        })
-        .await
+        let created: Result<_, Failure> = self
+            .off_shard(move |controller| {
+                controller.metadata.change(|image| create_acls(image, &acls, uuid::random), |_, _| Ok(()))
+            })
+            .await;
+        created?.map_err(Failure::from)
     }
 
     /// Removes entries of access control; for each filter those that it meant.

@@ -16,7 +16,8 @@ impl Controller {
         validate_only: bool,
     ) -> Vec<(QuotaEntity, Result<(), Failure>)> {
         self.off_shard(move |controller| {
-            let (requests, mut refused) = resolvable(requests);
+            let mut requests = requests;
+            let mut refused = refuse_unresolvable(&mut requests);
             let entities = requests.iter().map(|request| request.entity.clone()).collect();
             let changed = if validate_only {
                 Ok(alter_client_quotas(&controller.metadata.image(), &requests).outcome)
@@ -38,19 +39,18 @@ impl Controller {
 
 type Outcomes = Vec<(QuotaEntity, Result<(), Failure>)>;
 
-/// Refuses addresses that no name service knows, before anything is locked.
-fn resolvable(requests: Vec<AlterQuota>) -> (Vec<AlterQuota>, Outcomes) {
-    let is_known = |request: &AlterQuota| match request.entity.get("ip") {
+/// Takes out what names an address that no name service knows, before anything is locked.
+fn refuse_unresolvable(requests: &mut Vec<AlterQuota>) -> Outcomes {
+    let is_unknown = |request: &mut AlterQuota| match request.entity.get("ip") {
         Some(Some(host)) if request.entity.len() == 1 && !host.is_empty() => {
-            (&**host, 0).to_socket_addrs().is_ok()
+            (&**host, 0).to_socket_addrs().is_err()
         }
-        _ => true,
+        _ => false,
     };
-    let (known, unknown): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_known);
-    let refused = unknown.into_iter().map(|request| {
+    let refused = requests.extract_if(.., is_unknown).map(|request| {
         let host = request.entity.get("ip").cloned().flatten().unwrap_or_default();
         let text = format!("{host} is not a valid IP or resolvable host.");
         (request.entity, Err(Failure::new(ErrorCode::InvalidRequest, text)))
     });
-    (known, refused.collect())
+    refused.collect()
 }

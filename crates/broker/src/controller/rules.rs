@@ -93,9 +93,9 @@ fn in_kafkas_words(broker: &BrokerConfig, values: &Values, error: &ConfigError) 
 }
 
 fn invalid_config(message: String) -> Refusal {
-    Refusal { reason: Reason::InvalidConfig, message: Some(message) }
+    Refusal { reason: Reason::InvalidConfig, message: Some(message.into()) }
 }
 
 fn invalid_request(message: String) -> Refusal {
-    Refusal { reason: Reason::InvalidRequest, message: Some(message) }
+    Refusal { reason: Reason::InvalidRequest, message: Some(message.into()) }
 }

@@ -11,6 +11,9 @@ pub(super) struct Timers {
     set: u64,
 }
 
+/// Alarms for which there is room all the time.
+const KEPT: usize = 1024;
+
 /// The name of an alarm; there is at most one of each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TimerKey {
@@ -74,6 +77,15 @@ impl Timers {
     pub(super) fn cancel(&mut self, key: &TimerKey) {
         if let Some(at) = self.by_key.remove(key) {
             self.by_time.remove(&at);
+            self.give_back();
+        }
+    }
+
+    /// Gives memory back that only a crowd has needed. A table that grows again has at least as many alarms set by then as it moves.
+    fn give_back(&mut self) {
+        let capacity = self.by_key.capacity();
+        if capacity > KEPT && self.by_key.len() < capacity / 8 {
+            self.by_key.shrink_to(capacity / 4);
         }
     }
 
@@ -94,6 +106,7 @@ impl Timers {
         }
         let (_, (key, alarm)) = self.by_time.pop_first()?;
         self.by_key.remove(&key);
+        self.give_back();
         Some((key, alarm))
     }
 

@@ -17,6 +17,7 @@ mod quotas;
 mod tests;
 mod topics;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::image::{ConfigResource, ResourceKind};
@@ -59,11 +60,11 @@ pub struct Refusal {
     /// What kind of error a client sees.
     pub reason: Reason,
     /// What a client is told.
-    pub message: Option<String>,
+    pub message: Option<Cow<'static, str>>,
 }
 
 impl Refusal {
-    fn new(reason: Reason, message: impl Into<String>) -> Self {
+    fn new(reason: Reason, message: impl Into<Cow<'static, str>>) -> Self {
         Self { reason, message: Some(message.into()) }
     }
 }

@@ -22,7 +22,7 @@ use super::records::{ConfigRecord, Opaque, Record};
 
 pub use self::access::{Acls, Credentials};
 pub use self::brokers::{Broker, Brokers};
-pub use self::quotas::{QuotaEntity, QuotaLimits, Quotas};
+pub use self::quotas::{QuotaEntity, QuotaLimits, QuotaPart, Quotas};
 pub use self::replay::Replay;
 pub use self::topics::{Partition, Topic, Topics};
 

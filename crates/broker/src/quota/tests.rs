@@ -128,3 +128,18 @@ fn meters_beyond_the_most_share_one_until_there_is_room() {
     // Those of before have been idle by now.
     assert_eq!(book(METERS_MAX + 2, 30_000), (Duration::ZERO, 1));
 }
+
+#[test]
+fn addresses_beyond_the_most_share_one_meter_until_there_is_room() {
+    let mut accounts = limits(&[(&[("ip", None)], "connection_creation_rate", 0.1)]);
+    let address = |number: usize| IpAddr::from((1 << 64 | number as u128).to_be_bytes());
+    for number in 0..ADDRESSES_MAX + 500 {
+        accounts.book_connection(address(number), 0);
+    }
+    assert!(accounts.connections.len() <= ADDRESSES_MAX + 1, "{}", accounts.connections.len());
+    let further = accounts.book_connection(address(ADDRESSES_MAX + 500), 0);
+    assert!(!further.is_zero(), "the shared meter has seen many");
+    let idle_ms = SAMPLES as i64 * SAMPLE_MS;
+    assert_eq!(accounts.book_connection(address(ADDRESSES_MAX + 500), idle_ms), Duration::ZERO);
+    assert_eq!(accounts.connections.len(), 1, "the others opened none lately");
+}

@@ -12,6 +12,9 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::sync::Notify;
 
+/// Waiters for which a partition keeps room when none is left; a crowd's room is given back.
+const KEPT: usize = 64;
+
 /// The waiters of one partition.
 #[derive(Default)]
 pub(crate) struct Waiters {
@@ -56,6 +59,9 @@ impl Drop for Registration {
     fn drop(&mut self) {
         let mut sleeping = self.waiters.sleeping.lock();
         sleeping.remove(self.key);
+        if sleeping.is_empty() && sleeping.capacity() > KEPT {
+            *sleeping = Slab::new();
+        }
         self.waiters.count.store(sleeping.len(), Ordering::SeqCst);
     }
 }

@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 use crate::api::entry::Entry;
+use crate::api::large::metered;
 use crate::api::{self, Context, Refusal, Reply};
 use crate::quota::Used;
 use crate::replay;
@@ -127,19 +128,6 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
     ended
 }
 
-/// Adds the time that `work` takes on this thread, waiting left out, to `spent` if there is one.
-async fn metered<T>(spent: Option<&Cell<Duration>>, work: impl Future<Output = T>) -> T {
-    let Some(spent) = spent else { return work.await };
-    let mut work = std::pin::pin!(work);
-    std::future::poll_fn(|context| {
-        let start = Instant::now();
-        let polled = work.as_mut().poll(context);
-        spent.set(spent.get() + start.elapsed());
-        polled
-    })
-    .await
-}
-
 /// What `work` comes to if it has nothing to wait for.
 async fn at_once<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     std::future::poll_fn(|context| {
@@ -242,7 +230,7 @@ impl Connection {
             Reply::Silent if self.received.has_frame() => {}
             Reply::Silent => self.send_kept_back().await?,
         }
-        let spent = measured.map_or(Duration::ZERO, Cell::into_inner);
+        let spent = measured.map_or(Duration::ZERO, Cell::into_inner) + context.spent_elsewhere();
         let percent = spent.as_secs_f64() * 100.0;
         let mute =
             context.mute().max(self.shard.broker().quotas().book(Used::Time, context.client(), percent));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 pub use self::signals::Signals;
+use crate::api::large;
 use crate::broker::Broker;
 pub use crate::broker::OpenError;
 use crate::config::{BrokerConfig, Listener};
@@ -34,6 +35,7 @@ pub struct Server {
     kafka_addresses: Vec<SocketAddr>,
     web: Option<WebServer>,
     shards: Vec<ShardHandle>,
+    large: JoinHandle<()>,
     handshakes: Option<Handshakes>,
     admin: JoinHandle<()>,
 }
@@ -108,8 +110,10 @@ impl Server {
         let web = web.transpose()?;
         let stop = Stop::new();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let large = large::start(broker.clone(), stop.clone());
+        let (handover, large) = large.map_err(|source| StartError::Runtime { source })?;
         let shards: Vec<_> = (0..cores)
-            .map(|index| shard::start(index, broker.clone(), stop.clone()))
+            .map(|index| shard::start(index, (broker.clone(), stop.clone()), handover.clone()))
             .collect::<Result<_, _>>()?;
         let inboxes: Vec<_> = shards.iter().map(|shard| shard.inbox.clone()).collect();
         let handshakes = match open.iter().any(|listener| listener.protocol.has_tls()) {
@@ -125,7 +129,7 @@ impl Server {
             handshakes: handshake_inbox,
         };
         let admin = admin::start(runtime, duties)?;
-        Ok(Server { broker, stop, kafka_addresses, web, shards, handshakes, admin })
+        Ok(Server { broker, stop, kafka_addresses, web, shards, large, handshakes, admin })
     }
 
     /// Where Kafka clients connect, one address for each listener.
@@ -176,6 +180,9 @@ impl Server {
             if shard.thread.join().is_err() {
                 tracing::error!("a shard ended with a panic");
             }
+        }
+        if self.large.join().is_err() {
+            tracing::error!("the thread of large requests ended with a panic");
         }
         if self.admin.join().is_err() {
             tracing::error!("the admin thread ended with a panic");

@@ -12,6 +12,7 @@ use tokio::task::LocalSet;
 
 use crate::api::Service;
 use crate::api::entry::Entry;
+use crate::api::large::LargeRequest;
 use crate::broker::Broker;
 use crate::server::StartError;
 use crate::server::channel::Channel;
@@ -60,7 +61,11 @@ pub(crate) struct ShardHandle {
 const INBOX_CONNECTIONS: usize = 128;
 
 /// Starts the thread of shard `index`.
-pub(crate) fn start(index: usize, broker: Arc<Broker>, stop: Stop) -> Result<ShardHandle, StartError> {
+pub(crate) fn start(
+    index: usize,
+    (broker, stop): (Arc<Broker>, Stop),
+    large: mpsc::Sender<LargeRequest>,
+) -> Result<ShardHandle, StartError> {
     let (inbox, accepted) = mpsc::channel(INBOX_CONNECTIONS);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -78,12 +83,8 @@ pub(crate) fn start(index: usize, broker: Arc<Broker>, stop: Stop) -> Result<Sha
             let entered = runtime.enter();
             let cold_lane = ColdLane::new(broker.transfers().caps(), broker.transfers().counters().clone());
             drop(entered);
-            let shard = Rc::new(Shard {
-                service: Rc::new(Service { broker, stop }),
-                engine,
-                cold_lane,
-                told: LogPace::default(),
-            });
+            let service = Rc::new(Service { broker, stop, large: Some(large) });
+            let shard = Rc::new(Shard { service, engine, cold_lane, told: LogPace::default() });
             // What a set of tasks is driven by is looked at with every step of one of them: it only waits.
             let work = async move { tokio::task::spawn_local(run(shard, accepted)).await };
             if let Err(error) = LocalSet::new().block_on(&runtime, work) {

@@ -13,26 +13,39 @@ use crate::metadata::records::{
 use crate::security::acl::{Acl, AclFilter};
 use crate::security::scram::{ITERATIONS_MAX, ITERATIONS_MIN, Mechanism};
 
+/// Most entries that one request may add, as in Kafka.
+const CREATED_MAX: usize = 10_000;
+
 /// Most entries that one request may remove.
 const REMOVED_MAX: usize = 10_000;
 
-/// Adds entries; one that is there already is added as well, and nothing is written.
-pub fn create_acls(image: &Image, acls: &[Acl], mut new_id: impl FnMut() -> Uuid) -> Decision<()> {
+/// Most entries that the answer tells: every filter of a request may mean the same ones.
+const TOLD_MAX: usize = 10 * REMOVED_MAX;
+
+/// Adds entries, all or none; one that is there already is added as well, and nothing is written.
+pub fn create_acls(
+    image: &Image,
+    acls: &[Acl],
+    mut new_id: impl FnMut() -> Uuid,
+) -> Decision<Result<(), Refusal>> {
     let mut known: BTreeSet<&Acl> = image.acls().iter().map(|(_, acl)| &**acl).collect();
-    let new = acls.iter().filter(|acl| known.insert(acl));
-    Decision {
-        records: new.map(|acl| Record::from(AccessControlEntryRecord::of_acl(new_id(), acl))).collect(),
-        outcome: (),
+    let new: Vec<_> = acls.iter().filter(|acl| known.insert(acl)).take(CREATED_MAX + 1).collect();
+    if new.len() > CREATED_MAX {
+        let text = "Unable to perform excessively large batch operation.";
+        return Decision::nothing(Err(Refusal::new(Reason::PolicyViolation, text)));
     }
+    let records = new.into_iter().map(|acl| AccessControlEntryRecord::of_acl(new_id(), acl).into());
+    Decision { records: records.collect(), outcome: Ok(()) }
 }
 
 /// Removes the entries that each filter means, and says which those were.
 pub fn delete_acls(image: &Image, filters: &[AclFilter]) -> Decision<Vec<Result<Vec<Acl>, Refusal>>> {
-    let mut removed = BTreeSet::new();
+    let (mut removed, mut told) = (BTreeSet::new(), 0);
     let mut delete = |filter: &AclFilter| {
         let meant: Vec<_> = image.acls().iter().filter(|(_, acl)| filter.matches(acl)).collect();
         let new = meant.iter().filter(|(id, _)| !removed.contains(id)).count();
-        if removed.len() + new > REMOVED_MAX {
+        told += meant.len();
+        if removed.len() + new > REMOVED_MAX || told > TOLD_MAX {
             let text = format!("Cannot remove more than {REMOVED_MAX} acls in a single delete operation.");
             return Err(Refusal::new(Reason::ServerError, text));
         }
@@ -110,7 +123,7 @@ fn check(image: &Image, change: &AlterCredential) -> Result<(), Refusal> {
             (user, *mechanism)
         }
     };
-    let refuse = |reason, text: &str| Err(Refusal::new(reason, text));
+    let refuse = |reason, text: &'static str| Err(Refusal::new(reason, text));
     if user.is_empty() {
         return refuse(Reason::UnacceptableCredential, "Username must not be empty");
     }
@@ -151,3 +164,6 @@ fn record(change: &AlterCredential) -> Record {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -195,7 +195,7 @@ fn check(
     rules.check(resource, &all)?;
     if resource.kind == ResourceKind::Topic && image.topic(&resource.name).is_none() {
         let message = format!("The topic '{}' does not exist.", resource.name);
-        return Err(Refusal { reason: Reason::UnknownTopic, message: Some(message) });
+        return Err(Refusal { reason: Reason::UnknownTopic, message: Some(message.into()) });
     }
     let records = altered
         .into_iter()

@@ -74,7 +74,7 @@ fn alter(image: &Image, request: &AlterQuota) -> Result<Vec<Record>, Refusal> {
         }
         if *value != present || value.is_none() {
             records.push(Record::from(ClientQuotaRecord {
-                entity: entity.clone().into_iter().collect(),
+                entity: entity.iter().cloned().collect(),
                 key: key.clone(),
                 value: value.unwrap_or_default(),
                 remove: value.is_none(),
@@ -86,7 +86,7 @@ fn alter(image: &Image, request: &AlterQuota) -> Result<Vec<Record>, Refusal> {
 
 /// What can be limited for such an entity.
 fn keys(entity: &QuotaEntity) -> Result<&'static [(&'static str, Kind)], Refusal> {
-    for (kind, name) in entity {
+    for (kind, name) in entity.iter() {
         if !["user", "client-id", "ip"].contains(&&**kind) {
             return Err(refuse(format!("Unhandled client quota entity type: {kind}")));
         }

@@ -63,7 +63,7 @@ impl Image {
         self.quotas.iter().flat_map(|(entity, limits)| {
             limits.iter().map(|(key, value)| {
                 Record::from(ClientQuotaRecord {
-                    entity: entity.clone().into_iter().collect(),
+                    entity: entity.iter().cloned().collect(),
                     key: key.clone(),
                     value: *value,
                     remove: false,

@@ -5,9 +5,52 @@ use std::sync::Arc;
 
 use crate::metadata::records::ClientQuotaRecord;
 
-/// Whom a limit is for: kind (`user`, `client-id` or `ip`) and name of each part; no name stands for all that have
-/// no limit of their own.
-pub type QuotaEntity = BTreeMap<String, Option<String>>;
+/// Whom a limit is for: kind (`user`, `client-id` or `ip`) and name of each part, in the order of the kinds; no name stands for all that
+/// have no limit of their own. Clones share the parts: a request may name tens of thousands of entities.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QuotaEntity(Arc<[QuotaPart]>);
+
+/// Kind and name of one part of an entity.
+pub type QuotaPart = (String, Option<String>);
+
+impl QuotaEntity {
+    /// The name of the part of that kind, if there is one.
+    pub fn get(&self, kind: &str) -> Option<&Option<String>> {
+        self.0.iter().find(|part| part.0 == kind).map(|part| &part.1)
+    }
+
+    /// The parts.
+    pub fn iter(&self) -> std::slice::Iter<'_, QuotaPart> {
+        self.0.iter()
+    }
+
+    /// How many parts there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if there is no part.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<QuotaPart> for QuotaEntity {
+    /// Of several parts of a kind, the last counts.
+    fn from_iter<I: IntoIterator<Item = QuotaPart>>(parts: I) -> Self {
+        let mut parts: Vec<_> = parts.into_iter().collect();
+        parts.reverse();
+        parts.sort_by(|one, other| one.0.cmp(&other.0));
+        parts.dedup_by(|later, earlier| later.0 == earlier.0);
+        Self(parts.into())
+    }
+}
+
+impl<const N: usize> From<[QuotaPart; N]> for QuotaEntity {
+    fn from(parts: [QuotaPart; N]) -> Self {
+        parts.into_iter().collect()
+    }
+}
 
 /// Limits by what they limit.
 pub type QuotaLimits = BTreeMap<String, f64>;

@@ -162,3 +162,13 @@ fn a_zero_level_removes_a_feature() {
         assert_eq!(image.features().get("f"), (level > 0).then_some(&level));
     }
 }
+
+#[test]
+fn of_several_parts_of_a_kind_the_last_names_the_entity() {
+    let part = |kind: &str, name: &str| (kind.to_owned(), Some(name.to_owned()));
+    let entity = QuotaEntity::from([part("user", "ann"), part("client-id", "app"), part("user", "bob")]);
+    let other = QuotaEntity::from([part("client-id", "app"), part("user", "bob")]);
+    assert_eq!(entity, other);
+    assert_eq!((entity.len(), entity.get("user")), (2, Some(&Some("bob".to_owned()))));
+    assert_eq!(entity.get("ip"), None);
+}

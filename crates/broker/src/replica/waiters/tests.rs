@@ -32,3 +32,13 @@ fn only_the_registered_are_woken() {
     assert!(woken(&stays));
     assert!(!woken(&leaves));
 }
+
+#[test]
+fn room_for_a_crowd_is_given_back() {
+    let waiters = Arc::new(Waiters::default());
+    let sleeper = Arc::new(Notify::new());
+    let crowd: Vec<_> = (0..5_000).map(|_| waiters.register(&sleeper)).collect();
+    assert!(waiters.sleeping.lock().capacity() >= 5_000);
+    drop(crowd);
+    assert!(waiters.sleeping.lock().capacity() <= super::KEPT);
+}

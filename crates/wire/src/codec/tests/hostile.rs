@@ -123,7 +123,7 @@ fn check_dense<R: KafkaMessage>(version: i16, body: Vec<u8>) {
 
 #[test]
 fn dense_arrays_cost_a_bounded_multiple() {
-    let count = MAX_ARRAY_ELEMENTS - 1;
+    let count = MAX_REQUEST_ELEMENTS - 1;
     let compact =
         [0x80 | (count + 1) as u8 & 0x7f, 0x80 | ((count + 1) >> 7) as u8, ((count + 1) >> 14) as u8];
     let plain = (count as u32).to_be_bytes();
@@ -131,9 +131,38 @@ fn dense_arrays_cost_a_bounded_multiple() {
     check_dense::<MetadataRequest>(9, [&compact[..], &[1, 0].repeat(count), &[0; 4]].concat());
     check_dense::<MetadataRequest>(0, [&plain[..], &vec![0; 2 * count]].concat());
     check_dense::<DescribeConfigsRequest>(4, [&compact[..], &[2, 1, 1, 0].repeat(count), &[0; 3]].concat());
-    let too_many = (MAX_ARRAY_ELEMENTS as u32 + 1).to_be_bytes();
-    let body = [&too_many[..], &vec![0; 2 * MAX_ARRAY_ELEMENTS + 2]].concat();
+    let too_many = (MAX_REQUEST_ELEMENTS as u32 + 1).to_be_bytes();
+    let body = [&too_many[..], &vec![0; 2 * MAX_REQUEST_ELEMENTS + 2]].concat();
     assert!(decode::<MetadataRequest>(Bytes::from(body), 0).is_err());
+}
+
+/// An array and a flag mean the same however they are decoded, cut short and damaged as well.
+fn check_each<R: KafkaMessage + std::fmt::Debug, E: KafkaDecode + PartialEq>(
+    whole: impl Fn(R) -> (Vec<E>, bool),
+) {
+    let mut random = Random::new(2);
+    for version in R::SUPPORTED_VERSIONS.min().value()..=R::SUPPORTED_VERSIONS.max().value() {
+        for (_, bytes) in samples::<R>(version, 20) {
+            let mut bodies = vec![bytes.clone(), bytes.slice(..random.below(bytes.len()))];
+            for _ in 0..60 {
+                let mut changed = bytes.to_vec();
+                changed[random.below(bytes.len())] = random.next() as u8;
+                bodies.push(Bytes::from(changed));
+            }
+            for body in bodies {
+                let expected = decode::<R>(body.clone(), version).map(&whole);
+                let found = decode_each::<R, E, E>(body, version, |element| element);
+                assert!(found == expected, "version {version} of {}", R::NAME);
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_decoded_by_element_mean_the_same() {
+    check_each(|request: AlterConfigsRequest| (request.resources, request.validate_only));
+    check_each(|request: IncrementalAlterConfigsRequest| (request.resources, request.validate_only));
+    check_each(|request: AlterClientQuotasRequest| (request.entries, request.validate_only));
 }
 
 /// Valid messages cut short are refused; with any byte changed they are refused or decoded, without a panic.

@@ -1,0 +1,110 @@
+//! The thread that answers large requests of everything but records: decoding, answering and encoding one of a megabyte takes tens of
+//! milliseconds, for which the other connections of a shard would wait.
+//!
+//! Only a few of them are answered at the same time, which bounds the memory that their decoded forms and answers take. A request that
+//! waits for other clients by its nature (JoinGroup, SyncGroup) never comes here.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use levada_wire::RequestHeader;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::LocalSet;
+
+use crate::api::entry::Entry;
+use crate::api::{self, Context, Refusal, Reply, Service};
+use crate::broker::Broker;
+use crate::request_memory::Held;
+use crate::security::Session;
+use crate::shutdown::Stop;
+
+/// Large requests that are answered at the same time.
+const AT_ONCE: usize = 4;
+
+/// Large requests that the thread has not picked up; the connections of further ones wait to hand theirs over.
+const INBOX_REQUESTS: usize = 16;
+
+/// A request with everything that its answer depends on.
+pub(crate) struct LargeRequest {
+    pub(crate) header: RequestHeader,
+    pub(crate) entry: Entry,
+    pub(crate) session: Session,
+    pub(crate) local: SocketAddr,
+    /// Its share of the memory of requests.
+    pub(crate) held: Option<Held>,
+    pub(crate) body: BytesMut,
+    /// To whom the answer goes.
+    pub(crate) asker: oneshot::Sender<Answered>,
+}
+
+/// The answer to a large request.
+pub(crate) struct Answered {
+    pub(crate) reply: Result<Reply, Refusal>,
+    /// How long the connection is muted after the answer.
+    pub(crate) mute: Duration,
+    /// The time that the thread was busy with it.
+    pub(crate) spent: Duration,
+}
+
+/// Starts the thread. It ends when nobody can hand it a request any more.
+///
+/// # Errors
+/// The thread or its runtime cannot be made.
+pub(crate) fn start(
+    broker: Arc<Broker>,
+    stop: Stop,
+) -> std::io::Result<(mpsc::Sender<LargeRequest>, JoinHandle<()>)> {
+    let (handover, inbox) = mpsc::channel(INBOX_REQUESTS);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let thread = std::thread::Builder::new().name("large-requests".to_owned()).spawn(move || {
+        let service = Rc::new(Service { broker, stop, large: None });
+        LocalSet::new().block_on(&runtime, run(service, inbox));
+    })?;
+    Ok((handover, thread))
+}
+
+/// Adds the time that `work` takes on this thread, waiting left out, to `spent` if there is one.
+pub(crate) async fn metered<T>(spent: Option<&Cell<Duration>>, work: impl Future<Output = T>) -> T {
+    let Some(spent) = spent else { return work.await };
+    let mut work = std::pin::pin!(work);
+    std::future::poll_fn(|context| {
+        let start = Instant::now();
+        let polled = work.as_mut().poll(context);
+        spent.set(spent.get() + start.elapsed());
+        polled
+    })
+    .await
+}
+
+async fn run(service: Rc<Service>, mut inbox: mpsc::Receiver<LargeRequest>) {
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    loop {
+        let turn = turns.clone().acquire_owned().await.expect("the semaphore is never closed");
+        let Some(request) = inbox.recv().await else { return };
+        let service = service.clone();
+        tokio::task::spawn_local(async move {
+            request.answer(service).await;
+            drop(turn);
+        });
+    }
+}
+
+impl LargeRequest {
+    async fn answer(mut self, service: Rc<Service>) {
+        let who = (Rc::new(self.entry), Rc::new(self.session), self.local);
+        let context = Context::new(service, self.header, who).holding(self.held);
+        let spent = Cell::default();
+        let reply = tokio::select! {
+            reply = metered(Some(&spent), api::dispatch(&context, self.body)) => reply,
+            // A shard that stops does not wait longer than its grace period.
+            () = self.asker.closed() => return,
+        };
+        // The connection may be gone.
+        let _ = self.asker.send(Answered { reply, mute: context.mute(), spent: spent.into_inner() });
+    }
+}

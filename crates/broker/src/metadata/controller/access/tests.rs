@@ -1,0 +1,55 @@
+//! Changes of access control that a single request may ask for.
+
+use super::*;
+use crate::metadata::image::{Position, Replay};
+use crate::security::acl::{Operation, PatternType, Permission, ResourceType};
+
+/// An image with so many entries.
+fn image(count: u64) -> Image {
+    let acls: Vec<Acl> = (0..count).map(acl).collect();
+    let mut id = 0;
+    let created = create_acls(&Image::empty(), &acls, || {
+        id += 1;
+        Uuid::from_bytes(u128::to_be_bytes(id))
+    });
+    let mut replay = Replay::new(Image::empty());
+    for (offset, record) in (0..).zip(created.records) {
+        replay.push(record, Position { offset, ..Position::default() }).unwrap();
+    }
+    replay.into_image()
+}
+
+fn acl(number: u64) -> Acl {
+    Acl {
+        resource_type: ResourceType::Topic,
+        resource_name: format!("topic-{number}"),
+        pattern_type: PatternType::Literal,
+        principal: "User:ann".to_owned(),
+        host: "*".to_owned(),
+        operation: Operation::Read,
+        permission: Permission::Allow,
+    }
+}
+
+#[test]
+fn more_entries_than_kafka_takes_at_once_are_refused_together() {
+    let acls: Vec<Acl> = (0..10_001).map(acl).collect();
+    let all = create_acls(&Image::empty(), &acls, || Uuid::ZERO);
+    assert!(all.records.is_empty());
+    assert_eq!(all.outcome.map_err(|refusal| refusal.reason), Err(Reason::PolicyViolation));
+    let most = create_acls(&Image::empty(), &acls[1..], || Uuid::ZERO);
+    assert_eq!((most.records.len(), most.outcome), (10_000, Ok(())));
+}
+
+#[test]
+fn entries_that_many_filters_mean_are_told_so_often_and_no_more() {
+    let image = image(1_000);
+    // Any type, pattern, operation and permission.
+    let any = AclFilter::from_codes([1, 1, 1, 1]).expect("a filter for everything");
+    let deleted = delete_acls(&image, &vec![any; 500]);
+    assert_eq!(deleted.records.len(), 1_000, "each goes once");
+    let told = deleted.outcome.iter().flatten().map(Vec::len).sum::<usize>();
+    assert_eq!(told, TOLD_MAX);
+    let refused = deleted.outcome.iter().filter(|outcome| outcome.is_err()).count();
+    assert_eq!(refused, 500 - TOLD_MAX / 1_000);
+}
