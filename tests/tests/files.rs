@@ -598,3 +598,36 @@ fn what_was_moved_is_counted_by_its_path() {
     assert!(((3 << 20) - (64 << 10)..=3 << 20).contains(&moved), "{moved} bytes by splice");
     server.stop();
 }
+
+#[test]
+fn a_proxy_says_who_its_client_is() {
+    let home = tempfile::TempDir::new().expect("a directory");
+    let log = home.path().join("access.log");
+    let args = ["--proxy-protocol", "--access-log", log.to_str().expect("a path")];
+    let server = FileServer::start(&args, small_site);
+    let request = "GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n";
+    let second = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\xc0\0\x02\x01\0\x50\0\x50";
+    let first = b"PROXY TCP6 2001:db8::1 ::1 1234 80\r\n".to_vec();
+    for header in [first, second.to_vec()] {
+        let mut whole = server.connect();
+        whole.say(&[&header, request.as_bytes()].concat());
+        assert_eq!(whole.answer(true).text(), "0123456789");
+        let mut slow = server.connect();
+        for byte in &header {
+            slow.say(&[*byte]);
+        }
+        slow.say(request.as_bytes());
+        assert_eq!(slow.answer(true).text(), "0123456789");
+    }
+    let mut direct = server.connect();
+    direct.say(request.as_bytes());
+    assert_eq!(direct.rest(), b"");
+    let lines = await_some("four lines", SOON, || {
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        (text.lines().count() == 4).then_some(text)
+    });
+    for client in ["2001:db8::1 - - ", "192.0.2.7 - - "] {
+        assert_eq!(lines.matches(client).count(), 2, "{lines}");
+    }
+    server.stop();
+}

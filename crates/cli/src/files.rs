@@ -75,6 +75,9 @@ pub(crate) struct Args {
     /// Serve each host from DIR/HOST, and others from DIR/default
     #[arg(long)]
     hosts: bool,
+    /// Expect a header of the PROXY protocol, version 1 or 2, on every connection; only for addresses that nobody but the proxy reaches
+    #[arg(long)]
+    proxy_protocol: bool,
     /// Write requests to a file; - is standard output
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
@@ -152,6 +155,7 @@ fn config(args: Args) -> Config {
         listen: args.listen,
         listen_tls: args.listen_tls,
         tls: args.tls_cert.map(|certificate| TlsOptions { certificate, key: args.tls_key }),
+        proxy_protocol: args.proxy_protocol,
         metrics: args.metrics,
         access_log: args.access_log.map(|path| LogOptions { path, form }),
         shards: args.shards.map(usize::from),

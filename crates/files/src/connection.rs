@@ -10,6 +10,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
 use levada_io::{Piece, TransferError};
+use rustix::net::RecvFlags;
+use tokio::io::Interest;
 use tokio::sync::futures::Notified;
 
 use crate::access_log::Draft;
@@ -17,6 +19,7 @@ use crate::answer::{self, Reply};
 use crate::listen::Purpose;
 use crate::metrics;
 use crate::outgoing::{self, Outgoing};
+use crate::proxy::{self, Header};
 use crate::request::{self, Parsed, Refusal};
 use crate::responder::{Decision, Prepared, Work};
 use crate::shard::Shard;
@@ -54,6 +57,8 @@ enum Ended {
     Changed,
     #[error("the file could not be read: {0}")]
     Read(io::Error),
+    #[error("it did not begin with a header of the PROXY protocol")]
+    NoHeader,
     #[error("TLS failed: {0}")]
     Tls(#[from] rustls::Error),
 }
@@ -83,7 +88,14 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
         notes: Vec::new(),
         prepared: Vec::new(),
     };
-    let ended = connection.converse(stopped).await;
+    let introduced = match connection.shard.shared.proxy_protocol && purpose != Purpose::Metrics {
+        true => connection.introduce().await,
+        false => Ok(()),
+    };
+    let ended = match introduced {
+        Ok(()) => connection.converse(stopped).await,
+        Err(error) => Err(error),
+    };
     connection.write_notes();
     connection.say_goodbye();
     match ended {
@@ -151,6 +163,30 @@ enum Taken {
 }
 
 impl Connection {
+    /// Takes the header of the PROXY protocol and no byte more: what follows may be TLS.
+    async fn introduce(&mut self) -> Result<(), Ended> {
+        self.timer.until(tokio::time::Instant::now() + HEAD_TIME);
+        let (socket, timer) = (&self.socket, &mut self.timer);
+        loop {
+            let ready = std::future::poll_fn(|context| match socket.poll_readable(context) {
+                Poll::Ready(ready) => Poll::Ready(ready.map_err(Ended::from)),
+                Poll::Pending => timer.poll(context).map(|()| Err(Ended::Slow)),
+            });
+            ready.await?;
+            match take_header(socket) {
+                Ok(Header::Whole(client, _)) => {
+                    if let Some((address, port)) = client {
+                        self.peer = Peer::Address(address.to_canonical(), port);
+                    }
+                    return Ok(());
+                }
+                Ok(Header::Partial | Header::Malformed) => return Err(Ended::NoHeader),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     async fn converse(&mut self, mut stopped: Pin<&mut Notified<'_>>) -> Result<Farewell, Ended> {
         loop {
             match self.take()? {
@@ -406,4 +442,22 @@ impl Connection {
         self.pushed += piece.len();
         self.outgoing.push(piece);
     }
+}
+
+/// Looks at what has come, and takes a whole header off.
+fn take_header(socket: &Socket) -> io::Result<Header> {
+    let mut room = [0; proxy::HEADER_BYTES_MAX];
+    let header = socket.try_io(Interest::READABLE, || {
+        let (count, _) = rustix::net::recv(socket.as_fd(), &mut room[..], RecvFlags::PEEK)?;
+        match proxy::parse(&room[..count]) {
+            // Looked at again when more has come.
+            Header::Partial if (1..room.len()).contains(&count) => Err(io::ErrorKind::WouldBlock.into()),
+            header => Ok(header),
+        }
+    })?;
+    if let Header::Whole(_, len) = header {
+        let taken = socket.try_read(&mut room[..len])?;
+        debug_assert_eq!(taken, len, "it was there");
+    }
+    Ok(header)
 }

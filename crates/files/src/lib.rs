@@ -9,6 +9,7 @@
 
 pub mod condition;
 pub mod encoding;
+pub mod proxy;
 pub mod range;
 pub mod request;
 pub mod root;

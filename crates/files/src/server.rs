@@ -32,6 +32,8 @@ pub struct Config {
     pub listen_tls: Vec<Address>,
     /// The certificate for that; without it no such address can be served.
     pub tls: Option<TlsOptions>,
+    /// Whether each connection there begins with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
     /// Where `/metrics` and `/healthz` are served, if anywhere.
     pub metrics: Option<Address>,
     /// Where requests are written down, if anywhere.
@@ -109,11 +111,7 @@ impl Server {
             Ok::<_, StartError>((bound.map_err(failed)?, listeners))
         };
         let (mut addresses, mut listeners) = (Vec::new(), Vec::new());
-        let tls = match config.tls {
-            Some(options) => Some(Tls { config: ArcSwap::from_pointee(options.load()?), options }),
-            None if config.listen_tls.is_empty() => None,
-            None => return Err(StartError::NoCertificate),
-        };
+        let tls = tls(config.tls, !config.listen_tls.is_empty())?;
         let plain = config.listen.iter().map(|address| (address, Purpose::Files));
         let secure = config.listen_tls.iter().map(|address| (address, Purpose::SecureFiles));
         for (address, purpose) in plain.chain(secure) {
@@ -143,6 +141,7 @@ impl Server {
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
             places: Places::new(config.connections_max, config.connections_per_address_max),
+            proxy_protocol: config.proxy_protocol,
             stop: Stop::new(),
             grace: config.grace,
             files_max: usize::try_from(files).unwrap_or(usize::MAX).max(16),
@@ -236,6 +235,15 @@ impl Server {
             // Somebody may have removed it already.
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+/// The certificate, if there is one or has to be.
+fn tls(options: Option<TlsOptions>, is_needed: bool) -> Result<Option<Tls>, StartError> {
+    match options {
+        Some(options) => Ok(Some(Tls { config: ArcSwap::from_pointee(options.load()?), options })),
+        None if is_needed => Err(StartError::NoCertificate),
+        None => Ok(None),
     }
 }
 

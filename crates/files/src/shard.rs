@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) caps: Caps,
     pub(crate) warmer: Warmer,
     pub(crate) places: Arc<Places>,
+    /// Whether connections with files begin with a header of the PROXY protocol.
+    pub(crate) proxy_protocol: bool,
     pub(crate) stop: Stop,
     /// How long connections have to finish after the stop signal.
     pub(crate) grace: Duration,

@@ -34,6 +34,7 @@ fn a_hot_small_file_costs_no_allocation() {
         listen: vec![Address::Tcp("127.0.0.1".to_owned(), 0)],
         listen_tls: Vec::new(),
         tls: None,
+        proxy_protocol: false,
         metrics: None,
         access_log: None,
         shards: Some(1),
