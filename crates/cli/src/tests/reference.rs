@@ -35,9 +35,9 @@ fn section(command: &clap::Command, is_below: bool, page: &mut String) {
     writeln!(page, "\n### {name}\n\n{}\n\n```\n{usage}\n```", cell(&about)).unwrap();
     let arguments: Vec<&Arg> = command
         .get_arguments()
-        .filter(|argument| {
-            !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str())
-        })
+        .filter(|argument| !argument.is_hide_set())
+        .filter(|argument| !["help", "version"].contains(&argument.get_id().as_str()))
+        .filter(|argument| !(is_below && argument.is_global_set()))
         .collect();
     if !arguments.is_empty() {
         page.push_str("\n| Argument | Meaning |\n|---|---|\n");
