@@ -30,17 +30,19 @@ struct Long {
     is_repeated: bool,
 }
 
-const LONG: [Long; 10] = [
+const LONG: [Long; 12] = [
     Long::once("levada-broker", "levada_broker", "crash::seeds_by_hand", ("LEVADA_CRASH_MINUTES", "MINUTES")),
     Long::again("levada-broker", "levada_broker", "simulation", ("LEVADA_SIMULATION_SEED", "random")),
     Long::again("levada-log", "model", "", ("LEVADA_MODEL_CASES", "500")),
     Long::again("levada-log", "compaction", "", ("LEVADA_MODEL_CASES", "500")),
     Long::again("levada-io", "levada_io", "matrix", ("LEVADA_TEST_MATRIX", "full")),
+    Long::once("levada-broker", "remembered", "", ("LEVADA_SOAK_COUNT", "100000")),
     Long::once("levada-tests", "exactly_once", "", ("LEVADA_EOS_MINUTES", "MINUTES")),
     Long::again("levada-tests", "crash", "", ("LEVADA_TEST_ROUNDS", "50")),
     Long::again("levada-tests", "streams", "", ("LEVADA_TEST_ROUNDS", "20")),
     Long::again("levada-tests", "connect", "", ("LEVADA_TEST_ROUNDS", "20")),
     Long::again("levada-tests", "hostile", "mutated_requests", ("LEVADA_TEST_MUTATIONS", "10000")),
+    Long::once("levada-tests", "remembered", "", ("LEVADA_SOAK_COUNT", "10000")),
 ];
 
 impl Long {
