@@ -357,7 +357,7 @@ async fn answer_elsewhere(
         body,
         asker,
     };
-    large.send(request).await.ok().expect("the thread is there as long as a shard is");
+    assert!(large.send(request).await.is_ok(), "the thread is there as long as a shard is");
     let answered = answered.await.expect("a large request is answered");
     context.spent_elsewhere.set(answered.spent);
     context.mute_for(answered.mute);
