@@ -7,7 +7,7 @@
 //!
 //! Asks for Describe on the group and on each topic; topics that were not named are left out if it is refused.
 //!
-//! A group that one request names several times is answered each time, as far as the repeated answers come to 2 MiB in all; further ones are
+//! A group that one request names several times is answered each time, as far as the repeated answers take 2 MiB of memory in all; further ones are
 //! refused (INVALID_REQUEST), where Kafka goes on. Each answer repeats everything that the group has committed, so that a request of a megabyte
 //! would be answered with gigabytes.
 
@@ -26,7 +26,7 @@ use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::{FetchRequest, FetchTopic, FetchedTopic};
 use crate::security::acl::{Operation, ResourceType};
 
-/// Most bytes of the answers about groups that the request has named before.
+/// Most bytes of memory for answers about groups that the request has named before.
 const REPEATED_BYTES_MAX: usize = 2 << 20;
 const GROUPS_VERSION_MIN: i16 = 8;
 const TOPIC_ID_VERSION_MIN: i16 = 10;
@@ -58,17 +58,17 @@ pub(crate) async fn answer(context: &Context, request: OffsetFetchRequest) -> Of
     message!(OffsetFetchResponse { groups: groups })
 }
 
-/// Bytes on the wire of a group's answer, near enough.
+/// Bytes of memory that a group's answer takes until it is sent.
 fn size(group: &OffsetFetchResponseGroup) -> usize {
-    const GROUP: usize = 8;
-    const TOPIC: usize = 20;
-    const PARTITION: usize = 22;
     let metadata = |partition: &OffsetFetchResponsePartitions| partition.metadata.as_ref().map_or(0, StrBytes::len);
     let partitions = |topic: &OffsetFetchResponseTopics| {
-        topic.partitions.iter().map(|one| PARTITION + metadata(one)).sum::<usize>()
+        let one = |partition| size_of::<OffsetFetchResponsePartitions>() + metadata(partition);
+        topic.partitions.iter().map(one).sum::<usize>()
     };
-    let topics = group.topics.iter().map(|topic| TOPIC + topic.name.len() + partitions(topic));
-    GROUP + group.group_id.len() + topics.sum::<usize>()
+    let topic = |topic: &OffsetFetchResponseTopics| {
+        size_of::<OffsetFetchResponseTopics>() + topic.name.len() + partitions(topic)
+    };
+    size_of::<OffsetFetchResponseGroup>() + group.group_id.len() + group.topics.iter().map(topic).sum::<usize>()
 }
 
 async fn one_group(context: &Context, request: OffsetFetchRequest) -> OffsetFetchResponse {
