@@ -191,8 +191,12 @@ impl Machine for GroupMachine {
             topics: positions(),
         });
         let ticket = self.ticket();
-        let end =
-            EndTxnRequest { producer, coordinator_epoch: 0, commit: number % 2 == 0, transaction_version: 2 };
+        let end = EndTxnRequest {
+            producer,
+            coordinator_epoch: 0,
+            commit: number.is_multiple_of(2),
+            transaction_version: 2,
+        };
         self.step(GroupEvent::EndTxn(ticket, end));
     }
 
@@ -267,7 +271,7 @@ impl Machine for TxnMachine {
             keep_prepared: false,
         };
         let TxnOutcome::Init(owner) = self.ask(init) else { panic!("an identity for {transactional_id}") };
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             // A transaction that nobody ends.
             let added = self.ask(AddRequest {
                 transactional_id,
