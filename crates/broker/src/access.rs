@@ -32,7 +32,7 @@ impl Access {
         &self.signing_keys
     }
 
-    /// Whether there is access control at all.
+    /// True if an authorizer is configured.
     pub(crate) fn has_authorizer(&self) -> bool {
         self.config.load().security.authorizer.is_some()
     }
@@ -44,7 +44,7 @@ impl Access {
         Some(authorizer.decide(self.metadata.image().acls().index(), session, wanted))
     }
 
-    /// Whether there may be something of that kind with which the client may do that.
+    /// True if the client may do this to at least one resource of that type, existing or not.
     pub(crate) fn allows_some(&self, session: &Session, wanted: (Operation, ResourceType)) -> bool {
         let config = self.config.load();
         let allows = |image: Arc<Image>| {

@@ -61,7 +61,7 @@ fn flatten<T>(results: Result<Vec<Result<T, Refusal>>, Failure>, count: usize) -
     }
 }
 
-/// What a change of the metadata says of each item.
+/// Outcome of a metadata change for each item.
 type Keyed<K, T, E> = Vec<(K, Result<T, E>)>;
 
 /// Like [`flatten`], for results that name their item.

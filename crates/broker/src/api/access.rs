@@ -161,7 +161,7 @@ impl Context {
         self.might(operation, ResourceType::Cluster, CLUSTER_NAME)
     }
 
-    /// Whether there may be something of that kind with which the client may do that.
+    /// True if the client may do this to at least one resource of that type, existing or not.
     pub(crate) fn may_some(&self, operation: Operation, kind: ResourceType) -> bool {
         self.debug_declared(operation, kind);
         self.broker().access().allows_some(&self.session, (operation, kind))

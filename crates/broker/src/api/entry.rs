@@ -6,13 +6,13 @@ use std::sync::Arc;
 use crate::config::Listener;
 use crate::tls::names::CertifiedName;
 
-/// What is known of a connection before its first request.
+/// Origin of a connection, known before its first request.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// The listener that it came by.
+    /// The listener that accepted it.
     pub(crate) listener: Arc<Listener>,
-    /// The other end.
+    /// Address of the client.
     pub(crate) peer: SocketAddr,
-    /// Whom its certificate names; none without TLS, or if the client showed none.
+    /// Name in the client's certificate; none without TLS, or without a client certificate.
     pub(crate) certificate: Option<Arc<CertifiedName>>,
 }

@@ -22,7 +22,7 @@ use crate::metadata::controller::AlterQuota;
 use crate::metadata::image::QuotaEntity;
 use crate::security::acl::Operation;
 
-/// What shall become of the limits of each entity.
+/// Changes of limits, by entity.
 pub(crate) struct Request {
     alterations: Vec<AlterQuota>,
     validate_only: bool,

@@ -144,7 +144,7 @@ pub(crate) fn served() -> impl Iterator<Item = &'static Api> {
 pub(crate) struct Service {
     pub(crate) broker: Arc<Broker>,
     pub(crate) stop: Stop,
-    /// Who answers large requests; none on the thread that does it.
+    /// Inbox of the thread that answers large requests; none on that thread itself.
     pub(crate) large: Option<mpsc::Sender<LargeRequest>>,
 }
 
@@ -246,7 +246,7 @@ impl Context {
         self.header.version
     }
 
-    /// Who uses what the request uses.
+    /// User and client id, for quotas.
     pub(crate) fn client(&self) -> Client<'_> {
         Client { user: self.session.user(), client_id: self.client_id() }
     }
