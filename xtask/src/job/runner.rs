@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::queue::Queue;
 use super::verdict::Verdict;
-use super::{Job, Then};
+use super::{Company, Job, Then};
 
 /// A command that takes longer is ended and counts as failed: without that its output would never be printed.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -48,6 +48,8 @@ struct Ended {
     index: usize,
     /// Why it failed, if it did.
     failure: Option<String>,
+    /// The first output, if that measurement failed and was repeated.
+    first: Option<PathBuf>,
     took: Duration,
 }
 
@@ -57,6 +59,7 @@ struct Record {
     verdict: Verdict,
     took: Duration,
     failure: Option<String>,
+    first: Option<PathBuf>,
     again: String,
 }
 
@@ -101,14 +104,18 @@ impl Runner {
 
     fn start_ready(&mut self) {
         while let Some(index) = self.queue.start_next() {
-            let Job { name, command, again, lasts, then, .. } =
+            let Job { name, company, mut command, again, lasts, then, .. } =
                 self.jobs[index].take().expect("a job starts once");
             let output = self.folder.join(file_name(&name));
             let (sender, path, since) = (self.ended.0.clone(), output.clone(), Instant::now());
             std::thread::spawn(move || {
-                let failure = execute(command, lasts, &path).err();
+                let mut result = execute(&mut command, lasts, &path);
+                let mut first = None;
+                if company == Company::Alone && result.is_err() {
+                    (result, first) = measure_again(&mut command, lasts, &path);
+                }
                 // The runner waits for every job that it has started.
-                let _ = sender.send(Ended { index, failure, took: since.elapsed() });
+                let _ = sender.send(Ended { index, failure: result.err(), first, took: since.elapsed() });
             });
             self.running.push((index, Running { name, again, then, since, output }));
         }
@@ -116,7 +123,7 @@ impl Runner {
 
     /// Prints what a job has said, adds the jobs that follow from it, and frees its place.
     fn take(&mut self, ended: Ended) {
-        let Ended { index, mut failure, took } = ended;
+        let Ended { index, mut failure, first, took } = ended;
         let position = self.running.iter().position(|(running, _)| *running == index);
         let (_, job) = self.running.swap_remove(position.expect("only running jobs end"));
         let output = fs::read(&job.output).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -132,7 +139,7 @@ impl Runner {
         }
         let verdict = Verdict::new(&output, failure.is_none());
         self.queue.finish(index, failure.is_none());
-        let record = Record { name: job.name, verdict, took, failure, again: job.again };
+        let record = Record { name: job.name, verdict, took, failure, first, again: job.again };
         self.print(&record, &output);
         self.records.push(record);
     }
@@ -175,6 +182,11 @@ impl Runner {
         let (passed, failed) = self.records.iter().fold((0, 0), |(passed, failed), record| {
             (passed + record.verdict.passed, failed + record.verdict.failed)
         });
+        for record in self.records.iter().filter(|record| record.failure.is_none()) {
+            if let Some(first) = &record.first {
+                println!("\n{}: only the second measurement held; the first: {}", record.name, first.display());
+            }
+        }
         for record in self.records.iter().filter(|record| record.failure.is_some()) {
             println!("\n{}", record.line());
             record.verdict.names.iter().for_each(|name| println!("    {name}"));
@@ -195,12 +207,27 @@ impl Record {
         let Verdict { passed, failed, .. } = self.verdict;
         let passed = if passed > 0 { format!(", {passed} passed") } else { String::new() };
         let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-        format!("{}: {word}{passed}{failed}, {:.1} s", self.name, self.took.as_secs_f64())
+        let times = if self.first.is_some() { ", measured twice" } else { "" };
+        format!("{}: {word}{passed}{failed}{times}, {:.1} s", self.name, self.took.as_secs_f64())
     }
 }
 
+/// Runs a failed measurement once more, because the machine may have been busy with something else. The first output moves to a file
+/// of its own, whose path is returned.
+fn measure_again(
+    command: &mut Command,
+    lasts: Duration,
+    output: &Path,
+) -> (Result<(), String>, Option<PathBuf>) {
+    let first = output.with_extension("first.txt");
+    if let Err(error) = fs::rename(output, &first) {
+        return (Err(format!("{}: {error}", first.display())), None);
+    }
+    (execute(command, lasts, output), Some(first))
+}
+
 /// Runs a command with its output in a file, once and then again until the time is over or it fails.
-fn execute(mut command: Command, lasts: Duration, output: &Path) -> Result<(), String> {
+fn execute(command: &mut Command, lasts: Duration, output: &Path) -> Result<(), String> {
     let failed = |error| format!("{}: {error}", output.display());
     let file = File::create(output).map_err(failed)?;
     let began = Instant::now();

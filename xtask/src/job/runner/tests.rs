@@ -1,7 +1,7 @@
 //! Jobs of the shell's, run as those of a suite are.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -50,6 +50,26 @@ fn a_lasting_job_runs_again_until_it_fails() {
     let lasting = job("lasting", &script).lasting(Duration::from_secs(60));
     assert_eq!(run(vec![lasting], 1, &folder), Err(String::new()));
     assert_eq!(fs::read_to_string(folder.join("lasting.txt")).unwrap(), "again\n".repeat(3));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// A job that fails in its first run only, if it has two.
+fn disturbed(name: &str, company: Company, folder: &Path) -> Job {
+    let mark = folder.join(name);
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("echo run; [ -e {0} ] || {{ touch {0}; false; }}", mark.display())]);
+    Job::new(name, company, command, String::new())
+}
+
+#[test]
+fn a_measurement_that_fails_is_repeated_once_and_other_jobs_are_not() {
+    let folder = folder("measurement");
+    assert_eq!(run(vec![disturbed("alone", Company::Alone, &folder)], 1, &folder), Ok(()));
+    assert_eq!(fs::read_to_string(folder.join("alone.first.txt")).unwrap(), "run\n");
+    assert_eq!(fs::read_to_string(folder.join("alone.txt")).unwrap(), "run\n");
+    assert_eq!(run(vec![disturbed("shared", Company::Shared, &folder)], 1, &folder), Err(String::new()));
+    let fails = Job::new("fails", Company::Alone, Command::new("false"), String::new());
+    assert_eq!(run(vec![fails], 1, &folder), Err(String::new()));
     fs::remove_dir_all(folder).unwrap();
 }
 
