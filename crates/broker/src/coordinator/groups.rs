@@ -264,6 +264,9 @@ impl Seat {
                 }
             }
         }
+        if state.coordinator.is_unloaded() {
+            state.partition = None;
+        }
         self.due.set(state.coordinator.deadline());
     }
 
@@ -378,7 +381,7 @@ fn persisted(partition: &Partition, result: AppendResult) -> Result<i64, Persist
         // The lane tells the operator.
         AppendError::Storage(error) if may_be_repeated(partition, &error) => PersistFailure::Unavailable,
         AppendError::Batch(_) | AppendError::Storage(_) => {
-            tracing::error!(partition = partition.name(), %error, "group records not stored");
+            tracing::error!(partition = partition.name(), %error, "group records not stored; its coordinator serves no more until the broker is restarted");
             PersistFailure::Lost
         }
     })

@@ -320,7 +320,7 @@ fn persisted(partition: &Partition, result: AppendResult) -> Result<(), PersistF
             PersistFailure::Unavailable
         }
         error => {
-            tracing::error!(partition = partition.name(), %error, "transaction records not stored; its coordinator serves no more");
+            tracing::error!(partition = partition.name(), %error, "transaction records not stored; its coordinator serves no more until the broker is restarted");
             PersistFailure::Lost
         }
     })

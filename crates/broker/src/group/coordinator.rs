@@ -151,6 +151,11 @@ impl Coordinator {
         self.timers.next_ms()
     }
 
+    /// True if the coordinator has been unloaded and refuses every request.
+    pub fn is_unloaded(&self) -> bool {
+        self.phase == Phase::Unloaded
+    }
+
     fn handle(&mut self, event: Event, now_ms: i64) {
         if let Some(error) = membership::invalid(&event, &self.config) {
             return self.refuse(&event, error);

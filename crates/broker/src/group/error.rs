@@ -98,7 +98,8 @@ pub enum PersistFailure {
     /// The partition cannot take records just now (its disk is full, or it does not exist yet). The log is as it was.
     #[error("the offsets partition cannot take records just now")]
     Unavailable,
-    /// The partition was deleted, or its disk has failed.
+    /// The partition was deleted, or its disk has failed: it is not known if the records are in the log, and no more will be. The
+    /// coordinator is unloaded.
     #[error("this broker cannot write the offsets partition any more")]
     Lost,
     /// The batch is larger than the partition accepts.

@@ -328,6 +328,26 @@ fn no_batch_gets_behind_its_transactions_marker_while_that_is_queued() {
 }
 
 #[test]
+fn a_group_coordinator_whose_log_is_lost_answers_nothing_from_memory() {
+    let home = directory();
+    let disk = Arc::new(Recorder::new(home.path()));
+    let now = begin(&disk, &home, Ways::durable());
+    now.run(now.broker.controller().ensure_internal_topic(OFFSETS_TOPIC)).unwrap();
+    let group = (0..).map(|at| format!("g{at}")).find(|id| partition_for(id, 2) == 0).unwrap();
+    assert_eq!(commit(&now, &group, 1), Ok(()));
+    disk.break_down(Some("__consumer_offsets-0"));
+    // Written, but nobody knows if it is on the device.
+    assert_eq!(commit(&now, &group, 2), Err(GroupError::NotCoordinator));
+    assert_eq!(committed(&now, &group), Err(GroupError::NotCoordinator));
+    assert_eq!(now.broker.coordinators().groups().view(&group, |_| ()), None);
+    disk.break_down(None);
+    drop(now);
+    let now = begin(&disk, &home, Ways::durable());
+    assert!(now.broker.replicas().recovery().wait(LONG), "the recovery has ended");
+    assert_eq!(committed(&now, &group), Ok(vec![2]));
+}
+
+#[test]
 fn a_sync_that_panics_leaves_nobody_waiting() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));

@@ -178,7 +178,6 @@ fn followers_get_their_assignment_when_the_leaders_is_in_the_log() {
 fn an_assignment_that_cannot_be_stored_starts_a_rebalance() {
     for (failure, expected) in [
         (PersistFailure::Unavailable, GroupError::CoordinatorNotAvailable),
-        (PersistFailure::Lost, GroupError::NotCoordinator),
         (PersistFailure::TooLarge, GroupError::UnknownServerError),
     ] {
         let mut rig = Rig::new(config());

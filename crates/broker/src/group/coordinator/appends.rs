@@ -103,6 +103,10 @@ impl Coordinator {
         {
             let UnderWay { write, part, .. } = first.remove();
             self.settle(write, part, result, now_ms);
+            if result == Err(PersistFailure::Lost) {
+                // What the log holds is not known: nothing is answered from memory any more.
+                return self.unload(now_ms);
+            }
         }
         let (ready, parked) = std::mem::take(&mut self.parked)
             .into_iter()

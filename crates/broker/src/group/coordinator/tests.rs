@@ -311,10 +311,38 @@ fn a_deletion_that_cannot_be_stored_has_not_happened() {
     rig.commit(commit("simple", "t", 1)).unwrap();
     rig.hold_appends = true;
     let ticket = rig.send(DeleteRequest { group_ids: vec!["simple".into()] });
-    assert!(rig.finish_append(Some(PersistFailure::Lost)));
+    assert!(rig.finish_append(Some(PersistFailure::Unavailable)));
     let outcome = rig.answer::<DeleteRequest>(ticket).unwrap();
-    assert_eq!(outcome, [("simple".into(), Some(GroupError::NotCoordinator))]);
+    assert_eq!(outcome, [("simple".into(), Some(GroupError::CoordinatorNotAvailable))]);
     assert_eq!((rig.coordinator.describe("simple").state, rig.committed("simple", "t")), ("Empty", 1));
+}
+
+#[test]
+fn a_coordinator_whose_log_is_lost_answers_nothing_from_memory() {
+    for is_stored in [false, true] {
+        let mut rig = Rig::new(config());
+        let members = rig.stable(2);
+        rig.commit(commit("simple", "t", 1)).unwrap();
+        rig.hold_appends = true;
+        let commit_ticket = rig.send(commit("simple", "t", 2));
+        let later_ticket = rig.send(commit("other", "t", 3));
+        let fetch_ticket = rig.send(fetch("simple", "t", true));
+        let join_ticket = rig.send(rig.join(&members[0]));
+        assert!(rig.lose_appends(is_stored));
+        for ticket in [commit_ticket, later_ticket] {
+            assert_eq!(rig.answer::<CommitRequest>(ticket), Some(Err(GroupError::NotCoordinator)));
+        }
+        assert_eq!(rig.answer::<FetchRequest>(fetch_ticket), Some(Err(GroupError::NotCoordinator)));
+        let joined = rig.answer::<JoinRequest>(join_ticket).unwrap();
+        assert_eq!(joined.error, Some(GroupError::NotCoordinator));
+        assert_eq!(rig.ask(fetch("simple", "t", false)), Err(GroupError::NotCoordinator));
+        assert_eq!(rig.heartbeat(&members[1], 1), Err(GroupError::NotCoordinator));
+        assert_eq!(rig.coordinator.deadline(), None);
+        rig.hold_appends = false;
+        rig.restart();
+        assert_eq!(rig.committed("simple", "t"), if is_stored { 2 } else { 1 });
+        assert_eq!((rig.committed("other", "t"), rig.state()), (-1, "Stable"));
+    }
 }
 
 #[test]

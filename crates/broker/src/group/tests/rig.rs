@@ -105,6 +105,21 @@ impl Rig {
         true
     }
 
+    /// The partition goes out of use with the oldest append, which is in the log or not; false if there is none.
+    pub(in crate::group) fn lose_appends(&mut self, is_stored: bool) -> bool {
+        let Some((id, payload)) = self.held.pop_front() else { return false };
+        if is_stored {
+            self.store(payload);
+        }
+        self.step(Event::Persisted(id, Err(PersistFailure::Lost)));
+        while let Some((id, _)) = self.held.pop_front() {
+            self.step(Event::Persisted(id, Err(PersistFailure::Lost)));
+        }
+        assert!(self.coordinator.is_unloaded());
+        assert!(self.waiting.is_empty(), "{:?} never got an answer", self.waiting);
+        true
+    }
+
     /// A batch enters the log.
     pub(in crate::group) fn store(&mut self, payload: Payload) {
         match payload {

@@ -32,14 +32,15 @@ fn promises_hold_in_random_lives() {
         reached.add(&world.reached);
     }
     // A simulation in which nothing happens proves nothing.
-    let Reached { assignments, commits, restarts, returns, fenced, failures } = reached;
+    let Reached { assignments, commits, restarts, returns, fenced, failures, losses } = reached;
     for (what, count, least) in [
         ("assignments", assignments, 2_000),
         ("commits", commits, 1_000),
         ("restarts", restarts, 1_000),
         ("static members that returned", returns, 50),
         ("fenced members", fenced, 300),
-        ("failed appends", failures, 80),
+        ("failed appends", failures, 60),
+        ("lost logs", losses, 30),
     ] {
         assert!(count >= least, "only {count} {what}");
     }
@@ -63,6 +64,7 @@ struct Reached {
     returns: usize,
     fenced: usize,
     failures: usize,
+    losses: usize,
 }
 
 impl Reached {
@@ -73,6 +75,7 @@ impl Reached {
         self.returns += other.returns;
         self.fenced += other.fenced;
         self.failures += other.failures;
+        self.losses += other.losses;
     }
 }
 
@@ -149,9 +152,13 @@ impl World {
                 self.rig.finish_append(None);
             }
             93..95 => {
-                let failures = [PersistFailure::Unavailable, PersistFailure::Lost, PersistFailure::TooLarge];
-                let failure = failures[self.random.below(3)];
-                self.reached.failures += usize::from(self.rig.finish_append(Some(failure)));
+                let failures = [Some(PersistFailure::Unavailable), Some(PersistFailure::TooLarge), None];
+                match failures[self.random.below(3)] {
+                    Some(failure) => {
+                        self.reached.failures += usize::from(self.rig.finish_append(Some(failure)));
+                    }
+                    None => self.lose(),
+                }
             }
             95 => self.delete(),
             96..98 => self.rig.hold_appends = !self.rig.hold_appends,
@@ -279,6 +286,16 @@ impl World {
                 Phase::Joined(members) => Phase::Joined(members),
                 Phase::Outside | Phase::Joining(_) | Phase::Leaving(_) => Phase::Outside,
             };
+        }
+    }
+
+    /// The log fails with the oldest append, and the broker is restarted.
+    fn lose(&mut self) {
+        let is_stored = self.random.below(2) == 0;
+        if self.rig.lose_appends(is_stored) {
+            assert_eq!(self.rig.state(), "Dead", "nothing is shown that the log may not have");
+            self.reached.losses += 1;
+            self.restart();
         }
     }
 

@@ -31,13 +31,14 @@ fn promises_hold_in_random_lives_of_consumer_groups() {
         world.come_to_rest();
         reached.add(&world.reached);
     }
-    let Reached { moved, fenced, restarts, returns, failures } = reached;
+    let Reached { moved, fenced, restarts, returns, failures, losses } = reached;
     for (what, count, least) in [
         ("partitions that moved", moved, 600),
         ("fenced members", fenced, 60),
         ("restarts", restarts, 100),
         ("static members that returned", returns, 20),
-        ("failed appends", failures, 20),
+        ("failed appends", failures, 15),
+        ("lost logs", losses, 8),
     ] {
         assert!(count >= least, "only {count} {what}");
     }
@@ -50,6 +51,7 @@ struct Reached {
     restarts: usize,
     returns: usize,
     failures: usize,
+    losses: usize,
 }
 
 impl Reached {
@@ -59,6 +61,7 @@ impl Reached {
         self.restarts += other.restarts;
         self.returns += other.returns;
         self.failures += other.failures;
+        self.losses += other.losses;
     }
 }
 
@@ -139,9 +142,13 @@ impl World {
                 self.rig.finish_append(None);
             }
             90..92 => {
-                let failures = [PersistFailure::Unavailable, PersistFailure::Lost, PersistFailure::TooLarge];
-                let failure = failures[self.random.below(3)];
-                self.reached.failures += usize::from(self.rig.finish_append(Some(failure)));
+                let failures = [Some(PersistFailure::Unavailable), Some(PersistFailure::TooLarge), None];
+                match failures[self.random.below(3)] {
+                    Some(failure) => {
+                        self.reached.failures += usize::from(self.rig.finish_append(Some(failure)));
+                    }
+                    None => self.lose(),
+                }
             }
             92..95 => self.change_topics(),
             95 => {
@@ -247,7 +254,7 @@ impl World {
 
     /// The broker is killed; what it was writing is in the log or not.
     fn restart(&mut self) {
-        let settled = self.rig.held.is_empty();
+        let settled = self.rig.held.is_empty() && !self.rig.coordinator.is_unloaded();
         while !self.rig.held.is_empty() && self.random.below(2) == 0 {
             let (_, payload) = self.rig.held.pop_front().unwrap();
             self.rig.store(payload);
@@ -262,6 +269,17 @@ impl World {
         self.deletions.clear();
         for client in &mut self.clients {
             client.unsure |= client.asked.take().is_some();
+        }
+    }
+
+    /// The log fails with the oldest append, and the broker is restarted.
+    fn lose(&mut self) {
+        let is_stored = self.random.below(2) == 0;
+        if self.rig.lose_appends(is_stored) {
+            let shown = self.rig.coordinator.describe_consumer(GROUP);
+            assert!(shown.is_err(), "nothing is shown that the log may not have: {shown:?}");
+            self.reached.losses += 1;
+            self.restart();
         }
     }
 
