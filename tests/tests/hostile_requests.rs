@@ -20,8 +20,6 @@ use levada_tests::{Node, await_some, place, process};
 
 const MIB: u64 = 1 << 20;
 const MEMORY_MAX: u64 = 32 * REQUEST_BYTES as u64 + 16 * MIB;
-/// Above the bound of memory: each of very many entries has a list of its own, or an answer of a hundred bytes.
-const MEMORY_ABOVE: [(i16, u64); 3] = [(33, 64 * MIB), (44, 72 * MIB), (55, 64 * MIB)];
 const ANSWER_MAX: u64 = 100 * REQUEST_BYTES as u64;
 /// Processor time of the shard's thread for a request that is answered elsewhere: it receives the request and sends the answer. As much may
 /// another client's request take beyond the longest that it takes while nobody else asks anything.
@@ -157,7 +155,7 @@ struct Figures {
 impl Figures {
     fn are_within_bounds(&self, key: i16) -> bool {
         let times = is_debug() || (self.cpu <= CPU_MAX && self.shard <= shard_max(key));
-        self.memory <= memory_max(key) && self.answer <= ANSWER_MAX && times
+        self.memory <= MEMORY_MAX && self.answer <= ANSWER_MAX && times
     }
 
     /// The smaller of each figure.
@@ -169,10 +167,6 @@ impl Figures {
             answer: self.answer.min(other.answer),
         }
     }
-}
-
-fn memory_max(key: i16) -> u64 {
-    MEMORY_ABOVE.iter().find(|(above, _)| *above == key).map_or(MEMORY_MAX, |(_, most)| *most)
 }
 
 fn shard_max(key: i16) -> Duration {
@@ -314,7 +308,7 @@ impl Worst {
         };
         let mib = |bytes: u64| bytes as f64 / MIB as f64;
         let ms = |time: Duration| time.as_secs_f64() * 1000.0;
-        check("MiB of memory", mib(self.memory.0), mib(memory_max(key)), &self.memory.1);
+        check("MiB of memory", mib(self.memory.0), mib(MEMORY_MAX), &self.memory.1);
         check("MiB of answer", mib(self.answer.0), mib(ANSWER_MAX), &self.answer.1);
         if !is_debug() {
             check("ms of a processor", ms(self.cpu.0), ms(CPU_MAX), &self.cpu.1);

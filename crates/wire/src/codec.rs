@@ -47,18 +47,40 @@ fn decode_within<R: KafkaMessage>(limits: DecodeLimits, body: Bytes, version: i1
 pub fn decode_each<R: KafkaMessage, E: KafkaDecode, T>(
     body: Bytes,
     version: i16,
-    mut keep: impl FnMut(E) -> T,
+    keep: impl FnMut(E) -> T,
 ) -> Result<(Vec<T>, bool), DecodeError> {
+    decode_elements::<R, E, T, bool>(body, version, keep, |decoder| Ok(decoder.read_bool()?))
+}
+
+/// Decodes the body of a request `R` that consists of an array of `E` alone, as [`decode_each`] does.
+///
+/// # Errors
+/// As of [`decode`].
+pub fn decode_all<R: KafkaMessage, E: KafkaDecode, T>(
+    body: Bytes,
+    version: i16,
+    keep: impl FnMut(E) -> T,
+) -> Result<Vec<T>, DecodeError> {
+    decode_elements::<R, E, T, ()>(body, version, keep, |_| Ok(())).map(|(elements, ())| elements)
+}
+
+/// Decodes an array of `E` and the fields behind it.
+fn decode_elements<R: KafkaMessage, E: KafkaDecode, T, F>(
+    body: Bytes,
+    version: i16,
+    mut keep: impl FnMut(E) -> T,
+    behind: impl FnOnce(&mut kafka_wire_core::Decoder) -> Result<F, DecodeError>,
+) -> Result<(Vec<T>, F), DecodeError> {
     let limits = limits(body.len(), MAX_REQUEST_ELEMENTS);
     let mut decoder = kafka_wire_core::Decoder::new(body, limits)?;
     let (flexible, version) = (is_flexible::<R>(version), ApiVersion::new(version));
     let count = if flexible { decoder.read_compact_array_len() } else { decoder.read_array_len() };
     let elements = decoder.read_vec(count?, |decoder| Ok(keep(E::decode(decoder, version)?)))?;
-    let flag = decoder.read_bool()?;
+    let fields = behind(&mut decoder)?;
     if flexible {
         decoder.read_tagged_fields()?;
     }
-    Ok((elements, flag))
+    Ok((elements, fields))
 }
 
 /// Encodes a whole response frame: size, header (of the version that `R` and `version` call for), body.

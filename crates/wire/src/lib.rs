@@ -25,8 +25,8 @@ mod writer;
 pub use api::ApiKey;
 pub use client::{Channel, Client, ClientError, ClientOptions};
 pub use codec::{
-    DecodeError, EncodeError, decode, decode_each, decode_response, encode_request, encode_response,
-    response_bytes,
+    DecodeError, EncodeError, decode, decode_all, decode_each, decode_response, encode_request,
+    encode_response, response_bytes,
 };
 pub use header::RequestHeader;
 pub use messages::{StrBytes, Uuid};

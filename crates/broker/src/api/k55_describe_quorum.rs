@@ -3,11 +3,15 @@
 //! The quorum of the metadata log: this node, its leader and only voter, which has every record that is
 //! committed. The controller's listener is the one recorded in the metadata; nothing listens there.
 
+use std::ops::Range;
+
+use bytes::Bytes;
+use levada_wire::DecodeError;
 use levada_wire::messages::describe_quorum_response::{Listener, Node, PartitionData, ReplicaState, TopicData};
-use levada_wire::messages::{DescribeQuorumRequest, DescribeQuorumResponse};
+use levada_wire::messages::{DescribeQuorumRequest, DescribeQuorumResponse, StrBytes, describe_quorum_request};
 
 use crate::api::access::forbidden;
-use crate::api::{Context, text};
+use crate::api::{Context, Decoded, Sentences, text};
 use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::{METADATA_TOPIC, controller_endpoint};
@@ -16,7 +20,28 @@ use crate::security::acl::Operation;
 const TIMES_VERSION_MIN: i16 = 1;
 const NODES_VERSION_MIN: i16 = 2;
 
-pub(crate) async fn answer(context: &Context, request: DescribeQuorumRequest) -> DescribeQuorumResponse {
+const NOT_HOSTED: &str = "This server does not host this topic-partition.";
+
+/// Topics, and their partitions as places in `partitions`.
+pub(crate) struct Request {
+    topics: Vec<(StrBytes, Range<usize>)>,
+    partitions: Vec<i32>,
+}
+
+impl Decoded for Request {
+    fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
+        let mut partitions = Vec::new();
+        let keep = |topic: describe_quorum_request::TopicData| {
+            let first = partitions.len();
+            partitions.extend(topic.partitions.iter().map(|asked| asked.partition_index));
+            (topic.topic_name, first..partitions.len())
+        };
+        let topics = levada_wire::decode_all::<DescribeQuorumRequest, _, _>(body, version, keep)?;
+        Ok(Self { topics, partitions })
+    }
+}
+
+pub(crate) async fn answer(context: &Context, request: Request) -> DescribeQuorumResponse {
     if !context.may_cluster(Operation::Describe) {
         let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
         let mut response = message!(DescribeQuorumResponse { error_code: forbidden.code.code() });
@@ -26,15 +51,17 @@ pub(crate) async fn answer(context: &Context, request: DescribeQuorumRequest) ->
         return response;
     }
     let mut hosted = false;
-    let topics = request.topics.into_iter().map(|topic| {
-        let is_metadata = topic.topic_name.as_str() == METADATA_TOPIC;
-        let partitions = topic.partitions.iter().map(|asked| {
-            let ours = is_metadata && asked.partition_index == 0;
+    let has_sentences = context.version() >= NODES_VERSION_MIN;
+    let (not_hosted, mut sentences) = (has_sentences.then(|| text(NOT_HOSTED)), Sentences::default());
+    let topics = request.topics.into_iter().map(|(topic_name, places)| {
+        let is_metadata = topic_name.as_str() == METADATA_TOPIC;
+        let partitions = request.partitions[places].iter().map(|index| {
+            let ours = is_metadata && *index == 0;
             hosted |= ours;
-            if ours { describe(context) } else { refuse(context, asked.partition_index) }
+            if ours { describe(context) } else { refuse(*index, sentences.tell(not_hosted.as_ref())) }
         });
         let partitions = partitions.collect();
-        message!(TopicData { partitions: partitions, topic_name: topic.topic_name })
+        message!(TopicData { partitions: partitions, topic_name: topic_name })
     });
     let topics = topics.collect();
     let mut response = message!(DescribeQuorumResponse { topics: topics });
@@ -67,12 +94,11 @@ fn describe(context: &Context) -> PartitionData {
     })
 }
 
-fn refuse(context: &Context, index: i32) -> PartitionData {
-    let message = "This server does not host this topic-partition.";
+fn refuse(index: i32, sentence: Option<StrBytes>) -> PartitionData {
     message!(PartitionData {
         partition_index: index,
         error_code: ErrorCode::UnknownTopicOrPartition.code(),
-        error_message: (context.version() >= NODES_VERSION_MIN).then(|| message.into()),
+        error_message: sentence,
     })
 }
 
