@@ -3,6 +3,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+/// Highest offset that a checkpoint may name. No log gets so far by being appended to: a higher one is damage.
+pub const OFFSET_MAX: i64 = i64::MAX / 2;
+
 /// Whose clock the timestamps of a partition are from: `message.timestamp.type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TimestampType {

@@ -22,7 +22,7 @@ mod segment;
 mod writer;
 
 pub use background::Background;
-pub use config::{AppendBy, LogConfig, TimestampType};
+pub use config::{AppendBy, LogConfig, OFFSET_MAX, TimestampType};
 pub use error::{AppendError, LogError, ReadError};
 pub use options::OpenOptions;
 pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};

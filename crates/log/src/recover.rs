@@ -11,7 +11,7 @@ use crate::disk::{At, Disk, Kind, remove_if_there};
 use crate::epochs::Epochs;
 use crate::producers::{Producers, snapshot};
 use crate::segment::{Segment, file_name};
-use crate::{LogError, OpenOptions, ReadError};
+use crate::{LogError, OFFSET_MAX, OpenOptions, ReadError};
 
 mod check;
 mod leftovers;
@@ -21,6 +21,9 @@ mod state;
 mod tests;
 
 pub use reindex::Reindexed;
+
+/// Highest end of a log that is opened. A log that begins where a checkpoint says never gets so far, and from here no append overflows.
+const END_MAX: i64 = OFFSET_MAX / 2 * 3;
 
 /// What opening a partition found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,6 +96,10 @@ struct Recovery<'a> {
 /// Opens what `options` name; see [`crate::Writer::open`].
 pub(crate) fn open(options: &OpenOptions, now_ms: i64) -> Result<Opened, LogError> {
     let (disk, dir) = (&*options.disk, &*options.dir);
+    if options.log_start > OFFSET_MAX {
+        let detail = format!("its log start offset is {}, which no log reaches", options.log_start);
+        return Err(LogError::corrupt(dir, detail));
+    }
     if disk.list(dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         disk.create_dir(dir).at("create", dir)?;
     }
@@ -108,6 +115,10 @@ pub(crate) fn open(options: &OpenOptions, now_ms: i64) -> Result<Opened, LogErro
         // All that is left was deleted before the crash; its offsets are not given out again.
         recovery.start_over(options.log_start)?;
         log_end = options.log_start;
+    }
+    if log_end > END_MAX {
+        let last = recovery.segments.last().map_or(dir, |segment| segment.path());
+        return Err(LogError::corrupt(last, format!("it ends at offset {log_end}, which no log reaches")));
     }
     recovery.epochs.truncate_end(log_end);
     let first = recovery.segments.first().map_or(0, |segment| segment.base());

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::lines::{self, Lines};
-use crate::LogError;
 use crate::disk::Disk;
+use crate::{LogError, OFFSET_MAX};
 
 /// One of the four offset checkpoints, by the name of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +62,15 @@ impl OffsetCheckpoint {
             let mut words = line.split_ascii_whitespace();
             let topic = words.next()?.to_owned();
             let partition = words.next()?.parse().ok()?;
-            let offset = words.next()?.parse().ok()?;
+            let offset = words.next()?.parse().ok().filter(|offset| *offset <= OFFSET_MAX)?;
             words.next().is_none().then_some(((topic, partition), offset))
         };
         Lines::parse(&text)
             .map_err(damaged)?
             .map(|line| {
-                entry(line).ok_or_else(|| damaged(format!("{line:?} is not topic, partition, offset")))
+                entry(line).ok_or_else(|| {
+                    damaged(format!("{line:?} is not topic, partition and an offset up to {OFFSET_MAX}"))
+                })
             })
             .collect()
     }

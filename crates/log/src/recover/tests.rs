@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tempfile::{TempDir, tempdir};
 
-use super::OpenReport;
+use super::{END_MAX, OpenReport};
 use crate::batch::{Builder, EndMarker, Marker};
 use crate::disk::twin::Twin;
-use crate::{Append, LogConfig, LogError, OpenOptions, ReadError, Writer};
+use crate::{Append, LogConfig, LogError, OFFSET_MAX, OpenOptions, ReadError, Writer};
 
 /// Three segments of four batches of two records: 0..8, 8..16, 16..24.
 fn log() -> TempDir {
@@ -357,4 +357,30 @@ fn a_log_whose_files_were_deleted_underneath_is_noticed() {
     builder.push(7, None, None);
     let mut group = [Append::client(builder.build().unwrap())];
     assert!(writer.append(&mut group, 0).pop().unwrap().is_err());
+}
+
+#[test]
+fn offsets_that_no_log_reaches_are_refused_with_their_path_and_nothing_is_removed() {
+    let dir = log();
+    let before = names(dir.path());
+    for log_start in [OFFSET_MAX + 1, i64::MAX - 1, i64::MAX] {
+        let options = OpenOptions { log_start, ..OpenOptions::new(dir.path()) };
+        let refused = Writer::open(options, 0).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains(&dir.path().display().to_string()), "{refused}");
+        assert!(refused.contains(&log_start.to_string()), "{refused}");
+        assert_eq!(names(dir.path()), before);
+    }
+    for base in [END_MAX + 1, i64::MAX] {
+        let empty = tempdir().unwrap();
+        let path = empty.path().join(format!("{base:020}.log"));
+        fs::write(&path, b"").unwrap();
+        let refused = Writer::open(OpenOptions::new(empty.path()), 0).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains(&path.display().to_string()), "{refused}");
+    }
+    // Up to there a log may begin, and go on.
+    for written in 0..2 {
+        let (mut writer, _) = open(dir.path(), |options| options.log_start = OFFSET_MAX);
+        write(&mut writer);
+        assert_eq!(writer.partition().log_end(), OFFSET_MAX + 2 * (written + 1));
+    }
 }

@@ -209,3 +209,26 @@ fn records_behind_a_cut_tail_are_of_another_leader_epoch_than_those_that_were_lo
     assert_eq!(partition.log().epoch_end_offset(0), (0, 5));
     assert_eq!(partition.log().epoch_end_offset(1), (1, 13));
 }
+
+#[test]
+fn checkpoints_that_name_offsets_no_log_reaches_cost_no_record() {
+    let home = directory();
+    let mut now =
+        Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
+    create(&now, "t");
+    for (offset, ends_well) in [(0, false), (1, true), (2, true)] {
+        assert_eq!(write(&now, "t"), offset);
+        if ends_well {
+            now.close()
+        } else {
+            drop(now)
+        }
+        for name in ["log-start-offset-checkpoint", "recovery-point-offset-checkpoint"] {
+            std::fs::write(home.path().join(name), format!("0\n1\nt 0 {}\n", i64::MAX)).unwrap();
+        }
+        now = Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default()).unwrap();
+        assert!(now.broker.replicas().recovery().wait(LONG), "the recovery has ended");
+        let partition = now.broker.replicas().partition("t", 0).unwrap();
+        assert_eq!((partition.log().log_start(), partition.log().log_end()), (0, offset + 1));
+    }
+}
