@@ -319,6 +319,7 @@ impl Reader<'_> {
     fn metadata_log(&self) -> StoreLimits {
         StoreLimits {
             segment_bytes: self.long("metadata.log.segment.bytes").unsigned_abs(),
+            segment_ms: self.long("metadata.log.segment.ms"),
             snapshot_bytes: self.long("metadata.log.max.record.bytes.between.snapshots").unsigned_abs(),
             snapshot_interval_ms: self.long("metadata.log.max.snapshot.interval.ms"),
             retention_bytes: self.long("metadata.max.retention.bytes"),

@@ -360,7 +360,6 @@ const NOTED: &[(&str, &[&str])] = &[
             "early.start.listeners",
             "initial.broker.registration.timeout.ms",
             "metadata.log.dir",
-            "metadata.log.segment.ms",
             "metadata.max.idle.interval.ms",
         ],
     ),

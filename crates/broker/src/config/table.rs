@@ -155,6 +155,7 @@ pub const BROKER_KEYS: &[Key] = &[
     long("metadata.log.max.record.bytes.between.snapshots", "Bytes of metadata records between two snapshots.").default("20971520").at_least(1),
     long("metadata.log.max.snapshot.interval.ms", "Longest time between two metadata snapshots if there was a change; 0 means no limit.").default("3600000").at_least(0),
     int("metadata.log.segment.bytes", "Segment size of the metadata log.").default("1073741824").at_least(8_388_608),
+    long("metadata.log.segment.ms", "Maximum difference between the timestamps of a batch and of the first batch in its segment of the metadata log. A later batch starts a new segment.").default("604800000"),
     long("metadata.max.retention.bytes", "Total size of metadata snapshots and segments above which the broker deletes the oldest; -1 means no limit.").default("104857600"),
     long("metadata.max.retention.ms", "Age at which the broker deletes old metadata snapshots and segments; -1 means no limit.").default("604800000"),
     // Transactions.

@@ -129,7 +129,7 @@ impl Store {
         check_identity(options, &identity)?;
         let path = dir.join(METADATA_DIR);
         disk.create_dir(&path).map_err(|source| StoreError::io("create", &path, source))?;
-        let loaded = replay::load(disk, &path, options.limits.segment_bytes)?;
+        let loaded = replay::load(disk, &path, options.limits.segment())?;
         report.records = loaded.records;
         report.torn.clone_from(&loaded.torn);
         report.passed_over = loaded.passed_over.as_ref().map(ToString::to_string);

@@ -8,6 +8,7 @@ use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use levada_log::OFFSET_MAX;
 use levada_log::batch::{BatchView, HEADER_LEN, PREFIX_LEN, check_stored};
 use levada_log::disk::{Disk, is_full};
 use levada_wire::primitives::Bytes;
@@ -16,13 +17,10 @@ use rustix::io::Errno;
 use super::StoreError;
 use super::snapshot::Encoded;
 
-/// No log gets so far: a place beyond it is damage, and from one before it there is always another record to write.
-const OFFSETS_END: i64 = i64::MAX / 2;
-
 /// The offset behind a batch; none where no batch can be.
 pub(super) fn end_of(batch: &BatchView<'_>) -> Option<i64> {
     let end = batch.base_offset().checked_add(i64::from(batch.last_offset_delta()) + 1);
-    end.filter(|end| batch.base_offset() >= 0 && *end <= OFFSETS_END)
+    end.filter(|end| batch.base_offset() >= 0 && *end <= OFFSET_MAX)
 }
 
 /// The metadata log, open for appending.
@@ -34,12 +32,22 @@ pub(super) struct Journal {
     file: File,
     size_bytes: u64,
     end_offset: i64,
-    /// The most bytes of a segment.
-    segment_bytes: u64,
+    limits: SegmentLimits,
+    /// Timestamp of the last segment's first batch; none while the segment is empty.
+    first_ms: Option<i64>,
     /// The next segment's file is there, perhaps without its name on the device.
     must_roll: bool,
     /// A failure of the disk left nobody knows what.
     in_doubt: bool,
+}
+
+/// Where a segment ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SegmentLimits {
+    /// The most bytes of a segment.
+    pub(super) bytes: u64,
+    /// The longest time between the timestamps of a segment's first batch and of another of its batches.
+    pub(super) ms: i64,
 }
 
 /// Bytes at the log's end that were being written when the process or machine stopped.
@@ -62,16 +70,16 @@ impl Journal {
         Ok(())
     }
 
-    /// Opens the log in `dir`, hands every batch from `start_offset` on to `visit`, and cuts a torn tail. Segments get `segment_bytes`. A log that
+    /// Opens the log in `dir`, hands every batch from `start_offset` on to `visit`, and cuts a torn tail. Segments end by `limits`. A log that
     /// does not exist begins at `start_offset`.
     pub(super) fn open(
         disk: &Arc<dyn Disk>,
         dir: &Path,
-        (start_offset, segment_bytes): (i64, u64),
+        (start_offset, limits): (i64, SegmentLimits),
         mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
     ) -> Result<(Self, Option<TornTail>), StoreError> {
         let mut segments = needed(segments(&**disk, dir)?, start_offset);
-        if start_offset > OFFSETS_END {
+        if start_offset > OFFSET_MAX {
             let detail = format!("a snapshot at offset {start_offset}, where no log gets");
             return Err(StoreError::Damaged { path: dir.to_owned(), detail });
         }
@@ -90,7 +98,7 @@ impl Journal {
             });
         }
         let mut torn = None;
-        let mut size_bytes = 0;
+        let (mut size_bytes, mut first_ms) = (0, None);
         for (index, (base_offset, path)) in segments.iter().enumerate() {
             if *base_offset != end_offset {
                 let detail = format!("offsets {end_offset} to {base_offset} are missing in front of it");
@@ -98,6 +106,9 @@ impl Journal {
             }
             let mut scan = Scan { disk: &**disk, path, end_offset, position: 0 };
             let found = scan.run(index == last, |batch| {
+                if index == last {
+                    first_ms.get_or_insert(batch.max_timestamp());
+                }
                 if batch.last_offset() < start_offset { Ok(()) } else { visit(batch) }
             })?;
             (end_offset, size_bytes) = (scan.end_offset, scan.position);
@@ -122,7 +133,8 @@ impl Journal {
             file,
             size_bytes,
             end_offset,
-            segment_bytes,
+            limits,
+            first_ms,
             must_roll: false,
             in_doubt: false,
         };
@@ -139,14 +151,24 @@ impl Journal {
     /// made for want of descriptors or memory, none of them is there, and that is all; after any other error nobody knows what the disk holds,
     /// see [`Journal::is_in_doubt`].
     pub(super) fn append(&mut self, batches: &[Encoded]) -> Result<(), StoreError> {
-        let len_bytes: u64 = batches.iter().map(|batch| batch.bytes.len() as u64).sum();
-        if self.must_roll || self.size_bytes > 0 && self.size_bytes + len_bytes > self.segment_bytes {
+        if self.must_roll || self.is_roll_due(batches) {
             self.roll()?;
         }
-        let (size_bytes, end_offset) = (self.size_bytes, self.end_offset);
+        let (size_bytes, end_offset, first_ms) = (self.size_bytes, self.end_offset, self.first_ms);
         batches.iter().try_for_each(|batch| self.append_one(batch, size_bytes)).inspect_err(|_| {
-            (self.size_bytes, self.end_offset) = (size_bytes, end_offset);
+            (self.size_bytes, self.end_offset, self.first_ms) = (size_bytes, end_offset, first_ms);
         })
+    }
+
+    /// True if the batches would make the segment too large, or are much later than its first one.
+    fn is_roll_due(&self, batches: &[Encoded]) -> bool {
+        let len_bytes: u64 = batches.iter().map(|batch| batch.bytes.len() as u64).sum();
+        let is_late = |first_ms: i64| {
+            let latest_ms = batches.iter().filter_map(timestamp).max();
+            latest_ms.is_some_and(|latest_ms| latest_ms.saturating_sub(first_ms) > self.limits.ms)
+        };
+        self.size_bytes > 0
+            && (self.size_bytes + len_bytes > self.limits.bytes || self.first_ms.is_some_and(is_late))
     }
 
     /// Writes one batch of a change that began at the position `began`, to which an error that leaves no doubt goes back.
@@ -163,6 +185,7 @@ impl Journal {
         if let Err(source) = self.disk.sync(&self.file, &self.path) {
             return Err(self.give_up(false, source));
         }
+        self.first_ms = self.first_ms.or_else(|| timestamp(batch));
         self.size_bytes += batch.bytes.len() as u64;
         self.end_offset += i64::try_from(batch.records).unwrap_or(i64::MAX);
         Ok(())
@@ -198,10 +221,15 @@ impl Journal {
         })?;
         self.file = file;
         self.path = path;
-        self.size_bytes = 0;
+        (self.size_bytes, self.first_ms) = (0, None);
         self.must_roll = false;
         Ok(())
     }
+}
+
+/// The latest timestamp of a batch.
+fn timestamp(batch: &Encoded) -> Option<i64> {
+    BatchView::parse(&batch.bytes).ok().map(|batch| batch.max_timestamp())
 }
 
 /// Whether an operation failed for want of what somebody else may give back: nothing of it was done, and the next attempt may succeed.

@@ -7,7 +7,7 @@ use levada_log::batch::BatchView;
 use levada_log::disk::Disk;
 
 use super::StoreError;
-use super::journal::{Journal, TornTail};
+use super::journal::{Journal, SegmentLimits, TornTail};
 use super::snapshot::{LogRecord, Snapshot, SnapshotId, each_record, snapshots};
 use crate::metadata::image::{Image, Position, Replay};
 use crate::metadata::records::control::{ControlRecord, Voter};
@@ -66,10 +66,10 @@ impl Quorum {
 }
 
 /// Reads the log in `path` and opens it for appending.
-pub(super) fn load(disk: &Arc<dyn Disk>, path: &Path, segment_bytes: u64) -> Result<Loaded, StoreError> {
+pub(super) fn load(disk: &Arc<dyn Disk>, path: &Path, limits: SegmentLimits) -> Result<Loaded, StoreError> {
     let mut reader = Reader::new(path);
     let start_offset = reader.read_snapshot(&**disk)?;
-    let opened = Journal::open(disk, path, (start_offset, segment_bytes), |batch| reader.take(batch));
+    let opened = Journal::open(disk, path, (start_offset, limits), |batch| reader.take(batch));
     let (journal, torn) = match (opened, reader.passed_over.take()) {
         // Without that snapshot the log is not whole.
         (Err(StoreError::Damaged { .. }), Some(passed_over)) => return Err(passed_over),

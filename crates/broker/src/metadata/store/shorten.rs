@@ -7,7 +7,7 @@ use std::sync::Arc;
 use levada_log::batch::BatchView;
 use levada_log::disk::Disk;
 
-use super::journal::segments;
+use super::journal::{SegmentLimits, segments};
 use super::snapshot::{LogRecord, Snapshot, SnapshotId, each_record, snapshots};
 use super::{Store, StoreError};
 use crate::metadata::image::Image;
@@ -18,6 +18,8 @@ use crate::metadata::records::control::ControlRecord;
 pub struct StoreLimits {
     /// `metadata.log.segment.bytes`: the most bytes of a segment.
     pub segment_bytes: u64,
+    /// `metadata.log.segment.ms`: the longest time between the timestamps of a segment's first batch and of another.
+    pub segment_ms: i64,
     /// `metadata.log.max.record.bytes.between.snapshots`: after so many bytes of records a snapshot is taken.
     pub snapshot_bytes: u64,
     /// `metadata.log.max.snapshot.interval.ms`: after so long a snapshot is taken if there was any record; 0 for never.
@@ -32,11 +34,19 @@ impl Default for StoreLimits {
     fn default() -> Self {
         Self {
             segment_bytes: 1 << 30,
+            segment_ms: 7 * 86_400_000,
             snapshot_bytes: 20 << 20,
             snapshot_interval_ms: 3_600_000,
             retention_bytes: 100 << 20,
             retention_ms: 7 * 86_400_000,
         }
+    }
+}
+
+impl StoreLimits {
+    /// Limits of one segment.
+    pub(super) fn segment(&self) -> SegmentLimits {
+        SegmentLimits { bytes: self.segment_bytes, ms: self.segment_ms }
     }
 }
 

@@ -166,3 +166,30 @@ fn time_alone_takes_a_snapshot_where_anything_changed() {
     add(&mut store, "b", 2);
     assert!(shorten(&mut store, 1_000 + 9_600_000).is_some());
 }
+
+#[test]
+fn a_segment_ends_when_a_batch_is_much_later_than_its_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = StoreLimits { segment_ms: 1_000, ..StoreLimits::default() };
+    let options = StoreOptions { limits, ..options(dir.path()) };
+    let add_at = |store: &mut Store, byte: u8, now_ms: i64| {
+        let records = topic(&format!("t{byte}"), byte);
+        store.update(now_ms, |_, _| Decision { records, outcome: () }).unwrap();
+    };
+    let (mut store, _) = Store::open(&options, 5_000).unwrap();
+    add_at(&mut store, 1, 6_000);
+    assert_eq!(files(dir.path(), ".log").len(), 1, "as late as a batch may be");
+    let second = store.image().offset() + 1;
+    add_at(&mut store, 2, 6_001);
+    add_at(&mut store, 3, 7_001);
+    // A clock that was set back ends nothing.
+    add_at(&mut store, 4, 10);
+    let both = ["00000000000000000000.log".to_owned(), format!("{second:020}.log")];
+    assert_eq!(files(dir.path(), ".log"), both);
+    drop(store);
+    let (mut store, _) = Store::open(&options, 7_001).unwrap();
+    assert_eq!(files(dir.path(), ".log"), both, "a start finds out when the segment began");
+    add_at(&mut store, 5, 7_002);
+    assert_eq!(files(dir.path(), ".log").len(), 3);
+    assert_eq!(names(store.image()), ["t1", "t2", "t3", "t4", "t5"]);
+}
