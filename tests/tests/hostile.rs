@@ -12,6 +12,7 @@ use levada_tests::{Node, await_some, process, seed};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
+use serde_json::Value;
 
 const TOPIC: &str = "honest";
 const SOON: Duration = Duration::from_secs(60);
@@ -382,5 +383,39 @@ fn transactions_do_not_get_into_the_brokers_own_topics() {
         let (partitions, index, error) = (said.i32(), said.i32(), said.i16());
         assert_eq!((topics, &*name, partitions, index, error), (1, topic, 1, 0, TOPIC_AUTHORIZATION_FAILED));
     }
+    node.stop();
+}
+
+#[test]
+fn a_flood_of_refusals_leaves_few_lines_in_the_audit_log_and_their_number() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("not run: Kafka writes another log");
+    }
+    const REFUSED: usize = 5_000;
+    let mut node = Node::new();
+    let path = node.scratch().join("audit.log");
+    node = node
+        .option("levada.audit.log", &path.display().to_string())
+        .option("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer");
+    node.start();
+    let head = Encoder::default().i16(1).i16(4).i32(3).string("raw");
+    let head = head.i32(-1).i32(0).i32(0).i32(1 << 20).i8(0).i32(i32::try_from(REFUSED).expect("few"));
+    let fetch = (0..REFUSED)
+        .fold(head, |fetch, at| fetch.string(&format!("t{at}")).i32(1).i32(0).i64(0).i32(1 << 20));
+    Connection::open(node.address()).call(&fetch.done());
+    let (lines, left_out) = await_some("the number of lines left out", SOON, || {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let whole = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let is_refusal = |line: &Value| line["event"] == "authorization" || line["of"] == "authorization";
+        let refused: Vec<Value> = whole.filter(is_refusal).collect();
+        let left_out = refused.iter().find(|line| line["event"] == "left_out")?;
+        assert_eq!(
+            (&left_out["principal"], &left_out["host"]),
+            (&"User:ANONYMOUS".into(), &"127.0.0.1".into())
+        );
+        Some((refused.len() as u64 - 1, left_out["count"].as_u64().expect("a number")))
+    });
+    assert!((100..200).contains(&lines), "{lines} lines");
+    assert_eq!(lines + left_out, REFUSED as u64);
     node.stop();
 }

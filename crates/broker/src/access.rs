@@ -1,5 +1,5 @@
-//! Access to the running broker: the decisions of the authorizer over the published image, and the keys that tokens are checked
-//! with. The state machines and values behind it are in [`crate::security`].
+//! Access to the running broker: the decisions of the authorizer over the published image, the pace of the audit log, and the keys that
+//! tokens are checked with. The state machines and values behind it are in [`crate::security`].
 
 use std::sync::Arc;
 
@@ -10,8 +10,10 @@ use crate::security::Session;
 use crate::security::acl::{Operation, ResourceType};
 use crate::security::authorizer::Rule;
 
+mod audit_pace;
 mod signing_keys;
 
+use self::audit_pace::AuditPace;
 use self::signing_keys::SigningKeys;
 
 /// Access control and the keys of tokens, by the configuration and the metadata in force.
@@ -19,12 +21,18 @@ pub(crate) struct Access {
     config: Arc<LiveConfig>,
     metadata: Arc<Metadata>,
     signing_keys: Arc<SigningKeys>,
+    audit: AuditPace,
 }
 
 impl Access {
     pub(crate) fn new(config: Arc<LiveConfig>, metadata: Arc<Metadata>) -> Self {
         let signing_keys = Arc::new(SigningKeys::new(config.clone()));
-        Self { config, metadata, signing_keys }
+        Self { config, metadata, signing_keys, audit: AuditPace::default() }
+    }
+
+    /// The audit log.
+    pub(crate) fn audit(&self) -> &AuditPace {
+        &self.audit
     }
 
     /// The keys that tokens are signed with.

@@ -11,7 +11,7 @@ use crate::error_code::{ErrorCode, Failure};
 use crate::group::Visible;
 use crate::security::Session;
 use crate::security::acl::{CLUSTER_NAME, Operation, ResourceType};
-use crate::security::audit::{self, Weight};
+use crate::security::audit::Weight;
 
 /// A question that an API asks.
 pub(crate) struct Question {
@@ -195,7 +195,7 @@ impl Context {
         Visible::by(move |name| {
             let wanted = (Operation::Describe, ResourceType::Topic, name);
             let Some(rule) = broker.access().decide(&session, wanted) else { return true };
-            audit::decided(&session, api, wanted, (&rule, Weight::Filter));
+            broker.access().audit().decided(&session, api, wanted, (&rule, Weight::Filter));
             rule.allows()
         })
     }
@@ -220,7 +220,7 @@ impl Context {
     fn ask(&self, wanted: (Operation, ResourceType, &str), weight: Weight) -> bool {
         let Some(rule) = self.broker().access().decide(&self.session, wanted) else { return true };
         self.debug_declared(wanted.0, wanted.1);
-        audit::decided(&self.session, self.header.api, wanted, (&rule, weight));
+        self.broker().access().audit().decided(&self.session, self.header.api, wanted, (&rule, weight));
         rule.allows()
     }
 

@@ -18,6 +18,7 @@ impl Broker {
             broker.metadata.shorten();
             broker.tls.refresh(&broker.config());
             broker.fetch_sessions().end_idle(now_ms());
+            broker.access.audit().tell_left_out();
         })
         .await;
     }

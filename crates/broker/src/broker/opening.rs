@@ -151,6 +151,7 @@ impl Broker {
             tracing::error!(%error, "the metadata log does not know of this stop");
         }
         self.replicas.close(broker_epoch);
+        self.access.audit().tell_left_out();
     }
 
     fn node(&self, bound: &[SocketAddr]) -> Node {

@@ -9,6 +9,10 @@ use crate::security::Session;
 use crate::security::acl::{Operation, ResourceType};
 use crate::security::authorizer::Rule;
 
+mod repeats;
+
+pub(crate) use self::repeats::{Origin, Repeats};
+
 /// The tracing target.
 pub const TARGET: &str = "levada::audit";
 
@@ -122,5 +126,17 @@ pub(crate) fn refused(user: Option<&str>, address: IpAddr, listener: &str, reaso
         host = %address.to_canonical(),
         listener,
         %reason,
+    );
+}
+
+/// Entries of this origin were left out, because it caused too many.
+pub(crate) fn left_out(origin: &Origin, count: u64) {
+    tracing::info!(
+        target: "levada::audit",
+        event = "left_out",
+        of = origin.event,
+        principal = origin.principal,
+        host = origin.host,
+        count,
     );
 }

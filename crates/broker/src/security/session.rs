@@ -30,6 +30,11 @@ impl Session {
         Self::new(Self::ANONYMOUS, address)
     }
 
+    /// True for clients that have not shown who they are.
+    pub fn is_anonymous(&self) -> bool {
+        self.user == Self::ANONYMOUS
+    }
+
     /// The name.
     pub fn user(&self) -> &str {
         &self.user

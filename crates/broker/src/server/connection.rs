@@ -120,8 +120,8 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
     connection.received.set_limit(connection.gate.frame_bytes_max(shard.broker()));
     let ended = connection.converse().await;
     match &ended {
-        Ok(()) => connection.gate.close(&connection.entry, &"closed"),
-        Err(error) => connection.gate.close(&connection.entry, error),
+        Ok(()) => connection.gate.close(shard.broker(), &connection.entry, &"closed"),
+        Err(error) => connection.gate.close(shard.broker(), &connection.entry, error),
     }
     connection.leave_no_trace();
     connection.channel.say_goodbye(&connection.stream);

@@ -13,7 +13,7 @@ use crate::api::entry::Entry;
 use crate::broker::Broker;
 use crate::clock::now_ms;
 use crate::security::sasl::{Exchange, Identity, Moment, Outcome, SaslConfig, SaslError};
-use crate::security::{Session, audit, nonce, process_secret};
+use crate::security::{Session, nonce, process_secret};
 
 /// A client may not show again who it is sooner than so long after it began the last time.
 const AGAIN_AFTER_MS: i64 = 1000;
@@ -78,7 +78,7 @@ impl Gate {
         };
         if sasl.is_none() {
             let mechanism = if entry.certificate.is_some() { "certificate" } else { "none" };
-            audit::entered(&session, &entry.listener.name, mechanism);
+            broker.access().audit().entered(&session, &entry.listener.name, mechanism);
         }
         let state = match &sasl {
             Some(config) => State::Talking(Box::new(Exchange::new(config.clone(), nonce()))),
@@ -93,9 +93,9 @@ impl Gate {
     }
 
     /// The connection is over; who came in has left.
-    pub(super) fn close(&self, entry: &Entry, reason: &dyn std::fmt::Display) {
+    pub(super) fn close(&self, broker: &Broker, entry: &Entry, reason: &dyn std::fmt::Display) {
         if self.is_open() {
-            audit::left(&self.session, &entry.listener.name, reason);
+            broker.access().audit().left(&self.session, &entry.listener.name, reason);
         }
     }
 
@@ -112,7 +112,7 @@ impl Gate {
     /// Turns a client away that has not shown in time who it is.
     pub(super) fn too_late(&self, broker: &Broker, entry: &Entry) -> TurnedAway {
         broker.stats().authenticated(false);
-        audit::refused(None, entry.peer.ip(), &entry.listener.name, &TurnedAway::Late);
+        broker.access().audit().refused(None, entry.peer.ip(), &entry.listener.name, &TurnedAway::Late);
         TurnedAway::Late
     }
 
@@ -171,14 +171,14 @@ impl Gate {
             Outcome::Done { reply, identity, expires_ms } => {
                 broker.stats().authenticated(true);
                 self.session = Rc::new(Session::new(&identity.user, address));
-                audit::entered(&self.session, listener, identity.mechanism.name());
+                broker.access().audit().entered(&self.session, listener, identity.mechanism.name());
                 let again_ms = exchange.is_again().then_some(moment.now_ms);
                 self.state = State::Open(Some(Entered { identity, expires_ms, again_ms }));
                 Passage::Answer(reply)
             }
             Outcome::Refused { reply, error } => {
                 broker.stats().authenticated(false);
-                audit::refused(error.user(), address, listener, &error);
+                broker.access().audit().refused(error.user(), address, listener, &error);
                 let after = broker.config().security.failed_delay;
                 Passage::Closed { answer: reply, after, error: error.into() }
             }

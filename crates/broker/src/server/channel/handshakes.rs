@@ -21,7 +21,6 @@ use super::kernel::{self, Offer};
 use super::session::{Next, Session};
 use crate::broker::Broker;
 use crate::descriptors;
-use crate::security::audit;
 use crate::server::StartError;
 use crate::server::log_pace::LogPace;
 use crate::server::shard::Accepted;
@@ -158,7 +157,7 @@ async fn bring_up(room: Rc<Room>, accepted: Accepted) {
         }
         Ok(Err(error @ (Failed::HungUp | Failed::Io(_)))) => error.to_string(),
         Ok(Err(error)) => {
-            audit::refused(None, peer.ip(), &listener.name, &error);
+            room.broker.access().audit().refused(None, peer.ip(), &listener.name, &error);
             error.to_string()
         }
         Err(_) => format!("it took longer than {} s", TIME_MAX.as_secs()),

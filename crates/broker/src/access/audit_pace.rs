@@ -1,0 +1,68 @@
+//! The audit log at a pace: entries that clients can cause without being let do anything are written up to a rate for each origin, and
+//! counted beyond. Entries of changes and of allowed attempts are always written.
+
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::time::Instant;
+
+use levada_wire::ApiKey;
+use parking_lot::Mutex;
+
+use crate::security::Session;
+use crate::security::acl::{Operation, ResourceType};
+use crate::security::audit::{self, Origin, Repeats, Weight};
+use crate::security::authorizer::Rule;
+
+/// Writes entries of the audit log, refusals at a pace.
+#[derive(Debug, Default)]
+pub(crate) struct AuditPace(Mutex<Repeats>);
+
+impl AuditPace {
+    /// A decision of access control.
+    pub(crate) fn decided(
+        &self,
+        session: &Session,
+        api: ApiKey,
+        wanted: (Operation, ResourceType, &str),
+        (rule, weight): (&Rule, Weight),
+    ) {
+        let is_paced = weight == Weight::Attempt && !rule.allows();
+        if !is_paced || self.admits("authorization", Some(session.principal()), session.host()) {
+            audit::decided(session, api, wanted, (rule, weight));
+        }
+    }
+
+    /// A client came in; `mechanism` is `none` where nobody asks who it is.
+    pub(crate) fn entered(&self, session: &Session, listener: &str, mechanism: &str) {
+        if !session.is_anonymous() || self.admits("authentication", Some(session.principal()), session.host())
+        {
+            audit::entered(session, listener, mechanism);
+        }
+    }
+
+    /// A client that had come in has gone, or was sent away.
+    pub(crate) fn left(&self, session: &Session, listener: &str, reason: &dyn Display) {
+        if !session.is_anonymous() || self.admits("end", Some(session.principal()), session.host()) {
+            audit::left(session, listener, reason);
+        }
+    }
+
+    /// A client was turned away.
+    pub(crate) fn refused(&self, user: Option<&str>, address: IpAddr, listener: &str, reason: &dyn Display) {
+        if self.admits("authentication", None, &address.to_canonical().to_string()) {
+            audit::refused(user, address, listener, reason);
+        }
+    }
+
+    /// Tells how many entries were left out since the last time.
+    pub(crate) fn tell_left_out(&self) {
+        let counts = self.0.lock().left_out(Instant::now());
+        for (origin, count) in counts {
+            audit::left_out(&origin, count);
+        }
+    }
+
+    fn admits(&self, event: &'static str, principal: Option<&str>, host: &str) -> bool {
+        audit::is_on() && self.0.lock().admit(Origin::new(event, principal, host), Instant::now())
+    }
+}

@@ -1,0 +1,86 @@
+//! The pace of audit entries that clients can cause again and again: each origin has so many at once, then one a second. Entries that
+//! are left out are counted.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Entries at once of one origin.
+const BURST: u32 = 100;
+
+/// The time that brings one more.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Origins that are told apart; further ones count as one.
+const ORIGINS_MAX: usize = 1024;
+
+/// The kind of an entry, and the client that causes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Origin {
+    /// The kind.
+    pub(crate) event: &'static str,
+    /// The principal, if it is known; it is cut to 256 bytes.
+    pub(crate) principal: Option<String>,
+    /// The address; none for origins that are not told apart.
+    pub(crate) host: Option<String>,
+}
+
+impl Origin {
+    /// Longest part of a principal that is remembered, bytes.
+    const PRINCIPAL_BYTES_MAX: usize = 256;
+
+    pub(crate) fn new(event: &'static str, principal: Option<&str>, host: &str) -> Self {
+        let cut = |name: &str| {
+            let ends = name.char_indices().map(|(at, one)| at + one.len_utf8());
+            let end = ends.take_while(|end| *end <= Self::PRINCIPAL_BYTES_MAX).last();
+            name[..end.unwrap_or(0)].to_owned()
+        };
+        Self { event, principal: principal.map(cut), host: Some(host.to_owned()) }
+    }
+}
+
+/// The origins of the last entries.
+#[derive(Debug, Default)]
+pub(crate) struct Repeats(HashMap<Origin, Pace>);
+
+#[derive(Debug)]
+struct Pace {
+    /// When the entries written so far have had their time.
+    until: Instant,
+    left_out: u64,
+}
+
+impl Repeats {
+    /// True if an entry is to be written; otherwise it is counted.
+    pub(crate) fn admit(&mut self, origin: Origin, now: Instant) -> bool {
+        let is_new = !self.0.contains_key(&origin);
+        let origin = match is_new && self.0.len() >= ORIGINS_MAX {
+            true => Origin { principal: None, host: None, ..origin },
+            false => origin,
+        };
+        let pace = self.0.entry(origin).or_insert(Pace { until: now, left_out: 0 });
+        let until = pace.until.max(now);
+        if until.duration_since(now) > EVERY * (BURST - 1) {
+            pace.left_out += 1;
+            return false;
+        }
+        pace.until = until + EVERY;
+        true
+    }
+
+    /// The origins whose entries were left out since the last call, and how many. Origins without recent entries are forgotten.
+    pub(crate) fn left_out(&mut self, now: Instant) -> Vec<(Origin, u64)> {
+        let counted = |(origin, pace): (&Origin, &mut Pace)| {
+            let count = std::mem::take(&mut pace.left_out);
+            (count > 0).then(|| (origin.clone(), count))
+        };
+        let counts = self.0.iter_mut().filter_map(counted).collect();
+        self.0.retain(|_, pace| pace.until > now);
+        if self.0.is_empty() {
+            self.0.shrink_to_fit();
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests;

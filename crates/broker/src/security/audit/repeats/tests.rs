@@ -1,0 +1,41 @@
+use super::*;
+
+fn origin(host: &str) -> Origin {
+    Origin::new("authentication", None, host)
+}
+
+#[test]
+fn a_flood_from_one_origin_is_counted_and_keeps_no_other_out() {
+    let (mut repeats, start) = (Repeats::default(), Instant::now());
+    let written = (0..1_000).filter(|_| repeats.admit(origin("10.0.0.1"), start)).count();
+    assert_eq!(written, 100);
+    assert!(repeats.admit(origin("10.0.0.2"), start));
+    assert!(repeats.admit(Origin::new("authorization", None, "10.0.0.1"), start));
+    assert_eq!(repeats.left_out(start), [(origin("10.0.0.1"), 900)]);
+    assert_eq!(repeats.left_out(start), []);
+    let later = start + Duration::from_secs(3);
+    let written = (0..10).filter(|_| repeats.admit(origin("10.0.0.1"), later)).count();
+    assert_eq!(written, 3, "one a second");
+    assert_eq!(repeats.left_out(later + Duration::from_secs(1_000)), [(origin("10.0.0.1"), 7)]);
+    assert_eq!((repeats.0.len(), repeats.0.capacity()), (0, 0));
+}
+
+#[test]
+fn very_many_origins_are_one() {
+    let (mut repeats, start) = (Repeats::default(), Instant::now());
+    for at in 0..ORIGINS_MAX {
+        assert!(repeats.admit(origin(&format!("host-{at}")), start));
+    }
+    let written = (0..5_000).filter(|at| repeats.admit(origin(&format!("more-{at}")), start)).count();
+    assert_eq!(written, 100);
+    assert!(repeats.admit(origin("host-7"), start));
+    let others = Origin { host: None, ..origin("") };
+    assert_eq!(repeats.left_out(start), [(others, 4_900)]);
+    assert!(repeats.0.len() <= ORIGINS_MAX + 1);
+}
+
+#[test]
+fn a_principal_is_remembered_in_part() {
+    let cut = Origin::new("authorization", Some(&"ü".repeat(10_000)), "::1").principal.unwrap();
+    assert_eq!(cut.len(), 256);
+}
