@@ -36,7 +36,7 @@ pub(crate) use dynamic::{Values, broker_default, broker_kind};
 pub use error::{ConfigError, ConfigErrors, Origin};
 pub(crate) use group::check_group;
 pub use key::{ConfigType, Dynamic, HIDDEN, Key, Valid};
-pub use listener::{HostPort, Listener, Protocol};
+pub use listener::{HostPort, Listener, ListenerLimits, Protocol};
 pub(crate) use live::LiveConfig;
 pub use properties::{Entry, SyntaxError, parse as parse_properties};
 pub use replay::ReplayCache;

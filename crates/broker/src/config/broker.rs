@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{
     ConfigError, ConfigErrors, HostPort, Listener, ReplayCache, Settings, Sources, TopicConfig,
     key::words,
-    listener::{self, ListenerKeys},
+    listener::{self, ListenerKeys, ListenerLimits},
     prefix,
     security::{Secret, SecurityConfig},
 };
@@ -53,6 +53,8 @@ pub struct BrokerConfig {
     pub max_connections_of: BTreeMap<IpAddr, u32>,
     /// `max.connection.creation.rate`.
     pub connection_creation_rate_max: u32,
+    /// Limits of single listeners, by name.
+    pub listener_limits: BTreeMap<String, ListenerLimits>,
     /// `queued.max.request.bytes`; `None` for no limit.
     pub queued_max_request_bytes: Option<u64>,
     /// `levada.replay.cache`.
@@ -210,6 +212,7 @@ impl BrokerConfig {
         Ok(Self {
             node_id: read.int("node.id"),
             rack: settings.text("broker.rack").map(str::to_owned),
+            listener_limits: listener::limits(&settings, &listeners),
             listeners,
             http_listen,
             thresholds_file: super::thresholds::named_thresholds(&settings),

@@ -91,8 +91,7 @@ const fn refused_but(key: &'static str, done: &'static [&'static str], reason: &
 }
 
 /// Served keys that Kafka counts for a single listener as well.
-const COUNTED_TOGETHER: &[&str] =
-    &["max.connection.creation.rate", "max.connections", "sasl.server.max.receive.size"];
+const COUNTED_TOGETHER: &[&str] = &["sasl.server.max.receive.size"];
 
 const JAVA: &str = "a Java class cannot be loaded: remove the key";
 

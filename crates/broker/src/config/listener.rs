@@ -1,9 +1,11 @@
 //! Listeners: `NAME://host:port` lists, which of them are opened, how each is secured, and what clients are told to connect to.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
 use super::key::words;
+use super::{BrokerConfig, Settings};
 
 /// A host and a port, not yet resolved. An empty host means every interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,25 @@ pub struct Listener {
     pub advertised: Option<HostPort>,
     /// How its connections are secured.
     pub protocol: Protocol,
+}
+
+/// Limits of one listener's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerLimits {
+    /// `listener.name.NAME.max.connections`.
+    pub connections: u32,
+    /// `listener.name.NAME.max.connection.creation.rate`.
+    pub creation_rate: u32,
+    /// True for the listener between brokers where there are others: limits of all listeners together do not keep it from clients
+    /// of the others.
+    pub is_protected: bool,
+}
+
+impl Default for ListenerLimits {
+    fn default() -> Self {
+        let unlimited = i32::MAX.unsigned_abs();
+        Self { connections: unlimited, creation_rate: unlimited, is_protected: false }
+    }
 }
 
 /// How the connections of a listener are secured.
@@ -252,6 +273,30 @@ fn protocol_of(name: &str, protocols: &[(String, Protocol)]) -> Result<Protocol,
             format!("listeners named in listener.security.protocol.map (add {name}:PLAINTEXT to it)"),
         )
     })
+}
+
+impl BrokerConfig {
+    /// Limits of a listener's connections.
+    pub fn limits_of(&self, listener: &str) -> ListenerLimits {
+        self.listener_limits.get(listener).copied().unwrap_or_default()
+    }
+}
+
+/// Limits of each listener's connections. As in Kafka, the listener between brokers is the one that is named, or that of the protocol.
+pub(super) fn limits(settings: &Settings, listeners: &[Listener]) -> BTreeMap<String, ListenerLimits> {
+    let names = ["inter.broker.listener.name", "security.inter.broker.protocol"];
+    let inner = names.into_iter().filter_map(|key| settings.text(key)).find(|name| !name.is_empty());
+    let inner = inner.unwrap_or("PLAINTEXT");
+    let limits = |listener: &Listener| {
+        let own = |key: &str| settings.own_listener_text(&listener.name, key)?.parse().ok();
+        let unlimited = ListenerLimits::default();
+        ListenerLimits {
+            connections: own("max.connections").unwrap_or(unlimited.connections),
+            creation_rate: own("max.connection.creation.rate").unwrap_or(unlimited.creation_rate),
+            is_protected: listeners.len() > 1 && listener.name.eq_ignore_ascii_case(inner),
+        }
+    };
+    listeners.iter().map(|listener| (listener.name.clone(), limits(listener))).collect()
 }
 
 fn problem(key: &'static str, must_be: String) -> ListenerProblem {

@@ -112,10 +112,10 @@ pub const BROKER_KEYS: &[Key] = &[
     boolean("auto.create.topics.enable", "Create a topic when a client first asks for it.").default("true"),
     boolean("delete.topic.enable", "Allow the deletion of topics.").default("true"),
     // Limits of connections and requests.
-    int("max.connections", "Maximum number of client connections. Further connections wait until one closes.").default("2147483647").at_least(0).cluster_wide(),
+    int("max.connections", "Maximum number of client connections, or of those of one listener. Further connections wait until one closes. Of several listeners, the one between brokers is bounded by its own number alone.").default("2147483647").at_least(0).cluster_wide().per_listener(),
     int("max.connections.per.ip", "Maximum number of connections from one address. The broker closes further ones.").default("2147483647").at_least(0).cluster_wide(),
     string("max.connections.per.ip.overrides", "Maximum number of connections for single addresses, as address:number,…. Host names are resolved when the broker starts.").default("").cluster_wide(),
-    int("max.connection.creation.rate", "Maximum number of connections accepted in a second. Further connections wait.").default("2147483647").at_least(1).cluster_wide(),
+    int("max.connection.creation.rate", "Maximum number of connections accepted in a second, in all or by one listener. Further connections wait. Of several listeners, the one between brokers is bounded by its own number alone.").default("2147483647").at_least(1).cluster_wide().per_listener(),
     long("connections.max.idle.ms", "Time after which the broker closes an idle connection. A negative number means never.").default("600000"),
     int("socket.request.max.bytes", "Largest request. A longer one closes the connection.").default("104857600").at_least(1),
     string("levada.replay.cache", "Page cache policy for old records that a consumer has read from the disk: auto (keep them as memory allows), always, or never.")

@@ -92,7 +92,7 @@ impl Doorman {
 
     /// Accepts until the stop signal.
     pub(crate) async fn accept(self, listener: Arc<Listener>, socket: tokio::net::TcpListener) {
-        let mut turn = self.shards.iter().cycle();
+        let (mut turn, mut own_pace) = (self.shards.iter().cycle(), Pace::default());
         let mut changes = self.broker.live_config().changes();
         loop {
             let accepted = tokio::select! {
@@ -112,11 +112,11 @@ impl Doorman {
             // One that has gone already cannot be tuned.
             let Ok(stream) = tune(stream) else { continue };
             let admitted = tokio::select! {
-                admitted = self.admit(stream, peer, &mut changes) => admitted,
+                admitted = self.admit(stream, (peer, &listener), &mut changes) => admitted,
                 () = self.stop.signalled() => return,
             };
             let Some((stream, place)) = admitted else { continue };
-            self.pace().await;
+            self.pace(&listener, &mut own_pace).await;
             let next = match &self.handshakes {
                 Some(handshakes) if listener.protocol.has_tls() => handshakes,
                 _ => turn.next().expect("a broker has at least one shard"),
@@ -132,10 +132,10 @@ impl Doorman {
     async fn admit(
         &self,
         stream: std::net::TcpStream,
-        peer: SocketAddr,
+        (peer, listener): (SocketAddr, &Arc<Listener>),
         changes: &mut watch::Receiver<()>,
     ) -> Option<(std::net::TcpStream, Place)> {
-        let place = self.place(peer.ip(), changes).await?;
+        let place = self.place((peer.ip(), listener), changes).await?;
         let stream = self.spared(stream).await;
         let wait = self.broker.quotas().book_connection(peer.ip());
         if wait.is_zero() {
@@ -174,13 +174,20 @@ impl Doorman {
         }
     }
 
-    /// Keeps to `max.connection.creation.rate`: what comes faster waits in the backlog.
-    async fn pace(&self) {
-        let limit = self.broker.config().connection_creation_rate_max;
-        if limit == i32::MAX.unsigned_abs() {
-            return;
-        }
-        let wait = self.pace.lock().take(limit, Instant::now());
+    /// Keeps to `max.connection.creation.rate`, that of all listeners and that of one: what comes faster waits in the backlog.
+    async fn pace(&self, listener: &Listener, own_pace: &mut Pace) {
+        let wait = {
+            let (config, now, unlimited) = (self.broker.config(), Instant::now(), i32::MAX.unsigned_abs());
+            let own = config.limits_of(&listener.name);
+            let mut wait = Duration::ZERO;
+            if own.creation_rate != unlimited {
+                wait = own_pace.take(own.creation_rate, now);
+            }
+            if config.connection_creation_rate_max != unlimited && !own.is_protected {
+                wait = wait.max(self.pace.lock().take(config.connection_creation_rate_max, now));
+            }
+            wait
+        };
         if !wait.is_zero() {
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
@@ -189,20 +196,26 @@ impl Doorman {
         }
     }
 
-    /// Waits for a place among all connections; none if there are too many from this address alone.
-    async fn place(&self, address: IpAddr, changes: &mut watch::Receiver<()>) -> Option<Place> {
+    /// Waits for a place among all connections, and among those of the listener; none if there are too many from this address alone.
+    async fn place(
+        &self,
+        origin: (IpAddr, &Arc<Listener>),
+        changes: &mut watch::Receiver<()>,
+    ) -> Option<Place> {
+        let mut freed = self.places.freed();
         loop {
-            let taken = self.places.take(address, &self.broker.config());
+            let taken = self.places.take(origin, &self.broker.config());
             match taken {
                 Ok(place) => return Some(place),
                 Err(Full::Address) => {
+                    let address = origin.0;
                     self.tell(|left_out| {
                         tracing::info!(%address, left_out, "connection closed: max.connections.per.ip is reached");
                     });
                     return None;
                 }
-                Err(Full::Broker) => tokio::select! {
-                    () = self.places.freed() => {}
+                Err(Full::Broker | Full::Listener) => tokio::select! {
+                    _ = freed.changed() => {}
                     _ = changes.changed() => {}
                 },
             }

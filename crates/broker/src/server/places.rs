@@ -1,30 +1,38 @@
-//! How many connections there may be: in all (`max.connections`) and from one address
+//! How many connections there may be: in all and by one listener (`max.connections`), and from one address
 //! (`max.connections.per.ip`, `max.connections.per.ip.overrides`).
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
-use crate::config::BrokerConfig;
+use crate::config::{BrokerConfig, Listener};
 
 #[cfg(test)]
 mod tests;
 
 /// The connections that there are, counted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Places {
     taken: Mutex<Taken>,
-    freed: Notify,
+    freed: watch::Sender<()>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { taken: Mutex::default(), freed: watch::Sender::new(()) }
+    }
 }
 
 #[derive(Debug, Default)]
 struct Taken {
     total: u32,
     by_address: HashMap<IpAddr, u32>,
+    by_listener: HashMap<String, u32>,
 }
 
 /// Spreads connections over time: up to a second's worth at once, then one after the other.
@@ -48,6 +56,8 @@ impl Pace {
 pub(crate) enum Full {
     /// There are as many connections as there may be at all.
     Broker,
+    /// There are as many of this listener.
+    Listener,
     /// There are as many from this address.
     Address,
 }
@@ -57,14 +67,19 @@ pub(crate) enum Full {
 pub(crate) struct Place {
     places: Arc<Places>,
     address: IpAddr,
+    listener: Arc<Listener>,
 }
 
 impl Places {
-    /// A place for a connection from `address`, if the limits have one left.
+    /// A place for a connection from `address` to `listener`, if the limits have one left.
     ///
     /// # Errors
     /// Which limit is reached.
-    pub(crate) fn take(self: &Arc<Self>, address: IpAddr, limits: &BrokerConfig) -> Result<Place, Full> {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        (address, listener): (IpAddr, &Arc<Listener>),
+        limits: &BrokerConfig,
+    ) -> Result<Place, Full> {
         // One host behind a listener for both families is one address.
         let address = address.to_canonical();
         let mut taken = self.taken.lock();
@@ -73,17 +88,23 @@ impl Places {
         if from_there >= most {
             return Err(Full::Address);
         }
-        if taken.total >= limits.max_connections {
+        let of_listener = taken.by_listener.get(&listener.name).copied().unwrap_or(0);
+        let own = limits.limits_of(&listener.name);
+        if of_listener >= own.connections {
+            return Err(Full::Listener);
+        }
+        if taken.total >= limits.max_connections && !own.is_protected {
             return Err(Full::Broker);
         }
         taken.total += 1;
         taken.by_address.insert(address, from_there + 1);
-        Ok(Place { places: self.clone(), address })
+        taken.by_listener.insert(listener.name.clone(), of_listener + 1);
+        Ok(Place { places: self.clone(), address, listener: listener.clone() })
     }
 
-    /// Completes when a connection has gone since the last time somebody waited.
-    pub(crate) async fn freed(&self) {
-        self.freed.notified().await;
+    /// Connections that go from now on: all who wait look again then, as each may wait for another limit.
+    pub(crate) fn freed(&self) -> watch::Receiver<()> {
+        self.freed.subscribe()
     }
 }
 
@@ -91,13 +112,19 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.taken.lock();
         taken.total -= 1;
-        match taken.by_address.get_mut(&self.address) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => {
-                taken.by_address.remove(&self.address);
-            }
-        }
+        release(&mut taken.by_address, &self.address);
+        release(&mut taken.by_listener, &self.listener.name);
         drop(taken);
-        self.places.freed.notify_one();
+        self.places.freed.send_replace(());
+    }
+}
+
+/// Counts one less; without any, there is no entry.
+fn release<K: Hash + Eq>(counts: &mut HashMap<K, u32>, key: &K) {
+    match counts.get_mut(key) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => {
+            counts.remove(key);
+        }
     }
 }

@@ -39,7 +39,7 @@ fn security_classes_that_would_be_ignored_are_refused() {
     }
     let secret = refused("delegation.token.secret.key=planted");
     assert!(secret.starts_with("delegation.token.secret.key=(hidden) (flag -o): "), "{secret}");
-    let together = refused("listener.name.edge.max.connections=3");
+    let together = refused("listener.name.edge.sasl.server.max.receive.size=3");
     assert!(
         together.ends_with("it holds for all listeners together: set the key without the prefix"),
         "{together}"

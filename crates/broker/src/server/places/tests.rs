@@ -5,14 +5,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Full, Pace, Places};
-use crate::config::BrokerConfig;
+use crate::config::{BrokerConfig, HostPort, Listener, Protocol, Sources};
+
+fn listener(name: &str) -> Arc<Listener> {
+    let bind = HostPort { host: String::new(), port: 0 };
+    Arc::new(Listener { name: name.to_owned(), bind, advertised: None, protocol: Protocol::Plaintext })
+}
 
 #[test]
 fn a_place_is_free_again_when_its_connection_has_gone() {
     let mut limits = BrokerConfig::default();
     (limits.max_connections, limits.max_connections_per_ip) = (3, 2);
     let places = Arc::new(Places::default());
-    let take = |address: &str| places.take(address.parse::<IpAddr>().unwrap(), &limits);
+    let take = |address: &str| places.take((address.parse::<IpAddr>().unwrap(), &listener("A")), &limits);
     let first = take("10.0.0.1").unwrap();
     let second = take("::ffff:10.0.0.1").unwrap();
     assert_eq!(take("10.0.0.1").unwrap_err(), Full::Address);
@@ -31,7 +36,7 @@ fn an_address_may_have_a_limit_of_its_own() {
     limits.max_connections_per_ip = 1;
     limits.max_connections_of = [("10.0.0.1".parse().unwrap(), 2), ("10.0.0.2".parse().unwrap(), 0)].into();
     let places = Arc::new(Places::default());
-    let take = |address: &str| places.take(address.parse::<IpAddr>().unwrap(), &limits);
+    let take = |address: &str| places.take((address.parse::<IpAddr>().unwrap(), &listener("A")), &limits);
     let _two = (take("10.0.0.1").unwrap(), take("::ffff:10.0.0.1").unwrap());
     assert_eq!(take("10.0.0.1").unwrap_err(), Full::Address);
     assert_eq!(take("10.0.0.2").unwrap_err(), Full::Address);
@@ -47,4 +52,43 @@ fn a_pace_lets_a_burst_in_and_spreads_what_follows() {
     assert_eq!(waits[..10], [0; 10]);
     assert_eq!(waits[10..], [100, 200, 300, 400]);
     assert_eq!(pace.take(10, start + Duration::from_secs(60)), Duration::ZERO);
+}
+
+#[test]
+fn a_listener_has_a_limit_of_its_own_and_the_one_between_brokers_only_that() {
+    let limits = BrokerConfig::load(&Sources::flags([
+        "listeners=EDGE://:1,INNER://:2,OTHER://:3",
+        "listener.security.protocol.map=EDGE:PLAINTEXT,INNER:PLAINTEXT,OTHER:PLAINTEXT",
+        "inter.broker.listener.name=INNER",
+        "max.connections=3",
+        "listener.name.edge.max.connections=2",
+        "listener.name.inner.max.connections=2",
+    ]))
+    .unwrap();
+    let [edge, inner, other] = ["EDGE", "INNER", "OTHER"].map(listener);
+    let places = Arc::new(Places::default());
+    let take = |listener: &Arc<Listener>| places.take(("10.0.0.1".parse().unwrap(), listener), &limits);
+    let mut held = vec![take(&edge).unwrap(), take(&edge).unwrap()];
+    assert_eq!(take(&edge).unwrap_err(), Full::Listener);
+    held.push(take(&other).unwrap());
+    assert_eq!(take(&other).unwrap_err(), Full::Broker);
+    held.extend([take(&inner).unwrap(), take(&inner).unwrap()]);
+    assert_eq!(take(&inner).unwrap_err(), Full::Listener);
+    let mut freed = places.freed();
+    assert!(!freed.has_changed().unwrap());
+    drop(held.drain(..2));
+    assert!(freed.has_changed().unwrap());
+    freed.mark_unchanged();
+    assert_eq!(take(&other).unwrap_err(), Full::Broker, "those of the listener between brokers count");
+    drop(held.pop());
+    let _edge = take(&edge).unwrap();
+}
+
+#[test]
+fn a_single_listener_is_bounded_by_the_limit_of_all() {
+    let limits = BrokerConfig::load(&Sources::flags(["max.connections=0"])).unwrap();
+    assert!(!limits.limits_of("PLAINTEXT").is_protected);
+    let places = Arc::new(Places::default());
+    let taken = places.take(("10.0.0.1".parse().unwrap(), &listener("PLAINTEXT")), &limits);
+    assert_eq!(taken.unwrap_err(), Full::Broker);
 }
