@@ -1,3 +1,5 @@
+//! Names that are looked up, as many as there may be.
+
 use std::cell::{Cell, RefCell};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Floods of one origin, and of very many.
+
 use super::*;
 
 fn origin(host: &str) -> Origin {
