@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::error::TransferError;
 use crate::path::SocketPath;
 use crate::piece::{Extent, Piece};
-use crate::residency::{self, Lead, Warm};
+use crate::residency::Warm;
 
 mod engine;
 mod job;
@@ -106,7 +106,10 @@ impl Transfer {
             }
             match self.advance(path, &mut job)? {
                 Progress::Moved => {}
-                Progress::Blocked => return Ok(Turn::Blocked),
+                Progress::Blocked => {
+                    self.queue.blocked(job.engine);
+                    return Ok(Turn::Blocked);
+                }
                 Progress::Cold => {
                     self.cold = self.queue.missing(job.engine);
                     return Ok(Turn::Cold);
@@ -149,13 +152,8 @@ impl Transfer {
         if !job.engine.reports_cold {
             return by_reference(job, &mut self.queue);
         }
-        if self.queue.vouched() == 0 {
-            let Some(window) = self.queue.window(job.engine) else { return Ok(Progress::Moved) };
-            match residency::lead(&window, job.engine.means) {
-                Some(Lead::Missing(_)) => return Ok(Progress::Cold),
-                Some(Lead::Ready(len)) => self.queue.vouch(len),
-                None => self.queue.vouch(window.len),
-            }
+        if self.queue.vouched() == 0 && !self.queue.ask(job.engine, job.budget) {
+            return Ok(Progress::Cold);
         }
         // The path must not run on into pages that nobody has asked for.
         let beyond = job.budget.saturating_sub(self.queue.vouched());

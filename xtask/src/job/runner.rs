@@ -184,7 +184,11 @@ impl Runner {
         });
         for record in self.records.iter().filter(|record| record.failure.is_none()) {
             if let Some(first) = &record.first {
-                println!("\n{}: only the second measurement held; the first: {}", record.name, first.display());
+                println!(
+                    "\n{}: only the second measurement held; the first: {}",
+                    record.name,
+                    first.display()
+                );
             }
         }
         for record in self.records.iter().filter(|record| record.failure.is_some()) {

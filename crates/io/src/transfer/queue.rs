@@ -12,6 +12,9 @@ use crate::piece::{Extent, Piece};
 use crate::pipe::Pipe;
 use crate::residency::{self, Lead};
 
+/// A question covers so many windows more than its turn when the socket has taken all that came before.
+const LOOKAHEAD_WINDOWS_MAX: u64 = 3;
+
 /// Pieces that are not empty, the first of them partly sent.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
@@ -24,6 +27,8 @@ pub(crate) struct Queue {
     detour: Option<SocketPath>,
     /// Bytes of the first piece that are known to be in the cache, or were reported as cold.
     vouched: u64,
+    /// How many bytes beyond its turn the next question asks for.
+    lookahead: u64,
     /// Holds the next bytes of the first piece, if a short send left some in it.
     pipe: Option<Pipe>,
     /// Encryption that the plan has to know of.
@@ -88,21 +93,46 @@ impl Queue {
         self.vouched.saturating_sub(self.done)
     }
 
-    /// The pages of the first piece that are to be asked for next.
-    pub(crate) fn window(&self, engine: &Engine) -> Option<Extent> {
+    /// The pages of the first piece to ask for next, so that its next `len` bytes can be sent.
+    fn window(&self, engine: &Engine, len: u64) -> Option<Extent> {
         let (extent, done) = self.front_extent()?;
         let offset = extent.offset.saturating_add(done);
-        let end = offset.saturating_add(engine.thresholds.cold_window_bytes.max(1));
+        let end = offset.saturating_add(len.max(1));
         let end = end.checked_next_multiple_of(engine.page_bytes).unwrap_or(u64::MAX);
         Some(Extent { file: Arc::clone(&extent.file), offset, len: (end - offset).min(extent.len - done) })
     }
 
+    /// Asks whether the next pages of the first piece are in the cache: those of a turn of `budget` bytes, so that a window ends where a
+    /// turn does, and more beyond while the socket takes all. False: the first of them are missing.
+    pub(crate) fn ask(&mut self, engine: &Engine, budget: u64) -> bool {
+        let window_bytes = engine.thresholds.cold_window_bytes;
+        let Some(window) = self.window(engine, budget.min(window_bytes).saturating_add(self.lookahead))
+        else {
+            return true;
+        };
+        match residency::lead(&window, engine.means) {
+            Some(Lead::Missing(_)) => return false,
+            Some(Lead::Ready(len)) => self.vouch(len),
+            None => self.vouch(window.len),
+        }
+        let lookahead_max = window_bytes.saturating_mul(LOOKAHEAD_WINDOWS_MAX);
+        self.lookahead = self.lookahead.saturating_add(window_bytes).min(lookahead_max);
+        true
+    }
+
+    /// Notes that the socket takes nothing for now: what was asked for beyond a window may be dropped from the cache until it does.
+    pub(crate) fn blocked(&mut self, engine: &Engine) {
+        self.lookahead = 0;
+        self.vouched = self.vouched.min(self.done.saturating_add(engine.thresholds.cold_window_bytes));
+    }
+
     /// What is missing of the window, where the first piece came upon pages that are not in the cache. It is not asked about again.
     pub(crate) fn missing(&mut self, engine: &Engine) -> Option<Extent> {
-        let mut window = self.window(engine)?;
+        let mut window = self.window(engine, engine.thresholds.cold_window_bytes)?;
         if let Some(Lead::Missing(len)) = residency::lead(&window, engine.means) {
             window.len = len;
         }
+        self.lookahead = 0;
         self.vouch(window.len);
         Some(window)
     }

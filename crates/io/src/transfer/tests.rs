@@ -516,6 +516,40 @@ fn what_is_sent_from_memory_next_is_known() {
 }
 
 #[test]
+fn questions_about_the_cache_end_where_turns_do_and_reach_further_until_the_socket_blocks() {
+    if blind("asks about pages") {
+        return;
+    }
+    const WINDOW: u64 = Thresholds::DEFAULT.cold_window_bytes;
+    let file = file_of(&content(16 << 20));
+    let mut engine = engine(&caps(true, true), Thresholds::default());
+    engine.report_cold(true);
+    let mut queue = Queue::new(Tls::None, [extent(&file, 8192, (16 << 20) - 8192)]);
+    let mut check = |budget: u64, expected: u64| {
+        assert!(queue.ask(&engine, budget), "all is in the cache");
+        assert_eq!(queue.vouched(), expected, "for a turn of {budget}");
+        queue.sent(expected - 4096);
+        queue.blocked(&engine);
+        assert_eq!(queue.vouched(), 4096);
+        queue.sent(4096);
+    };
+    // Each of these turns meets a full socket.
+    check(WINDOW, WINDOW);
+    check(96 << 12, 96 << 12);
+    check(u64::MAX, WINDOW);
+    for windows in 1..=4 {
+        assert!(queue.ask(&engine, WINDOW), "all is in the cache");
+        assert_eq!(queue.vouched(), windows * WINDOW);
+        queue.sent(WINDOW);
+        if windows < 4 {
+            queue.sent((windows - 1) * WINDOW);
+        }
+    }
+    queue.blocked(&engine);
+    assert_eq!(queue.vouched(), WINDOW, "what lies further may have left the cache since");
+}
+
+#[test]
 fn cold_ranges_can_be_supplied_in_parts() {
     let content = content(FILE_LEN);
     let file = file_of(&content);
