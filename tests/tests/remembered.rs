@@ -40,10 +40,14 @@ impl Target {
         Target { node, guarded }
     }
 
+    /// Sum of the series of a metric.
     fn metric(&self, name: &str) -> f64 {
         let metrics = self.node.metrics();
-        let found = metrics.iter().find(|(sample, _)| *sample == name);
-        found.unwrap_or_else(|| panic!("{name} in /metrics")).1
+        let is_of = |sample: &str| sample.split('{').next() == Some(name);
+        let found: Vec<f64> =
+            metrics.iter().filter(|(sample, _)| is_of(sample)).map(|(_, value)| *value).collect();
+        assert!(!found.is_empty(), "{name} in /metrics");
+        found.iter().sum()
     }
 
     /// Waits until the broker has noticed that every client is gone.

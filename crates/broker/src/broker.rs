@@ -2,6 +2,7 @@
 //! of them is here as well: opening, a round of housekeeping, closing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::Guard;
 use parking_lot::{Mutex, MutexGuard};
@@ -46,6 +47,7 @@ pub(crate) struct Broker {
     expansions: Semaphore,
     transfers: Transfers,
     stats: Stats,
+    stopping: AtomicBool,
 }
 
 impl Broker {
@@ -122,6 +124,16 @@ impl Broker {
     /// Counts since the start.
     pub(crate) fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// The broker stops from now on.
+    pub(crate) fn begin_stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// True once the broker has begun to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
     }
 
     /// Id of this node.

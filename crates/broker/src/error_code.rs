@@ -5,319 +5,142 @@
 
 use std::borrow::Cow;
 
-/// An error as a Kafka client sees it: a code on the wire, a name in logs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(i16)]
-pub enum ErrorCode {
-    /// `UNKNOWN_SERVER_ERROR`
-    UnknownServerError = -1,
-    /// `NONE`
-    None = 0,
-    /// `OFFSET_OUT_OF_RANGE`
-    OffsetOutOfRange = 1,
-    /// `CORRUPT_MESSAGE`
-    CorruptMessage = 2,
-    /// `UNKNOWN_TOPIC_OR_PARTITION`
-    UnknownTopicOrPartition = 3,
-    /// `INVALID_FETCH_SIZE`
-    InvalidFetchSize = 4,
-    /// `LEADER_NOT_AVAILABLE`
-    LeaderNotAvailable = 5,
-    /// `NOT_LEADER_OR_FOLLOWER`
-    NotLeaderOrFollower = 6,
-    /// `REQUEST_TIMED_OUT`
-    RequestTimedOut = 7,
-    /// `BROKER_NOT_AVAILABLE`
-    BrokerNotAvailable = 8,
-    /// `MESSAGE_TOO_LARGE`
-    MessageTooLarge = 10,
-    /// `OFFSET_METADATA_TOO_LARGE`
-    OffsetMetadataTooLarge = 12,
-    /// `COORDINATOR_LOAD_IN_PROGRESS`
-    CoordinatorLoadInProgress = 14,
-    /// `COORDINATOR_NOT_AVAILABLE`
-    CoordinatorNotAvailable = 15,
-    /// `NOT_COORDINATOR`
-    NotCoordinator = 16,
-    /// `INVALID_TOPIC_EXCEPTION`
-    InvalidTopic = 17,
-    /// `RECORD_LIST_TOO_LARGE`
-    RecordListTooLarge = 18,
-    /// `NOT_ENOUGH_REPLICAS`
-    NotEnoughReplicas = 19,
-    /// `INVALID_REQUIRED_ACKS`
-    InvalidRequiredAcks = 21,
-    /// `ILLEGAL_GENERATION`
-    IllegalGeneration = 22,
-    /// `INCONSISTENT_GROUP_PROTOCOL`
-    InconsistentGroupProtocol = 23,
-    /// `INVALID_GROUP_ID`
-    InvalidGroupId = 24,
-    /// `UNKNOWN_MEMBER_ID`
-    UnknownMemberId = 25,
-    /// `INVALID_SESSION_TIMEOUT`
-    InvalidSessionTimeout = 26,
-    /// `REBALANCE_IN_PROGRESS`
-    RebalanceInProgress = 27,
-    /// `INVALID_COMMIT_OFFSET_SIZE`
-    InvalidCommitOffsetSize = 28,
-    /// `TOPIC_AUTHORIZATION_FAILED`
-    TopicAuthorizationFailed = 29,
-    /// `GROUP_AUTHORIZATION_FAILED`
-    GroupAuthorizationFailed = 30,
-    /// `CLUSTER_AUTHORIZATION_FAILED`
-    ClusterAuthorizationFailed = 31,
-    /// `INVALID_TIMESTAMP`
-    InvalidTimestamp = 32,
-    /// `UNSUPPORTED_SASL_MECHANISM`
-    UnsupportedSaslMechanism = 33,
-    /// `ILLEGAL_SASL_STATE`
-    IllegalSaslState = 34,
-    /// `UNSUPPORTED_VERSION`
-    UnsupportedVersion = 35,
-    /// `TOPIC_ALREADY_EXISTS`
-    TopicAlreadyExists = 36,
-    /// `INVALID_PARTITIONS`
-    InvalidPartitions = 37,
-    /// `INVALID_REPLICATION_FACTOR`
-    InvalidReplicationFactor = 38,
-    /// `INVALID_REPLICA_ASSIGNMENT`
-    InvalidReplicaAssignment = 39,
-    /// `INVALID_CONFIG`
-    InvalidConfig = 40,
-    /// `NOT_CONTROLLER`
-    NotController = 41,
-    /// `INVALID_REQUEST`
-    InvalidRequest = 42,
-    /// `UNSUPPORTED_FOR_MESSAGE_FORMAT`
-    UnsupportedForMessageFormat = 43,
-    /// `POLICY_VIOLATION`
-    PolicyViolation = 44,
-    /// `OUT_OF_ORDER_SEQUENCE_NUMBER`
-    OutOfOrderSequenceNumber = 45,
-    /// `DUPLICATE_SEQUENCE_NUMBER`
-    DuplicateSequenceNumber = 46,
-    /// `INVALID_PRODUCER_EPOCH`
-    InvalidProducerEpoch = 47,
-    /// `INVALID_TXN_STATE`
-    InvalidTxnState = 48,
-    /// `INVALID_PRODUCER_ID_MAPPING`
-    InvalidProducerIdMapping = 49,
-    /// `INVALID_TRANSACTION_TIMEOUT`
-    InvalidTransactionTimeout = 50,
-    /// `CONCURRENT_TRANSACTIONS`
-    ConcurrentTransactions = 51,
-    /// `TRANSACTION_COORDINATOR_FENCED`
-    TransactionCoordinatorFenced = 52,
-    /// `TRANSACTIONAL_ID_AUTHORIZATION_FAILED`
-    TransactionalIdAuthorizationFailed = 53,
-    /// `SECURITY_DISABLED`
-    SecurityDisabled = 54,
-    /// `OPERATION_NOT_ATTEMPTED`
-    OperationNotAttempted = 55,
-    /// `KAFKA_STORAGE_ERROR`
-    KafkaStorageError = 56,
-    /// `LOG_DIR_NOT_FOUND`
-    LogDirNotFound = 57,
-    /// `SASL_AUTHENTICATION_FAILED`
-    SaslAuthenticationFailed = 58,
-    /// `UNKNOWN_PRODUCER_ID`
-    UnknownProducerId = 59,
-    /// `REASSIGNMENT_IN_PROGRESS`
-    ReassignmentInProgress = 60,
-    /// `LISTENER_NOT_FOUND`
-    ListenerNotFound = 72,
-    /// `NON_EMPTY_GROUP`
-    NonEmptyGroup = 68,
-    /// `GROUP_ID_NOT_FOUND`
-    GroupIdNotFound = 69,
-    /// `FETCH_SESSION_ID_NOT_FOUND`
-    FetchSessionIdNotFound = 70,
-    /// `INVALID_FETCH_SESSION_EPOCH`
-    InvalidFetchSessionEpoch = 71,
-    /// `TOPIC_DELETION_DISABLED`
-    TopicDeletionDisabled = 73,
-    /// `FENCED_LEADER_EPOCH`
-    FencedLeaderEpoch = 74,
-    /// `UNKNOWN_LEADER_EPOCH`
-    UnknownLeaderEpoch = 75,
-    /// `UNSUPPORTED_COMPRESSION_TYPE`
-    UnsupportedCompressionType = 76,
-    /// `OFFSET_NOT_AVAILABLE`
-    OffsetNotAvailable = 78,
-    /// `MEMBER_ID_REQUIRED`
-    MemberIdRequired = 79,
-    /// `PREFERRED_LEADER_NOT_AVAILABLE`
-    PreferredLeaderNotAvailable = 80,
-    /// `GROUP_MAX_SIZE_REACHED`
-    GroupMaxSizeReached = 81,
-    /// `FENCED_INSTANCE_ID`
-    FencedInstanceId = 82,
-    /// `ELIGIBLE_LEADERS_NOT_AVAILABLE`
-    EligibleLeadersNotAvailable = 83,
-    /// `ELECTION_NOT_NEEDED`
-    ElectionNotNeeded = 84,
-    /// `NO_REASSIGNMENT_IN_PROGRESS`
-    NoReassignmentInProgress = 85,
-    /// `GROUP_SUBSCRIBED_TO_TOPIC`
-    GroupSubscribedToTopic = 86,
-    /// `INVALID_RECORD`
-    InvalidRecord = 87,
-    /// `UNSTABLE_OFFSET_COMMIT`
-    UnstableOffsetCommit = 88,
-    /// `THROTTLING_QUOTA_EXCEEDED`
-    ThrottlingQuotaExceeded = 89,
-    /// `PRODUCER_FENCED`
-    ProducerFenced = 90,
-    /// `RESOURCE_NOT_FOUND`
-    ResourceNotFound = 91,
-    /// `DUPLICATE_RESOURCE`
-    DuplicateResource = 92,
-    /// `UNACCEPTABLE_CREDENTIAL`
-    UnacceptableCredential = 93,
-    /// `INCONSISTENT_VOTER_SET`
-    InconsistentVoterSet = 94,
-    /// `INVALID_UPDATE_VERSION`
-    InvalidUpdateVersion = 95,
-    /// `FEATURE_UPDATE_FAILED`
-    FeatureUpdateFailed = 96,
-    /// `UNKNOWN_TOPIC_ID`
-    UnknownTopicId = 100,
-    /// `INCONSISTENT_TOPIC_ID`
-    InconsistentTopicId = 103,
-    /// `TRANSACTIONAL_ID_NOT_FOUND`
-    TransactionalIdNotFound = 105,
-    /// `FETCH_SESSION_TOPIC_ID_ERROR`
-    FetchSessionTopicIdError = 106,
-    /// `FENCED_MEMBER_EPOCH`
-    FencedMemberEpoch = 110,
-    /// `UNRELEASED_INSTANCE_ID`
-    UnreleasedInstanceId = 111,
-    /// `UNSUPPORTED_ASSIGNOR`
-    UnsupportedAssignor = 112,
-    /// `STALE_MEMBER_EPOCH`
-    StaleMemberEpoch = 113,
-    /// `MISMATCHED_ENDPOINT_TYPE`
-    MismatchedEndpointType = 114,
-    /// `UNSUPPORTED_ENDPOINT_TYPE`
-    UnsupportedEndpointType = 115,
-    /// `TRANSACTION_ABORTABLE`
-    TransactionAbortable = 120,
-    /// `INVALID_REGULAR_EXPRESSION`
-    InvalidRegularExpression = 128,
+/// Declares the codes: the variant, the number on the wire, and Kafka's constant.
+macro_rules! codes {
+    ($($variant:ident = $code:literal $name:literal,)*) => {
+        /// An error as a Kafka client sees it: a code on the wire, a name in logs.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(i16)]
+        pub enum ErrorCode {
+            $(#[doc = concat!("`", $name, "`")] $variant = $code,)*
+        }
+
+        impl ErrorCode {
+            /// The number on the wire.
+            #[must_use]
+            pub const fn code(self) -> i16 {
+                self as i16
+            }
+
+            /// The error with this number on the wire, if it has one.
+            #[must_use]
+            pub const fn of_code(code: i16) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// Kafka's constant for this error, as its tools print it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
 }
 
-impl ErrorCode {
-    /// The number on the wire.
-    #[must_use]
-    pub const fn code(self) -> i16 {
-        self as i16
-    }
-
-    /// Kafka's constant for this error, as its tools print it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::UnknownServerError => "UNKNOWN_SERVER_ERROR",
-            Self::None => "NONE",
-            Self::OffsetOutOfRange => "OFFSET_OUT_OF_RANGE",
-            Self::CorruptMessage => "CORRUPT_MESSAGE",
-            Self::UnknownTopicOrPartition => "UNKNOWN_TOPIC_OR_PARTITION",
-            Self::InvalidFetchSize => "INVALID_FETCH_SIZE",
-            Self::LeaderNotAvailable => "LEADER_NOT_AVAILABLE",
-            Self::NotLeaderOrFollower => "NOT_LEADER_OR_FOLLOWER",
-            Self::RequestTimedOut => "REQUEST_TIMED_OUT",
-            Self::BrokerNotAvailable => "BROKER_NOT_AVAILABLE",
-            Self::MessageTooLarge => "MESSAGE_TOO_LARGE",
-            Self::OffsetMetadataTooLarge => "OFFSET_METADATA_TOO_LARGE",
-            Self::CoordinatorLoadInProgress => "COORDINATOR_LOAD_IN_PROGRESS",
-            Self::CoordinatorNotAvailable => "COORDINATOR_NOT_AVAILABLE",
-            Self::NotCoordinator => "NOT_COORDINATOR",
-            Self::InvalidTopic => "INVALID_TOPIC_EXCEPTION",
-            Self::RecordListTooLarge => "RECORD_LIST_TOO_LARGE",
-            Self::NotEnoughReplicas => "NOT_ENOUGH_REPLICAS",
-            Self::InvalidRequiredAcks => "INVALID_REQUIRED_ACKS",
-            Self::IllegalGeneration => "ILLEGAL_GENERATION",
-            Self::InconsistentGroupProtocol => "INCONSISTENT_GROUP_PROTOCOL",
-            Self::InvalidGroupId => "INVALID_GROUP_ID",
-            Self::UnknownMemberId => "UNKNOWN_MEMBER_ID",
-            Self::InvalidSessionTimeout => "INVALID_SESSION_TIMEOUT",
-            Self::RebalanceInProgress => "REBALANCE_IN_PROGRESS",
-            Self::InvalidCommitOffsetSize => "INVALID_COMMIT_OFFSET_SIZE",
-            Self::TopicAuthorizationFailed => "TOPIC_AUTHORIZATION_FAILED",
-            Self::GroupAuthorizationFailed => "GROUP_AUTHORIZATION_FAILED",
-            Self::ClusterAuthorizationFailed => "CLUSTER_AUTHORIZATION_FAILED",
-            Self::InvalidTimestamp => "INVALID_TIMESTAMP",
-            Self::UnsupportedSaslMechanism => "UNSUPPORTED_SASL_MECHANISM",
-            Self::IllegalSaslState => "ILLEGAL_SASL_STATE",
-            Self::UnsupportedVersion => "UNSUPPORTED_VERSION",
-            Self::TopicAlreadyExists => "TOPIC_ALREADY_EXISTS",
-            Self::InvalidPartitions => "INVALID_PARTITIONS",
-            Self::InvalidReplicationFactor => "INVALID_REPLICATION_FACTOR",
-            Self::InvalidReplicaAssignment => "INVALID_REPLICA_ASSIGNMENT",
-            Self::InvalidConfig => "INVALID_CONFIG",
-            Self::NotController => "NOT_CONTROLLER",
-            Self::InvalidRequest => "INVALID_REQUEST",
-            Self::UnsupportedForMessageFormat => "UNSUPPORTED_FOR_MESSAGE_FORMAT",
-            Self::PolicyViolation => "POLICY_VIOLATION",
-            Self::OutOfOrderSequenceNumber => "OUT_OF_ORDER_SEQUENCE_NUMBER",
-            Self::DuplicateSequenceNumber => "DUPLICATE_SEQUENCE_NUMBER",
-            Self::InvalidProducerEpoch => "INVALID_PRODUCER_EPOCH",
-            Self::InvalidTxnState => "INVALID_TXN_STATE",
-            Self::InvalidProducerIdMapping => "INVALID_PRODUCER_ID_MAPPING",
-            Self::InvalidTransactionTimeout => "INVALID_TRANSACTION_TIMEOUT",
-            Self::ConcurrentTransactions => "CONCURRENT_TRANSACTIONS",
-            Self::TransactionCoordinatorFenced => "TRANSACTION_COORDINATOR_FENCED",
-            Self::TransactionalIdAuthorizationFailed => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-            Self::SecurityDisabled => "SECURITY_DISABLED",
-            Self::OperationNotAttempted => "OPERATION_NOT_ATTEMPTED",
-            Self::KafkaStorageError => "KAFKA_STORAGE_ERROR",
-            Self::LogDirNotFound => "LOG_DIR_NOT_FOUND",
-            Self::SaslAuthenticationFailed => "SASL_AUTHENTICATION_FAILED",
-            Self::UnknownProducerId => "UNKNOWN_PRODUCER_ID",
-            Self::ReassignmentInProgress => "REASSIGNMENT_IN_PROGRESS",
-            Self::ListenerNotFound => "LISTENER_NOT_FOUND",
-            Self::NonEmptyGroup => "NON_EMPTY_GROUP",
-            Self::GroupIdNotFound => "GROUP_ID_NOT_FOUND",
-            Self::FetchSessionIdNotFound => "FETCH_SESSION_ID_NOT_FOUND",
-            Self::InvalidFetchSessionEpoch => "INVALID_FETCH_SESSION_EPOCH",
-            Self::TopicDeletionDisabled => "TOPIC_DELETION_DISABLED",
-            Self::FencedLeaderEpoch => "FENCED_LEADER_EPOCH",
-            Self::UnknownLeaderEpoch => "UNKNOWN_LEADER_EPOCH",
-            Self::UnsupportedCompressionType => "UNSUPPORTED_COMPRESSION_TYPE",
-            Self::OffsetNotAvailable => "OFFSET_NOT_AVAILABLE",
-            Self::MemberIdRequired => "MEMBER_ID_REQUIRED",
-            Self::PreferredLeaderNotAvailable => "PREFERRED_LEADER_NOT_AVAILABLE",
-            Self::GroupMaxSizeReached => "GROUP_MAX_SIZE_REACHED",
-            Self::FencedInstanceId => "FENCED_INSTANCE_ID",
-            Self::EligibleLeadersNotAvailable => "ELIGIBLE_LEADERS_NOT_AVAILABLE",
-            Self::ElectionNotNeeded => "ELECTION_NOT_NEEDED",
-            Self::NoReassignmentInProgress => "NO_REASSIGNMENT_IN_PROGRESS",
-            Self::GroupSubscribedToTopic => "GROUP_SUBSCRIBED_TO_TOPIC",
-            Self::InvalidRecord => "INVALID_RECORD",
-            Self::UnstableOffsetCommit => "UNSTABLE_OFFSET_COMMIT",
-            Self::ThrottlingQuotaExceeded => "THROTTLING_QUOTA_EXCEEDED",
-            Self::ProducerFenced => "PRODUCER_FENCED",
-            Self::ResourceNotFound => "RESOURCE_NOT_FOUND",
-            Self::DuplicateResource => "DUPLICATE_RESOURCE",
-            Self::UnacceptableCredential => "UNACCEPTABLE_CREDENTIAL",
-            Self::InconsistentVoterSet => "INCONSISTENT_VOTER_SET",
-            Self::InvalidUpdateVersion => "INVALID_UPDATE_VERSION",
-            Self::FeatureUpdateFailed => "FEATURE_UPDATE_FAILED",
-            Self::UnknownTopicId => "UNKNOWN_TOPIC_ID",
-            Self::InconsistentTopicId => "INCONSISTENT_TOPIC_ID",
-            Self::TransactionalIdNotFound => "TRANSACTIONAL_ID_NOT_FOUND",
-            Self::FetchSessionTopicIdError => "FETCH_SESSION_TOPIC_ID_ERROR",
-            Self::FencedMemberEpoch => "FENCED_MEMBER_EPOCH",
-            Self::UnreleasedInstanceId => "UNRELEASED_INSTANCE_ID",
-            Self::UnsupportedAssignor => "UNSUPPORTED_ASSIGNOR",
-            Self::StaleMemberEpoch => "STALE_MEMBER_EPOCH",
-            Self::MismatchedEndpointType => "MISMATCHED_ENDPOINT_TYPE",
-            Self::UnsupportedEndpointType => "UNSUPPORTED_ENDPOINT_TYPE",
-            Self::TransactionAbortable => "TRANSACTION_ABORTABLE",
-            Self::InvalidRegularExpression => "INVALID_REGULAR_EXPRESSION",
-        }
-    }
+codes! {
+    UnknownServerError = -1 "UNKNOWN_SERVER_ERROR",
+    None = 0 "NONE",
+    OffsetOutOfRange = 1 "OFFSET_OUT_OF_RANGE",
+    CorruptMessage = 2 "CORRUPT_MESSAGE",
+    UnknownTopicOrPartition = 3 "UNKNOWN_TOPIC_OR_PARTITION",
+    InvalidFetchSize = 4 "INVALID_FETCH_SIZE",
+    LeaderNotAvailable = 5 "LEADER_NOT_AVAILABLE",
+    NotLeaderOrFollower = 6 "NOT_LEADER_OR_FOLLOWER",
+    RequestTimedOut = 7 "REQUEST_TIMED_OUT",
+    BrokerNotAvailable = 8 "BROKER_NOT_AVAILABLE",
+    MessageTooLarge = 10 "MESSAGE_TOO_LARGE",
+    OffsetMetadataTooLarge = 12 "OFFSET_METADATA_TOO_LARGE",
+    CoordinatorLoadInProgress = 14 "COORDINATOR_LOAD_IN_PROGRESS",
+    CoordinatorNotAvailable = 15 "COORDINATOR_NOT_AVAILABLE",
+    NotCoordinator = 16 "NOT_COORDINATOR",
+    InvalidTopic = 17 "INVALID_TOPIC_EXCEPTION",
+    RecordListTooLarge = 18 "RECORD_LIST_TOO_LARGE",
+    NotEnoughReplicas = 19 "NOT_ENOUGH_REPLICAS",
+    InvalidRequiredAcks = 21 "INVALID_REQUIRED_ACKS",
+    IllegalGeneration = 22 "ILLEGAL_GENERATION",
+    InconsistentGroupProtocol = 23 "INCONSISTENT_GROUP_PROTOCOL",
+    InvalidGroupId = 24 "INVALID_GROUP_ID",
+    UnknownMemberId = 25 "UNKNOWN_MEMBER_ID",
+    InvalidSessionTimeout = 26 "INVALID_SESSION_TIMEOUT",
+    RebalanceInProgress = 27 "REBALANCE_IN_PROGRESS",
+    InvalidCommitOffsetSize = 28 "INVALID_COMMIT_OFFSET_SIZE",
+    TopicAuthorizationFailed = 29 "TOPIC_AUTHORIZATION_FAILED",
+    GroupAuthorizationFailed = 30 "GROUP_AUTHORIZATION_FAILED",
+    ClusterAuthorizationFailed = 31 "CLUSTER_AUTHORIZATION_FAILED",
+    InvalidTimestamp = 32 "INVALID_TIMESTAMP",
+    UnsupportedSaslMechanism = 33 "UNSUPPORTED_SASL_MECHANISM",
+    IllegalSaslState = 34 "ILLEGAL_SASL_STATE",
+    UnsupportedVersion = 35 "UNSUPPORTED_VERSION",
+    TopicAlreadyExists = 36 "TOPIC_ALREADY_EXISTS",
+    InvalidPartitions = 37 "INVALID_PARTITIONS",
+    InvalidReplicationFactor = 38 "INVALID_REPLICATION_FACTOR",
+    InvalidReplicaAssignment = 39 "INVALID_REPLICA_ASSIGNMENT",
+    InvalidConfig = 40 "INVALID_CONFIG",
+    NotController = 41 "NOT_CONTROLLER",
+    InvalidRequest = 42 "INVALID_REQUEST",
+    UnsupportedForMessageFormat = 43 "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+    PolicyViolation = 44 "POLICY_VIOLATION",
+    OutOfOrderSequenceNumber = 45 "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    DuplicateSequenceNumber = 46 "DUPLICATE_SEQUENCE_NUMBER",
+    InvalidProducerEpoch = 47 "INVALID_PRODUCER_EPOCH",
+    InvalidTxnState = 48 "INVALID_TXN_STATE",
+    InvalidProducerIdMapping = 49 "INVALID_PRODUCER_ID_MAPPING",
+    InvalidTransactionTimeout = 50 "INVALID_TRANSACTION_TIMEOUT",
+    ConcurrentTransactions = 51 "CONCURRENT_TRANSACTIONS",
+    TransactionCoordinatorFenced = 52 "TRANSACTION_COORDINATOR_FENCED",
+    TransactionalIdAuthorizationFailed = 53 "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    SecurityDisabled = 54 "SECURITY_DISABLED",
+    OperationNotAttempted = 55 "OPERATION_NOT_ATTEMPTED",
+    KafkaStorageError = 56 "KAFKA_STORAGE_ERROR",
+    LogDirNotFound = 57 "LOG_DIR_NOT_FOUND",
+    SaslAuthenticationFailed = 58 "SASL_AUTHENTICATION_FAILED",
+    UnknownProducerId = 59 "UNKNOWN_PRODUCER_ID",
+    ReassignmentInProgress = 60 "REASSIGNMENT_IN_PROGRESS",
+    ListenerNotFound = 72 "LISTENER_NOT_FOUND",
+    NonEmptyGroup = 68 "NON_EMPTY_GROUP",
+    GroupIdNotFound = 69 "GROUP_ID_NOT_FOUND",
+    FetchSessionIdNotFound = 70 "FETCH_SESSION_ID_NOT_FOUND",
+    InvalidFetchSessionEpoch = 71 "INVALID_FETCH_SESSION_EPOCH",
+    TopicDeletionDisabled = 73 "TOPIC_DELETION_DISABLED",
+    FencedLeaderEpoch = 74 "FENCED_LEADER_EPOCH",
+    UnknownLeaderEpoch = 75 "UNKNOWN_LEADER_EPOCH",
+    UnsupportedCompressionType = 76 "UNSUPPORTED_COMPRESSION_TYPE",
+    OffsetNotAvailable = 78 "OFFSET_NOT_AVAILABLE",
+    MemberIdRequired = 79 "MEMBER_ID_REQUIRED",
+    PreferredLeaderNotAvailable = 80 "PREFERRED_LEADER_NOT_AVAILABLE",
+    GroupMaxSizeReached = 81 "GROUP_MAX_SIZE_REACHED",
+    FencedInstanceId = 82 "FENCED_INSTANCE_ID",
+    EligibleLeadersNotAvailable = 83 "ELIGIBLE_LEADERS_NOT_AVAILABLE",
+    ElectionNotNeeded = 84 "ELECTION_NOT_NEEDED",
+    NoReassignmentInProgress = 85 "NO_REASSIGNMENT_IN_PROGRESS",
+    GroupSubscribedToTopic = 86 "GROUP_SUBSCRIBED_TO_TOPIC",
+    InvalidRecord = 87 "INVALID_RECORD",
+    UnstableOffsetCommit = 88 "UNSTABLE_OFFSET_COMMIT",
+    ThrottlingQuotaExceeded = 89 "THROTTLING_QUOTA_EXCEEDED",
+    ProducerFenced = 90 "PRODUCER_FENCED",
+    ResourceNotFound = 91 "RESOURCE_NOT_FOUND",
+    DuplicateResource = 92 "DUPLICATE_RESOURCE",
+    UnacceptableCredential = 93 "UNACCEPTABLE_CREDENTIAL",
+    InconsistentVoterSet = 94 "INCONSISTENT_VOTER_SET",
+    InvalidUpdateVersion = 95 "INVALID_UPDATE_VERSION",
+    FeatureUpdateFailed = 96 "FEATURE_UPDATE_FAILED",
+    UnknownTopicId = 100 "UNKNOWN_TOPIC_ID",
+    InconsistentTopicId = 103 "INCONSISTENT_TOPIC_ID",
+    TransactionalIdNotFound = 105 "TRANSACTIONAL_ID_NOT_FOUND",
+    FetchSessionTopicIdError = 106 "FETCH_SESSION_TOPIC_ID_ERROR",
+    FencedMemberEpoch = 110 "FENCED_MEMBER_EPOCH",
+    UnreleasedInstanceId = 111 "UNRELEASED_INSTANCE_ID",
+    UnsupportedAssignor = 112 "UNSUPPORTED_ASSIGNOR",
+    StaleMemberEpoch = 113 "STALE_MEMBER_EPOCH",
+    MismatchedEndpointType = 114 "MISMATCHED_ENDPOINT_TYPE",
+    UnsupportedEndpointType = 115 "UNSUPPORTED_ENDPOINT_TYPE",
+    TransactionAbortable = 120 "TRANSACTION_ABORTABLE",
+    InvalidRegularExpression = 128 "INVALID_REGULAR_EXPRESSION",
 }
 
 /// An error code with the sentence that goes with it where the protocol has room for one.

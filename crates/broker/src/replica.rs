@@ -33,11 +33,13 @@ mod partition;
 mod recovery;
 mod retention;
 mod searches;
+mod tally;
 mod waiters;
 
 pub use self::cleaner::CleanerStats;
 pub use self::lane::Work;
 pub use self::recovery::{Recovery, RecoveryProgress};
+pub(crate) use self::tally::TrafficTotals;
 
 use self::cleaner::Cleaner;
 use self::data_dir::DataDir;
@@ -47,6 +49,7 @@ pub(crate) use self::partition::{
     Identity, Key, OFFSETS_TOPIC, Partition, Partitions, TRANSACTIONS_TOPIC, is_internal,
 };
 use self::searches::Searches;
+use self::tally::Upkeep;
 
 /// The replicas of this broker.
 pub(crate) struct Replicas {
@@ -62,6 +65,7 @@ pub(crate) struct Replicas {
     storing_checkpoint: Mutex<()>,
     waiting: Waiting,
     searches: Searches,
+    upkeep: Arc<Upkeep>,
 }
 
 impl Replicas {
@@ -84,6 +88,7 @@ impl Replicas {
             storing_checkpoint: Mutex::default(),
             waiting: Waiting::default(),
             searches: Searches::default(),
+            upkeep: Arc::default(),
         }
     }
 
@@ -139,6 +144,14 @@ impl Replicas {
         self.unopened.lock().failed() + self.partitions.offline()
     }
 
+    /// Number of partitions whose logs are being checked, or will be, and how many of them hold the state of a coordinator.
+    pub(crate) fn recovering(&self) -> (usize, usize) {
+        let unopened = self.unopened.lock();
+        unopened
+            .recovering()
+            .fold((0, 0), |(all, internal), (topic, _)| (all + 1, internal + usize::from(is_internal(topic))))
+    }
+
     /// The partitions that are not served.
     pub(crate) fn unopened(&self) -> &Mutex<Unopened> {
         &self.unopened
@@ -152,6 +165,11 @@ impl Replicas {
     /// The state of compaction.
     pub(crate) fn cleaner(&self) -> &Cleaner {
         &self.cleaner
+    }
+
+    /// Counts of the work on all logs.
+    pub(crate) fn upkeep(&self) -> &Upkeep {
+        &self.upkeep
     }
 
     /// The data directory, absolute.

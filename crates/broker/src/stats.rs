@@ -1,29 +1,31 @@
 //! Counts of connections, requests and bytes since the start, in relaxed atomics that hot paths may touch.
 
 use std::{
+    collections::BTreeMap,
     sync::atomic::{AtomicU64, Ordering},
     time::SystemTime,
 };
 
-use levada_wire::{ApiKey, api::APIS};
+use self::clients::Clients;
+pub(crate) use self::clients::{Authentication, ListenerCounts, NamedClient, OpenConnection};
+pub(crate) use self::durations::{BOUNDS_US, Durations, SharedDurations};
+use self::requests::RequestTables;
+pub(crate) use self::requests::{Answered, ApiTotals, Phase, Recorder};
 
-/// Numbers of APIs fit below this; checked by a test.
-const API_SLOTS: usize = 128;
+mod clients;
+mod durations;
+mod requests;
 
 /// Counts since the start.
 #[derive(Debug)]
 pub struct Stats {
     started: SystemTime,
-    requests: [AtomicU64; API_SLOTS],
-    connections_opened: AtomicU64,
-    connections_closed: AtomicU64,
+    requests: RequestTables,
+    clients: Clients,
     http_connections: AtomicU64,
     handshakes_failed: AtomicU64,
     produced_bytes: AtomicU64,
     fetched_bytes: AtomicU64,
-    authenticated: AtomicU64,
-    not_authenticated: AtomicU64,
-    expired: AtomicU64,
 }
 
 impl Stats {
@@ -31,30 +33,28 @@ impl Stats {
     pub fn new(started: SystemTime) -> Self {
         Self {
             started,
-            requests: [const { AtomicU64::new(0) }; API_SLOTS],
-            connections_opened: AtomicU64::new(0),
-            connections_closed: AtomicU64::new(0),
+            requests: RequestTables::default(),
+            clients: Clients::default(),
             http_connections: AtomicU64::new(0),
             handshakes_failed: AtomicU64::new(0),
             produced_bytes: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
-            authenticated: AtomicU64::new(0),
-            not_authenticated: AtomicU64::new(0),
-            expired: AtomicU64::new(0),
         }
     }
 
-    /// A request was received.
-    pub fn request(&self, api: ApiKey) {
-        if let Some(count) = self.slot(api) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
+    /// A new table of requests, for one thread that answers requests.
+    pub(crate) fn recorder(&self) -> Recorder {
+        self.requests.recorder()
     }
 
-    /// A connection was opened; it counts as closed when the returned value is dropped.
-    pub fn connection(&self) -> Connection<'_> {
-        self.connections_opened.fetch_add(1, Ordering::Relaxed);
-        Connection { stats: self }
+    /// A connection to this listener was accepted; it is open until the returned value is dropped.
+    pub(crate) fn connection(&self, listener: &str) -> OpenConnection {
+        self.clients.opened(listener)
+    }
+
+    /// A client has told its software; it counts until the returned value is dropped.
+    pub(crate) fn software(&self, name: &str, version: &str) -> NamedClient {
+        self.clients.software(name, version)
     }
 
     /// An HTTP connection was opened; it is one less when the returned value is dropped.
@@ -68,25 +68,24 @@ impl Stats {
         self.http_connections.load(Ordering::Relaxed)
     }
 
-    /// A client has shown who it is, or could not.
-    pub fn authenticated(&self, successfully: bool) {
-        let count = if successfully { &self.authenticated } else { &self.not_authenticated };
-        count.fetch_add(1, Ordering::Relaxed);
+    /// An authentication has ended: by listener, mechanism and result.
+    pub(crate) fn authentication(&self, listener: &str, mechanism: &'static str, result: &'static str) {
+        self.clients.authentication((listener.to_owned(), mechanism, result));
     }
 
-    /// A connection was closed because its client had not shown again who it is.
-    pub fn session_expired(&self) {
-        self.expired.fetch_add(1, Ordering::Relaxed);
+    /// Numbers of authentications.
+    pub(crate) fn authentications(&self) -> BTreeMap<Authentication, u64> {
+        self.clients.authentications()
     }
 
-    /// How many clients have shown who they are, how many could not, and how many sessions have expired.
-    pub(crate) fn authentications(&self) -> [(&'static str, u64); 3] {
-        let counts = [
-            ("success", &self.authenticated),
-            ("failure", &self.not_authenticated),
-            ("expired", &self.expired),
-        ];
-        counts.map(|(result, count)| (result, count.load(Ordering::Relaxed)))
+    /// Connections by listener.
+    pub(crate) fn listeners(&self) -> BTreeMap<String, ListenerCounts> {
+        self.clients.listeners()
+    }
+
+    /// Open connections by name and version of the client software.
+    pub(crate) fn softwares(&self) -> BTreeMap<(String, String), u64> {
+        self.clients.softwares()
     }
 
     /// A TLS handshake did not succeed.
@@ -108,23 +107,15 @@ impl Stats {
         self.started
     }
 
-    /// Each API that was asked for, with its count.
-    pub(crate) fn requests(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let counted = APIS.iter().map(|api| {
-            let count = self.slot(api.key).map_or(0, |count| count.load(Ordering::Relaxed));
-            (api.name, count)
-        });
-        counted.filter(|(_, count)| *count > 0)
+    /// Each API that was asked for, with what was counted by all threads.
+    pub(crate) fn requests(&self) -> Vec<(&'static str, ApiTotals)> {
+        self.requests.totals()
     }
 
-    pub(crate) fn connections_opened(&self) -> u64 {
-        self.connections_opened.load(Ordering::Relaxed)
-    }
-
+    /// Connections that are open now.
+    #[cfg(test)]
     pub(crate) fn connections_open(&self) -> u64 {
-        // Read in this order, the difference cannot be negative.
-        let closed = self.connections_closed.load(Ordering::Acquire);
-        self.connections_opened.load(Ordering::Relaxed).saturating_sub(closed)
+        self.listeners().values().map(|counts| counts.open).sum()
     }
 
     pub(crate) fn handshakes_failed(&self) -> u64 {
@@ -138,16 +129,6 @@ impl Stats {
     pub(crate) fn fetched_bytes(&self) -> u64 {
         self.fetched_bytes.load(Ordering::Relaxed)
     }
-
-    fn slot(&self, api: ApiKey) -> Option<&AtomicU64> {
-        self.requests.get(usize::try_from(api.wire()).ok()?)
-    }
-}
-
-/// An open connection, for as long as this value lives.
-#[derive(Debug)]
-pub struct Connection<'a> {
-    stats: &'a Stats,
 }
 
 /// An open HTTP connection.
@@ -158,11 +139,5 @@ pub(crate) struct HttpConnection<'a> {
 impl Drop for HttpConnection<'_> {
     fn drop(&mut self) {
         self.stats.http_connections.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Connection<'_> {
-    fn drop(&mut self) {
-        self.stats.connections_closed.fetch_add(1, Ordering::Release);
     }
 }

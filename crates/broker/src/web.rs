@@ -1,4 +1,4 @@
-//! The HTTP address: `/healthz` and `/metrics` on a thread of their own, so that no scrape ever runs on a shard.
+//! The HTTP address: `/healthz`, `/readyz` and `/metrics` on a thread of their own, so that no scrape ever runs on a shard.
 //!
 //! Connections are few, have so long for a request and so long in all. Without a token only who names this machine is answered: a page
 //! in a browser of this machine could otherwise read what is here by a name of its own (DNS rebinding).
@@ -7,7 +7,10 @@
 
 mod metrics;
 mod process;
+mod readiness;
 
+pub use self::metrics::{GroupState, GroupStates, Lag, LogState, TransactionStates, UpkeepState};
+pub use self::readiness::Readiness;
 pub use crate::{
     replay::ReplayStats,
     replica::{CleanerStats, RecoveryProgress, Work},
@@ -25,8 +28,8 @@ use std::{
 
 use axum::{
     Router,
-    extract::{Request, State},
-    http::{StatusCode, header, uri::Authority},
+    extract::{RawQuery, Request, State},
+    http::{HeaderMap, StatusCode, header, uri::Authority},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing,
@@ -39,6 +42,8 @@ use hyper_util::{
 };
 use tokio::sync::{Semaphore, oneshot};
 
+use self::metrics::Form;
+use crate::blocking::off_shard;
 use crate::config::{HostPort, Secret};
 use crate::descriptors;
 
@@ -53,7 +58,7 @@ const CONNECTION_TIME: Duration = Duration::from_secs(300);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What the HTTP address shows of a running broker. Called on the HTTP thread; must not wait.
+/// What the HTTP address shows of a running broker. Scrapes call it on a thread that may wait, other requests on the HTTP thread.
 pub trait Source: Send + Sync + 'static {
     /// What was moved by which path.
     fn transfers(&self) -> levada_io::Snapshot;
@@ -70,6 +75,18 @@ pub trait Source: Send + Sync + 'static {
     /// Partitions by topic and the durability label of its acknowledgements.
     fn durability(&self) -> BTreeMap<(String, String), u64>;
 
+    /// Partitions with their logs and traffic, by topic and number.
+    fn logs(&self) -> Vec<LogState>;
+
+    /// The upkeep of all logs.
+    fn upkeep(&self) -> UpkeepState;
+
+    /// Groups with their lag.
+    fn groups(&self) -> GroupStates;
+
+    /// Transactional ids, and transactions that have ended.
+    fn transactions(&self) -> TransactionStates;
+
     /// What compaction has done.
     fn cleaner(&self) -> CleanerStats;
 
@@ -84,6 +101,9 @@ pub trait Source: Send + Sync + 'static {
 
     /// Why the broker cannot serve, if it cannot.
     fn unhealthy(&self) -> Option<String>;
+
+    /// State of the parts of the broker that clients need.
+    fn readiness(&self) -> Readiness;
 }
 
 /// The served HTTP address; stops and waits for its thread when dropped.
@@ -208,6 +228,7 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, source: Arc<d
 fn router(source: Arc<dyn Source>, token: Option<Secret>, host: &str) -> Router {
     let router = Router::new()
         .route("/healthz", routing::get(healthz))
+        .route("/readyz", routing::get(readyz))
         .route("/metrics", routing::get(metrics))
         .fallback(nothing_here)
         .with_state(source);
@@ -269,15 +290,35 @@ async fn healthz(State(source): State<Arc<dyn Source>>) -> Response {
     }
 }
 
-async fn metrics(State(source): State<Arc<dyn Source>>) -> Response {
-    match metrics::render(source) {
-        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+async fn readyz(State(source): State<Arc<dyn Source>>) -> Response {
+    source.readiness().into_response()
+}
+
+/// A scrape runs on a thread of its own: it may wait for the disk, and other requests do not wait for it.
+async fn metrics(
+    State(source): State<Arc<dyn Source>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let topics = match query.as_deref() {
+        None | Some("" | "topics=true") => true,
+        Some("topics=false") => false,
+        Some(_) => {
+            let text =
+                "the only parameter is topics=true|false: with or without topics, partitions and groups\n";
+            return (StatusCode::BAD_REQUEST, text).into_response();
+        }
+    };
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let form = Form::accepted(accept.unwrap_or_default());
+    match off_shard(move || metrics::render(source, form, topics)).await {
+        Ok(text) => ([(header::CONTENT_TYPE, form.content_type())], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
 }
 
 async fn nothing_here() -> Response {
-    (StatusCode::NOT_FOUND, "nothing here; there are /healthz and /metrics\n").into_response()
+    (StatusCode::NOT_FOUND, "nothing here; there are /healthz, /readyz and /metrics\n").into_response()
 }
 
 #[cfg(test)]

@@ -269,6 +269,12 @@ impl Producers {
         known.is_some_and(|producer| producer.epoch == epoch && producer.transaction_start.is_some())
     }
 
+    /// The earliest last timestamp of a producer with an open transaction; none if no transaction is open.
+    pub(crate) fn stalest_open_ms(&self) -> Option<i64> {
+        let open = self.open.values().filter_map(|id| self.known.get(id));
+        open.map(|producer| producer.last_timestamp).min()
+    }
+
     /// What is known of each, by id.
     pub(crate) fn states(&self) -> Vec<ProducerState> {
         let states = self.known.iter().map(|(id, producer)| ProducerState {

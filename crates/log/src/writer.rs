@@ -142,6 +142,11 @@ impl Writer {
         self.producers.has_open_transaction(producer_id, epoch)
     }
 
+    /// Time of the last batch of the open transaction that has been silent for longest; none if no transaction is open.
+    pub fn stalest_open_transaction_ms(&self) -> Option<i64> {
+        self.producers.stalest_open_ms()
+    }
+
     /// The producers that are remembered.
     pub fn producer_states(&self) -> Vec<ProducerState> {
         self.producers.states()

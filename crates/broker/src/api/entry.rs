@@ -1,9 +1,11 @@
 //! Origin of a connection: its listener, the client's address, and the name in the client's TLS certificate.
+//! The client's software is added when the client tells it.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::config::Listener;
+use crate::stats::NamedClient;
 use crate::tls::names::CertifiedName;
 
 /// Origin of a connection, known before its first request.
@@ -15,4 +17,6 @@ pub(crate) struct Entry {
     pub(crate) peer: SocketAddr,
     /// Name in the client's certificate; none without TLS, or without a client certificate.
     pub(crate) certificate: Option<Arc<CertifiedName>>,
+    /// Software of the client, once it has told it.
+    pub(crate) software: OnceLock<Arc<NamedClient>>,
 }

@@ -78,7 +78,8 @@ impl<F: Into<Failure>> From<F> for Rejected {
 /// A partition's part of the request on its way through the lane.
 enum Started {
     Refused(Option<Arc<Partition>>, Rejected),
-    Submitted(Arc<Partition>, Submitted),
+    /// The batch, of so many bytes, is in the lane.
+    Submitted(Arc<Partition>, Submitted, u64),
 }
 
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
@@ -110,7 +111,9 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     for (name, topic_id, partitions) in started {
         let mut produced = Vec::with_capacity(partitions.len());
         for (index, one) in partitions {
-            produced.push(finish(index, one).await);
+            let one = finish(index, one).await;
+            context.count_error(one.error_code);
+            produced.push(one);
         }
         response.topics.push(ProducedTopic { name, topic_id, partitions: produced });
     }
@@ -134,9 +137,10 @@ async fn start(
     };
     match check(context, envelope, &partition, data.records).await {
         Ok(append) => {
-            context.broker().stats().produced(append.records.len() as u64);
+            let bytes = append.records.len() as u64;
+            context.broker().stats().produced(bytes);
             match submit(context, envelope, &partition, append).await {
-                Ok(submitted) => Started::Submitted(partition, submitted),
+                Ok(submitted) => Started::Submitted(partition, submitted, bytes),
                 Err(failure) => Started::Refused(Some(partition), failure.into()),
             }
         }
@@ -341,14 +345,20 @@ fn permitted(version: i16, partition: &Partition, batch: &BatchView<'_>) -> Resu
 async fn finish(index: i32, started: Started) -> ProducedPartition {
     let (partition, result) = match started {
         Started::Refused(partition, failure) => (partition, Err(failure)),
-        Started::Submitted(partition, submitted) => {
+        Started::Submitted(partition, submitted, bytes) => {
             let result = submitted.wait().await.map_err(|error| match partition.is_deleted() {
                 true => Rejected::from(ErrorCode::UnknownTopicOrPartition),
                 false => Failure::from(error).into(),
             });
+            if let Ok(Appended { base_offset, last_offset, duplicate: false, .. }) = &result {
+                partition.traffic().produced(bytes, (last_offset - base_offset + 1).unsigned_abs());
+            }
             (Some(partition), result)
         }
     };
+    if let (Some(partition), Err(_)) = (&partition, &result) {
+        partition.traffic().produce_failed();
+    }
     let log_start_offset = partition.map_or(-1, |partition| partition.log().log_start());
     match result {
         Ok(Appended { base_offset, log_append_time_ms, .. }) => {

@@ -70,18 +70,21 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
             if is_large {
                 detach(&mut request);
             }
-            response.topics = fetch(context, request).await;
+            let targets = resolve(context, &request);
+            response.topics = fetch(context, request, &targets).await;
             let (wait, postponed) = context.broker().quotas().book_answer(context.client(), bytes_of(&response));
             response.throttle_time_ms = context.mute_for(wait);
             if postponed {
                 // The client asks again when it may: nothing is handed out, and the session knows of nothing.
                 session::postpone(&after, &mut response);
             } else {
+                count_traffic(&targets, &response);
                 session::finish(context, after, &mut response);
             }
         }
         Err(error) => response.error_code = error.code(),
     }
+    count_errors(context, &response);
     let header = &context.header;
     context.broker().stats().fetched(bytes_of(&response));
     let gather = response.encode(header.correlation_id, header.version)?;
@@ -97,6 +100,27 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     Ok(if tail { Reply::Send(pieces) } else { Reply::Replay(pieces) })
 }
 
+/// Counts the code of each partition, or that of the whole answer if it has no partitions.
+fn count_errors(context: &Context, response: &FetchResponse<Records>) {
+    let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
+    partitions.for_each(|partition| context.count_error(partition.error_code));
+    if response.error_code != 0 || response.topics.is_empty() {
+        context.count_error(response.error_code);
+    }
+}
+
+/// Counts what the response has of each partition.
+fn count_traffic(targets: &[Target], response: &FetchResponse<Records>) {
+    let fetched = response.topics.iter().flat_map(|topic| &topic.partitions);
+    for (target, fetched) in targets.iter().zip(fetched) {
+        let Ok(partition) = &target.partition else { continue };
+        match fetched.error_code {
+            0 => partition.traffic().fetched(fetched.records.as_ref().map_or(0, HoleLen::len)),
+            _ => partition.traffic().fetch_failed(),
+        }
+    }
+}
+
 /// Gives a request names of its own: a long poll must keep nothing of its frame, whatever else was in that.
 fn detach(request: &mut FetchRequest) {
     (request.cluster_id, request.rack_id) = (None, StrBytes::default());
@@ -106,12 +130,15 @@ fn detach(request: &mut FetchRequest) {
     }
 }
 
-async fn fetch(context: &Context, request: FetchRequest) -> Vec<FetchedTopic<Records>> {
+async fn fetch(
+    context: &Context,
+    request: FetchRequest,
+    targets: &Arc<Vec<Target>>,
+) -> Vec<FetchedTopic<Records>> {
     let limits = Limits::new(context, &request);
-    let targets = Arc::new(resolve(context, &request));
-    let mut look = look(&targets, limits).await;
+    let mut look = look(targets, limits).await;
     if !look.is_enough(&limits) {
-        look = wait(context, &targets, limits).await;
+        look = wait(context, targets, limits).await;
     }
     let mut fetched = look.partitions.into_iter();
     let topics = request.topics.into_iter().map(|topic| FetchedTopic {
@@ -187,7 +214,7 @@ struct Target {
     partition: Result<Arc<Partition>, ErrorCode>,
 }
 
-fn resolve(context: &Context, request: &FetchRequest) -> Vec<Target> {
+fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
     let mut targets = Vec::with_capacity(request.topics.iter().map(|topic| topic.partitions.len()).sum());
     let replica = request.replica_id >= 0 && context.broker().access().has_authorizer();
     let replica = replica.then(|| context.may_cluster(Operation::ClusterAction));
@@ -203,7 +230,7 @@ fn resolve(context: &Context, request: &FetchRequest) -> Vec<Target> {
             targets.push(Target { wanted: wanted.clone(), partition });
         }
     }
-    targets
+    Arc::new(targets)
 }
 
 /// How a log is read: [`levada_log::Partition::read`], or the one that does not wait for the disk.

@@ -9,6 +9,8 @@
 //!
 //! Not done: the cluster id and node id checks of later versions (not advertised).
 
+use std::sync::Arc;
+
 use levada_wire::ApiKey;
 use levada_wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
 use levada_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
@@ -48,6 +50,9 @@ pub(crate) async fn answer(context: &Context, request: ApiVersionsRequest) -> Ap
         })
         .collect();
     if context.version() >= 3 {
+        let (name, version) = (&request.client_software_name, &request.client_software_version);
+        let software = || Arc::new(context.broker().stats().software(name.as_str(), version.as_str()));
+        context.entry.software.get_or_init(software);
         add_features(context, &mut response);
     }
     response

@@ -4,7 +4,6 @@
 //! Only a few of them are answered at the same time, which bounds the memory that their decoded forms and answers take. A request that
 //! waits for other clients by its nature (JoinGroup, SyncGroup) never comes here.
 
-use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::LocalSet;
 
 use crate::api::entry::Entry;
+use crate::api::meter::Meter;
 use crate::api::{self, Context, Refusal, Reply, Service};
 use crate::broker::Broker;
 use crate::request_memory::Held;
@@ -62,23 +62,11 @@ pub(crate) fn start(
     let (handover, inbox) = mpsc::channel(INBOX_REQUESTS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let thread = std::thread::Builder::new().name("large-requests".to_owned()).spawn(move || {
-        let service = Rc::new(Service { broker, stop, large: None });
+        let requests = broker.stats().recorder();
+        let service = Rc::new(Service { broker, stop, large: None, requests });
         LocalSet::new().block_on(&runtime, run(service, inbox));
     })?;
     Ok((handover, thread))
-}
-
-/// Adds the time that `work` takes on this thread, waiting left out, to `spent` if there is one.
-pub(crate) async fn metered<T>(spent: Option<&Cell<Duration>>, work: impl Future<Output = T>) -> T {
-    let Some(spent) = spent else { return work.await };
-    let mut work = std::pin::pin!(work);
-    std::future::poll_fn(|context| {
-        let start = Instant::now();
-        let polled = work.as_mut().poll(context);
-        spent.set(spent.get() + start.elapsed());
-        polled
-    })
-    .await
 }
 
 async fn run(service: Rc<Service>, mut inbox: mpsc::Receiver<LargeRequest>) {
@@ -98,13 +86,13 @@ impl LargeRequest {
     async fn answer(mut self, service: Rc<Service>) {
         let who = (Rc::new(self.entry), Rc::new(self.session), self.local);
         let context = Context::new(service, self.header, who).holding(self.held);
-        let spent = Cell::default();
+        let meter = Meter::new(Instant::now());
         let reply = tokio::select! {
-            reply = metered(Some(&spent), api::dispatch(&context, self.body)) => reply,
+            reply = meter.measure(api::dispatch(&context, self.body)) => reply,
             // A shard that stops does not wait longer than its grace period.
             () = self.asker.closed() => return,
         };
         // The connection may be gone.
-        let _ = self.asker.send(Answered { reply, mute: context.mute(), spent: spent.into_inner() });
+        let _ = self.asker.send(Answered { reply, mute: context.mute(), spent: meter.busy() });
     }
 }

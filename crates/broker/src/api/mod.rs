@@ -19,6 +19,7 @@ use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::api::entry::Entry;
+use crate::api::errors::Errors;
 use crate::api::large::LargeRequest;
 use crate::blocking::off_shard;
 use crate::broker::Broker;
@@ -29,15 +30,18 @@ use crate::replica::Partition;
 use crate::request_memory::Held;
 use crate::security::Session;
 use crate::shutdown::Stop;
+use crate::stats::Recorder;
 
 mod access;
 mod changes;
 mod commits;
 mod configurable;
 pub(crate) mod entry;
+mod errors;
 mod group_order;
 pub(crate) mod large;
 mod merged;
+pub(crate) mod meter;
 
 /// Builds a message of the codec crate: its defaults, with these fields set.
 macro_rules! message {
@@ -146,6 +150,8 @@ pub(crate) struct Service {
     pub(crate) stop: Stop,
     /// Inbox of the thread that answers large requests; none on that thread itself.
     pub(crate) large: Option<mpsc::Sender<LargeRequest>>,
+    /// Counts and times of the requests that this thread answers.
+    pub(crate) requests: Recorder,
 }
 
 /// Who asks, on which connection, in which version.
@@ -246,6 +252,11 @@ impl Context {
         self.header.version
     }
 
+    /// Counts an error code of the answer, 0 included.
+    fn count_error(&self, code: i16) {
+        self.service.requests.error(self.header.api, code);
+    }
+
     /// User and client id, for quotas.
     pub(crate) fn client(&self) -> Client<'_> {
         Client { user: self.session.user(), client_id: self.client_id() }
@@ -299,6 +310,16 @@ pub(crate) enum Reply {
     Silent,
 }
 
+impl Reply {
+    /// Bytes of the response, with its size.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Send(pieces) | Self::Replay(pieces) => pieces.iter().map(Piece::len).sum(),
+            Self::Silent => 0,
+        }
+    }
+}
+
 /// A request that cannot be answered: the connection is closed, as Kafka does.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
@@ -318,10 +339,11 @@ pub(crate) enum Refusal {
 
 /// Answers one request, whose header has been taken off `body`.
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
-    context.broker().stats().request(context.header.api);
     let header = &context.header;
     if header.api == ApiKey::ApiVersions && !header.api.serves(header.version) {
-        let bytes = levada_wire::encode_response(header.correlation_id, 0, &k18_api_versions::unsupported())?;
+        let unsupported = k18_api_versions::unsupported();
+        unsupported.each(|code| context.count_error(code));
+        let bytes = levada_wire::encode_response(header.correlation_id, 0, &unsupported)?;
         return Ok(Reply::Send(vec![Piece::Bytes(bytes)]));
     }
     match &context.service.large {
@@ -387,11 +409,12 @@ async fn decode<R: Decoded>(context: &Context, body: BytesMut, elsewhere: bool) 
 /// hundred thousand partitions stay far below it; what is beyond is a request that multiplies something.
 const ANSWER_BYTES_MAX: usize = 100 << 20;
 
-async fn encode<R: KafkaResponse + Send + 'static>(
+async fn encode<R: KafkaResponse + Errors + Send + 'static>(
     context: &Context,
     response: R,
     elsewhere: bool,
 ) -> Result<Reply, Refusal> {
+    response.each(|code| context.count_error(code));
     if !elsewhere {
         return encode_now(&context.header, &response);
     }

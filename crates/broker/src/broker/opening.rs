@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use levada_io::Thresholds;
@@ -131,6 +132,7 @@ impl Broker {
             expansions: Semaphore::new(EXPANSIONS_AT_ONCE),
             transfers,
             stats: Stats::new(SystemTime::now()),
+            stopping: AtomicBool::new(false),
         });
         broker.metadata.node_started(&broker.node(bound))?;
         let clean = left.clean;

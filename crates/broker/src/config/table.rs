@@ -52,7 +52,7 @@ pub const BROKER_KEYS: &[Key] = &[
     list("process.roles", "Roles of this process, as in Kafka. The list must contain broker.")
         .default("broker,controller")
         .valid(Valid::SomeOf(&["broker", "controller"])),
-    string("levada.http.listen", "Listening address for /healthz and /metrics, as host:port. An empty value turns HTTP off.").default("127.0.0.1:9644"),
+    string("levada.http.listen", "Listening address for /healthz, /readyz and /metrics, as host:port. An empty value turns HTTP off.").default("127.0.0.1:9644"),
     string("levada.thresholds.file", "File with the transfer thresholds of this machine, as written by `levada lab calibrate`. If unset, the broker reads ~/.config/levada/thresholds or /etc/levada/thresholds if one exists, and uses built-in thresholds otherwise."),
     password("levada.http.token", "Secret for HTTP requests, sent as a bearer token or as the password of any user. Required if levada.http.listen can be reached from other machines."),
     string("levada.audit.log", "Destination of the audit log: a file path, or stderr. If unset, the audit log is off unless LEVADA_LOG names it."),

@@ -35,6 +35,7 @@ use crate::clock::Now;
 
 pub use self::view::{
     DescribedConsumer, DescribedConsumerGroup, DescribedGroup, DescribedMember, ListFilter, ListedGroup,
+    MonitoredGroup, Room,
 };
 
 /// The groups of one partition of `__consumer_offsets`.

@@ -104,6 +104,15 @@ impl OffsetStore {
         asked.collect()
     }
 
+    /// The committed offsets of a group: topic, partition, offset.
+    pub(super) fn committed(&self, group_id: &str) -> impl Iterator<Item = (&str, i32, i64)> {
+        let topics = self.committed.get(group_id).into_iter().flatten();
+        topics.flat_map(|(topic, partitions)| {
+            let offset = |(index, stored): (&i32, &Stored)| (topic.as_str(), *index, stored.value.offset);
+            partitions.iter().map(offset)
+        })
+    }
+
     fn fetch_partitions<'a>(
         &self,
         (group_id, topic): (&str, &str),

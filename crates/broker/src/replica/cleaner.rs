@@ -34,6 +34,7 @@ struct Totals {
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
     dirtiest_percent: AtomicU64,
+    backlog_bytes: AtomicU64,
 }
 
 /// What `/metrics` shows of compaction.
@@ -47,6 +48,8 @@ pub struct CleanerStats {
     pub written_bytes: u64,
     /// The largest share of bytes that compaction has not seen, of all compacted logs.
     pub dirtiest_percent: u64,
+    /// Bytes that compaction has not seen and could work on now, of all compacted logs.
+    pub backlog_bytes: u64,
     /// Partitions that cannot be compacted until the next start.
     pub uncleanable: u64,
 }
@@ -130,9 +133,10 @@ impl Cleaner {
         totals.written_bytes.fetch_add(counts.written_bytes, Ordering::Relaxed);
     }
 
-    /// Notes the largest share of bytes not seen yet.
-    pub(crate) fn note_dirtiest(&self, ratio: f64) {
+    /// Notes the largest share of bytes not seen yet, and the number of such bytes in all logs.
+    pub(crate) fn note_dirt(&self, ratio: f64, bytes: u64) {
         self.totals.dirtiest_percent.store((ratio * 100.0) as u64, Ordering::Relaxed);
+        self.totals.backlog_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// What was done since the start.
@@ -143,6 +147,7 @@ impl Cleaner {
             read_bytes: totals.read_bytes.load(Ordering::Relaxed),
             written_bytes: totals.written_bytes.load(Ordering::Relaxed),
             dirtiest_percent: totals.dirtiest_percent.load(Ordering::Relaxed),
+            backlog_bytes: totals.backlog_bytes.load(Ordering::Relaxed),
             uncleanable: self.book.lock().uncleanable.len() as u64,
         }
     }

@@ -60,7 +60,7 @@ impl Replicas {
     /// The log with the largest share of bytes that compaction has not seen, of those whose time has come. It is the caller's then.
     pub(crate) fn choose(&self) -> Option<Chosen> {
         let now_ms = now_ms();
-        let (mut dirtiest, mut chosen): (f64, Option<Chosen>) = (0.0, None);
+        let (mut dirtiest, mut backlog, mut chosen): (f64, u64, Option<Chosen>) = (0.0, 0, None);
         for partition in self.partitions.all() {
             let (config, key) = (partition.config(), key(&partition));
             let idle = partition.is_deleted() || partition.log().is_offline() || !self.cleaner.is_free(&key);
@@ -76,12 +76,13 @@ impl Replicas {
                 }
             };
             dirtiest = dirtiest.max(dirt.ratio());
+            backlog += dirt.dirty_bytes;
             let is_dirtier = chosen.as_ref().is_none_or(|other| dirt.ratio() > other.dirt.ratio());
             if dirt.is_due(config.min_cleanable_dirty_ratio) && is_dirtier {
                 chosen = Some(Chosen { partition, dirt });
             }
         }
-        self.cleaner.note_dirtiest(dirtiest);
+        self.cleaner.note_dirt(dirtiest, backlog);
         chosen.filter(|chosen| self.cleaner.take(&key(&chosen.partition)))
     }
 

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::config::TopicConfig;
+use crate::replica::tally::Upkeep;
 
 /// What became of a sync.
 pub(crate) type Synced = Result<(), LogError>;
@@ -23,6 +24,7 @@ pub(crate) struct Syncs {
     /// So many records that are not on the device make an acknowledgement wait for it.
     flush_messages: AtomicI64,
     state: Mutex<State>,
+    upkeep: Arc<Upkeep>,
 }
 
 #[derive(Default)]
@@ -34,12 +36,13 @@ struct State {
 
 impl Syncs {
     /// The syncs of this log, by the topic's configuration.
-    pub(crate) fn new(log: Arc<levada_log::Partition>, config: &TopicConfig) -> Self {
+    pub(crate) fn new(log: Arc<levada_log::Partition>, config: &TopicConfig, upkeep: Arc<Upkeep>) -> Self {
         Self {
             log,
             acks_durable: AtomicBool::new(config.acks_durable),
             flush_messages: AtomicI64::new(config.flush_messages),
             state: Mutex::default(),
+            upkeep,
         }
     }
 
@@ -89,7 +92,7 @@ impl Syncs {
                 }
                 std::mem::take(&mut state.waiting)
             };
-            let synced = self.log.sync_records().map(drop);
+            let synced = self.upkeep.flush(&self.log, levada_log::Partition::sync_records).map(drop);
             if let Err(error) = &synced {
                 let (offline, partition) = (self.log.is_offline(), name(&self.log));
                 tracing::error!(partition, offline, %error, "records are not on the device");

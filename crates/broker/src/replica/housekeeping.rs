@@ -50,7 +50,7 @@ impl Replicas {
         {
             return;
         }
-        if let Err(error) = partition.log().flush() {
+        if let Err(error) = self.upkeep.flush(partition.log(), levada_log::Partition::flush) {
             let offline = partition.log().is_offline();
             tracing::error!(partition = partition.name(), offline, %error, "not flushed");
         }
@@ -60,7 +60,8 @@ impl Replicas {
         if partition.is_deleted() {
             return;
         }
-        let kept = partition.log().look_after().and_then(|()| partition.log().flush_sealed());
+        let flush = || self.upkeep.flush(partition.log(), levada_log::Partition::flush_sealed);
+        let kept = partition.log().look_after().and_then(|()| flush());
         let kept = kept.and_then(|_| reindex(partition));
         match kept {
             // Its files went while this looked at them.

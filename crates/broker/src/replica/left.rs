@@ -66,6 +66,11 @@ impl Unopened {
         self.0.values().filter(|(_, absence)| *absence == Absence::Failed).count()
     }
 
+    /// Those that are being recovered, or will be.
+    pub(crate) fn recovering(&self) -> impl Iterator<Item = &Key> {
+        self.0.iter().filter(|(_, (_, absence))| *absence == Absence::Recovering).map(|(key, _)| key)
+    }
+
     /// Why it is not served, if that is known.
     pub(crate) fn absence(&self, topic: &str, index: i32) -> Option<Absence> {
         if self.is_empty() {

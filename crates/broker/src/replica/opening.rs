@@ -129,7 +129,7 @@ impl Replicas {
         if let Some(cut) = &report.cut {
             tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "the log ended in a torn batch, which was cut off");
         }
-        Ok(Partition::new(identity, writer, config))
+        Ok(Partition::new(identity, writer, config, self.upkeep.clone()))
     }
 
     /// Adds opened partitions to those that are served.

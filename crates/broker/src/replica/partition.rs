@@ -15,6 +15,7 @@ use crate::config::TopicConfig;
 use crate::error_code::ErrorCode;
 use crate::replica::durability::Syncs;
 use crate::replica::lane::{Lane, Left, Submitted, Told};
+use crate::replica::tally::{Traffic, Upkeep};
 use crate::replica::waiters::Waiters;
 
 /// Topics that belong to the broker itself.
@@ -45,6 +46,7 @@ pub(crate) struct Partition {
     transactions: RwLock<()>,
     config: ArcSwap<TopicConfig>,
     told_of_marker: Told,
+    traffic: Traffic,
     /// Its topic has been deleted; whoever still holds it must be told so.
     deleted: AtomicBool,
 }
@@ -58,25 +60,42 @@ pub(crate) struct Identity {
 }
 
 impl Partition {
-    pub(crate) fn new(identity: Identity, writer: Writer, config: Arc<TopicConfig>) -> Self {
+    /// A partition that serves this log; `upkeep` counts the work on it.
+    pub(crate) fn new(
+        identity: Identity,
+        writer: Writer,
+        config: Arc<TopicConfig>,
+        upkeep: Arc<Upkeep>,
+    ) -> Self {
         Self {
             topic: identity.topic,
             topic_id: identity.topic_id,
             index: identity.index,
             leader_epoch: identity.leader_epoch,
             log: writer.partition().clone(),
-            syncs: Arc::new(Syncs::new(writer.partition().clone(), &config)),
+            syncs: Arc::new(Syncs::new(writer.partition().clone(), &config, upkeep)),
             lane: Lane::new(writer),
             waiters: Arc::default(),
             transactions: RwLock::default(),
             config: ArcSwap::new(config),
             told_of_marker: Told::default(),
+            traffic: Traffic::default(),
             deleted: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn topic(&self) -> &str {
         &self.topic
+    }
+
+    /// As [`Partition::topic`], shared.
+    pub(crate) fn shared_topic(&self) -> Arc<str> {
+        self.topic.clone()
+    }
+
+    /// Traffic of producers and consumers.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     pub(crate) fn index(&self) -> i32 {

@@ -34,6 +34,7 @@ impl Replicas {
         match retired {
             None | Some(Ok((0, _))) => {}
             Some(Ok((segments, bytes))) => {
+                self.upkeep.retired(segments as u64, bytes);
                 let log_start = partition.log().log_start();
                 tracing::info!(
                     partition = partition.name(),

@@ -219,6 +219,14 @@ pub struct Step {
 }
 
 impl Exchange {
+    /// Name of the mechanism that the client has chosen, if it has.
+    pub fn mechanism(&self) -> Option<&'static str> {
+        match &self.state {
+            State::Tokens(_, offer) => Some(offer.mechanism.name()),
+            _ => None,
+        }
+    }
+
     /// Begins with a new connection. `nonce` is printable, without a comma, and can be guessed by nobody.
     pub fn new(config: Arc<SaslConfig>, nonce: String) -> Self {
         Self { config, state: State::VersionsOrHandshake, framed: false, nonce, before: None }

@@ -4,7 +4,6 @@
 //! A client that sends its requests without waiting for the answers gets several answers with one call: an answer is kept back while the next
 //! request is there already, and leaves before anything is waited for ([`Connection::send_or_keep`]).
 
-use std::cell::Cell;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -22,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 use crate::api::entry::Entry;
-use crate::api::large::metered;
+use crate::api::meter::Meter;
 use crate::api::{self, Context, Refusal, Reply};
 use crate::quota::Used;
 use crate::replay;
@@ -31,6 +30,7 @@ use crate::server::channel::{Channel, Received, Sending};
 use crate::server::gate::{Gate, Passage, TurnedAway};
 use crate::server::places::Place;
 use crate::server::shard::{Accepted, Shard};
+use crate::stats::Answered;
 
 mod receive;
 
@@ -84,7 +84,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
     let peer = accepted.entry.peer;
     let principal = accepted.entry.certificate.as_ref().map(|name| name.principal.as_str());
     tracing::debug!(%peer, listener = accepted.entry.listener.name, principal, "connection opened");
-    let _counted = shard.broker().stats().connection();
+    let _counted = shard.broker().stats().connection(&accepted.entry.listener.name);
     match run(&shard, accepted).await {
         Ok(()) => tracing::debug!(%peer, "connection closed"),
         Err(error @ Ended::Idle) => tracing::debug!(%peer, %error, "connection closed by the broker"),
@@ -113,6 +113,7 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
         held: None,
         newcomer: None,
         kept_back: Vec::new(),
+        kept_back_times: Vec::new(),
         trail: Trail::default(),
         channel: accepted.channel,
         stream,
@@ -152,6 +153,8 @@ struct Connection {
     newcomer: Option<NewcomerShare>,
     /// Answers that have yet to leave; none while anything is waited for.
     kept_back: Vec<Piece>,
+    /// Times of these answers.
+    kept_back_times: Vec<Answered>,
     trail: Trail,
     channel: Channel,
     max_idle: Option<Duration>,
@@ -192,11 +195,12 @@ impl Connection {
 
     /// Takes one frame: a request to be answered, or a step of the client's authentication.
     async fn take(&mut self, mut frame: BytesMut) -> Result<(), Ended> {
+        let request_bytes = frame.len();
         match self.gate.pass(self.shard.broker(), &self.entry, frame)? {
             Passage::Through(through) => frame = through,
-            Passage::Versions(header, body) => return self.answer(header, body).await,
+            Passage::Versions(header, body) => return self.answer(header, body, request_bytes).await,
             Passage::Answer(bytes) => {
-                self.send(vec![Piece::Bytes(bytes)], Kept::Yes).await?;
+                self.send(vec![Piece::Bytes(bytes)], Kept::Yes, None).await?;
                 self.received.set_limit(self.gate.frame_bytes_max(self.shard.broker()));
                 return Ok(());
             }
@@ -208,33 +212,46 @@ impl Connection {
                     () = self.shard.stop().signalled() => {}
                 }
                 if let Some(bytes) = answer {
-                    self.send(vec![Piece::Bytes(bytes)], Kept::Yes).await?;
+                    self.send(vec![Piece::Bytes(bytes)], Kept::Yes, None).await?;
                 }
                 return Err(error.into());
             }
         }
         let header = RequestHeader::decode(&mut frame).map_err(Refusal::from)?;
-        self.answer(header, frame).await
+        self.answer(header, frame, request_bytes).await
     }
 
-    async fn answer(&mut self, header: RequestHeader, frame: BytesMut) -> Result<(), Ended> {
+    async fn answer(
+        &mut self,
+        header: RequestHeader,
+        frame: BytesMut,
+        request_bytes: usize,
+    ) -> Result<(), Ended> {
+        let (api, received) = (header.api, Instant::now());
+        self.shard.service.requests.received(api, request_bytes);
         let who = (self.entry.clone(), self.gate.session().clone(), self.local);
         let context = Context::new(self.shard.service.clone(), header, who).holding(self.held.take());
-        let measured = self.shard.broker().quotas().has_quotas().then(Cell::default);
-        let waits = matches!(context.header.api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
-        let work = metered(measured.as_ref(), api::answer(&context, frame));
+        let meter = Meter::new(received);
+        let waits = matches!(api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
+        let work = meter.measure(api::answer(&context, frame));
         let reply = self.replied(work, waits).await?;
+        let local = meter.busy() + context.spent_elsewhere();
+        let answered = Answered { api, received, there: meter.ended(), local, bytes: reply.bytes() };
         match reply {
-            Reply::Send(pieces) => self.send_or_keep(pieces).await?,
-            Reply::Replay(pieces) => self.send(pieces, Kept::No).await?,
-            Reply::Silent if self.received.has_frame() => {}
-            Reply::Silent => self.send_kept_back().await?,
+            Reply::Send(pieces) => self.send_or_keep(pieces, answered).await?,
+            Reply::Replay(pieces) => self.send(pieces, Kept::No, Some(answered)).await?,
+            Reply::Silent => {
+                self.shard.service.requests.sent(&answered, answered.there);
+                if !self.received.has_frame() {
+                    self.send_kept_back().await?;
+                }
+            }
         }
-        let spent = measured.map_or(Duration::ZERO, Cell::into_inner) + context.spent_elsewhere();
-        let percent = spent.as_secs_f64() * 100.0;
+        let percent = local.as_secs_f64() * 100.0;
         let mute =
             context.mute().max(self.shard.broker().quotas().book(Used::Time, context.client(), percent));
         drop(context);
+        self.shard.service.requests.throttled(api, mute);
         if !mute.is_zero() {
             self.send_kept_back().await?;
             // The answer has gone: until the time is over, nothing more is read (KIP-219).
@@ -310,14 +327,15 @@ impl Connection {
 
     /// Sends one response, or keeps it back if the client has sent its next request without waiting for it: a call of the kernel and
     /// perhaps the client's waking are saved, for as long as the next request keeps this thread busy.
-    async fn send_or_keep(&mut self, mut pieces: Vec<Piece>) -> Result<(), Ended> {
+    async fn send_or_keep(&mut self, mut pieces: Vec<Piece>, answered: Answered) -> Result<(), Ended> {
         let small = pieces.iter().all(|piece| matches!(piece, Piece::Bytes(_)));
         let bytes: u64 = self.kept_back.iter().chain(&pieces).map(Piece::len).sum();
         let count = self.kept_back.len() + pieces.len();
         if !small || bytes > KEPT_BACK_BYTES || count > KEPT_BACK_PIECES || !self.received.has_frame() {
-            return self.send(pieces, Kept::Yes).await;
+            return self.send(pieces, Kept::Yes, Some(answered)).await;
         }
         self.kept_back.append(&mut pieces);
+        self.kept_back_times.push(answered);
         // Other connections of the shard have their turns also when nothing is waited for.
         tokio::task::consume_budget().await;
         Ok(())
@@ -327,11 +345,16 @@ impl Connection {
         if self.kept_back.is_empty() {
             return Ok(());
         }
-        self.send(Vec::new(), Kept::Yes).await
+        self.send(Vec::new(), Kept::Yes, None).await
     }
 
     /// Sends what was kept back and one response, a turn at a time, each when the socket takes more.
-    async fn send(&mut self, mut pieces: Vec<Piece>, kept: Kept) -> Result<(), Ended> {
+    async fn send(
+        &mut self,
+        mut pieces: Vec<Piece>,
+        kept: Kept,
+        answered: Option<Answered>,
+    ) -> Result<(), Ended> {
         if !self.kept_back.is_empty() {
             self.kept_back.append(&mut pieces);
             pieces = std::mem::take(&mut self.kept_back);
@@ -356,12 +379,26 @@ impl Connection {
                 return Err(error.into());
             }
             match turn {
-                Ok(Some(Turn::Done)) => return Ok(self.channel.sent(&self.stream, bytes)?),
+                Ok(Some(Turn::Done)) => {
+                    self.record(answered);
+                    return Ok(self.channel.sent(&self.stream, bytes)?);
+                }
                 Ok(Some(Turn::Cold)) => self.warm(&mut sending, kept).await,
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// Counts the answers that the socket has just taken.
+    fn record(&mut self, answered: Option<Answered>) {
+        if answered.is_none() && self.kept_back_times.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        for answered in self.kept_back_times.drain(..).chain(answered) {
+            self.shard.service.requests.sent(&answered, now);
         }
     }
 

@@ -21,6 +21,9 @@ const AGAIN_AFTER_MS: i64 = 1000;
 /// How long an authentication may take.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
+/// Mechanism of clients that have not chosen one, in counts.
+const NO_MECHANISM: &str = "none";
+
 /// One connection's gate.
 pub(super) struct Gate {
     session: Rc<Session>,
@@ -111,7 +114,7 @@ impl Gate {
 
     /// Turns a client away that has not shown in time who it is.
     pub(super) fn too_late(&self, broker: &Broker, entry: &Entry) -> TurnedAway {
-        broker.stats().authenticated(false);
+        broker.stats().authentication(&entry.listener.name, NO_MECHANISM, "failure");
         broker.access().audit().refused(None, entry.peer.ip(), &entry.listener.name, &TurnedAway::Late);
         TurnedAway::Late
     }
@@ -133,18 +136,20 @@ impl Gate {
         frame: BytesMut,
     ) -> Result<Passage, TurnedAway> {
         if let State::Open(entered) = &mut self.state {
+            // The clock is read only for clients whose session can end.
+            let Some(entered) = entered else { return Ok(Passage::Through(frame)) };
             let now_ms = now_ms();
-            let begins = entered.as_mut().zip(self.sasl.as_ref()).filter(|_| is_handshake(&frame));
-            let again = begins.and_then(|(entered, config)| entered.again(config, now_ms));
-            match (again, entered) {
-                (Some(exchange), _) => {
+            let begins = self.sasl.as_ref().filter(|_| is_handshake(&frame));
+            match begins.and_then(|config| entered.again(config, now_ms)) {
+                Some(exchange) => {
                     (self.state, self.talking) = (State::Talking(Box::new(exchange)), Instant::now());
                 }
-                (None, Some(entered)) if entered.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms) => {
-                    broker.stats().session_expired();
+                None if entered.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms) => {
+                    let mechanism = entered.identity.mechanism.name();
+                    broker.stats().authentication(&entry.listener.name, mechanism, "expired");
                     return Err(TurnedAway::Expired);
                 }
-                (None, _) => return Ok(Passage::Through(frame)),
+                None => return Ok(Passage::Through(frame)),
             }
         }
         Ok(self.talk(broker, entry, frame))
@@ -161,6 +166,7 @@ impl Gate {
         };
         let address: IpAddr = entry.peer.ip();
         let listener = &entry.listener.name;
+        let mechanism = exchange.mechanism().unwrap_or(NO_MECHANISM);
         let outcome = exchange.step(frame, &moment);
         if let Some(source) = exchange.misses_key() {
             broker.access().signing_keys().miss(source);
@@ -169,7 +175,7 @@ impl Gate {
             Outcome::Versions(header, body) => Passage::Versions(header, body),
             Outcome::Reply(bytes) => Passage::Answer(bytes),
             Outcome::Done { reply, identity, expires_ms } => {
-                broker.stats().authenticated(true);
+                broker.stats().authentication(listener, identity.mechanism.name(), "success");
                 self.session = Rc::new(Session::new(&identity.user, address));
                 broker.access().audit().entered(&self.session, listener, identity.mechanism.name());
                 let again_ms = exchange.is_again().then_some(moment.now_ms);
@@ -177,7 +183,7 @@ impl Gate {
                 Passage::Answer(reply)
             }
             Outcome::Refused { reply, error } => {
-                broker.stats().authenticated(false);
+                broker.stats().authentication(listener, mechanism, "failure");
                 broker.access().audit().refused(error.user(), address, listener, &error);
                 let after = broker.config().security.failed_delay;
                 Passage::Closed { answer: reply, after, error: error.into() }

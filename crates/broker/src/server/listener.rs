@@ -1,7 +1,7 @@
 //! A listening socket: accepts, tunes and hands connections to the shards in turn, as many as there may be.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -121,7 +121,8 @@ impl Doorman {
                 Some(handshakes) if listener.protocol.has_tls() => handshakes,
                 _ => turn.next().expect("a broker has at least one shard"),
             };
-            let entry = Entry { listener: listener.clone(), peer, certificate: None };
+            let entry =
+                Entry { listener: listener.clone(), peer, certificate: None, software: OnceLock::new() };
             if next.send(Accepted { stream, entry, place, channel: Channel::Plain }).await.is_err() {
                 return;
             }

@@ -166,6 +166,8 @@ impl Server {
     /// Stops in order: no new connections, requests in flight finish within a grace period, groups
     /// answer those who wait, logs are closed and marked clean. Blocks until all that is done.
     pub fn stop(self) {
+        tracing::info!("stop requested");
+        self.broker.begin_stop();
         self.stop.raise();
         self.broker.replicas().recovery().halt();
         self.broker.replicas().cleaner().halt();
@@ -188,5 +190,6 @@ impl Server {
             tracing::error!("the admin thread ended with a panic");
         }
         self.broker.close();
+        tracing::info!("stop finished");
     }
 }

@@ -83,7 +83,8 @@ pub(crate) fn start(
             let entered = runtime.enter();
             let cold_lane = ColdLane::new(broker.transfers().caps(), broker.transfers().counters().clone());
             drop(entered);
-            let service = Rc::new(Service { broker, stop, large: Some(large) });
+            let requests = broker.stats().recorder();
+            let service = Rc::new(Service { broker, stop, large: Some(large), requests });
             let shard = Rc::new(Shard { service, engine, cold_lane, told: LogPace::default() });
             // What a set of tasks is driven by is looked at with every step of one of them: it only waits.
             let work = async move { tokio::task::spawn_local(run(shard, accepted)).await };

@@ -1,13 +1,15 @@
 //! The running broker as the HTTP address shows it.
 
+mod groups;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::broker::Broker;
 use crate::replay::ReplayStats;
-use crate::replica::{CleanerStats, RecoveryProgress, Work};
+use crate::replica::{CleanerStats, Partition, RecoveryProgress, TrafficTotals, Work};
 use crate::stats::Stats;
-use crate::web::Source;
+use crate::web::{GroupStates, LogState, Readiness, Source, TransactionStates, UpkeepState};
 
 impl Source for Broker {
     fn transfers(&self) -> levada_io::Snapshot {
@@ -35,6 +37,32 @@ impl Source for Broker {
         counts
     }
 
+    fn logs(&self) -> Vec<LogState> {
+        let partitions = self.replicas().partitions().all();
+        let mut logs: Vec<LogState> = partitions.iter().map(|partition| state(partition)).collect();
+        logs.sort_unstable_by(|one, other| (&one.topic, one.partition).cmp(&(&other.topic, other.partition)));
+        logs
+    }
+
+    fn upkeep(&self) -> UpkeepState {
+        let upkeep = self.replicas().upkeep();
+        let (retention_segments, retention_bytes) = upkeep.retention();
+        let path = self.replicas().data_path();
+        let volume = rustix::fs::statvfs(path).ok().map(|volume| {
+            let bytes = |blocks: u64| blocks.saturating_mul(volume.f_frsize);
+            (path.display().to_string(), bytes(volume.f_bavail), bytes(volume.f_blocks))
+        });
+        UpkeepState { flushes: upkeep.flushes(), retention_segments, retention_bytes, volume }
+    }
+
+    fn groups(&self) -> GroupStates {
+        groups::groups(self)
+    }
+
+    fn transactions(&self) -> TransactionStates {
+        groups::transactions(self)
+    }
+
     fn cleaner(&self) -> CleanerStats {
         self.replicas().cleaner().stats()
     }
@@ -52,10 +80,34 @@ impl Source for Broker {
         partitions.iter().map(|partition| partition.lane().longest_turn(work)).max().unwrap_or_default()
     }
 
+    fn readiness(&self) -> Readiness {
+        let (recovering, coordinators) = self.replicas().recovering();
+        Readiness {
+            stopping: self.is_stopping(),
+            recovering_partitions: recovering as u64,
+            loading_coordinators: coordinators as u64,
+            offline_partitions: self.replicas().offline() as u64,
+        }
+    }
+
     fn unhealthy(&self) -> Option<String> {
         let offline = self.replicas().offline();
         (offline > 0).then(|| {
             format!("{offline} partitions are offline after a failure of their storage; see the log")
         })
+    }
+}
+
+fn state(partition: &Partition) -> LogState {
+    let log = partition.log();
+    let mut traffic = TrafficTotals::default();
+    partition.traffic().add_to(&mut traffic);
+    LogState {
+        topic: partition.shared_topic(),
+        partition: partition.index(),
+        size_bytes: log.size_bytes(),
+        start: log.log_start(),
+        end: log.log_end(),
+        traffic,
     }
 }

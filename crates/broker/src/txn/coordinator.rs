@@ -32,7 +32,7 @@ use super::transaction::{Transaction, TxnState};
 use crate::clock::Now;
 
 pub(crate) use self::view::is_state;
-pub use self::view::{Described, ListFilter, Listed, Listing};
+pub use self::view::{Described, Ended, ListFilter, Listed, Listing};
 
 /// The transactional ids of one partition of `__transaction_state`.
 #[derive(Debug)]
@@ -49,6 +49,7 @@ pub struct Coordinator {
     /// What waits for a producer id, in the order asked.
     parked: VecDeque<Parked>,
     actions: Vec<Action>,
+    ended: Ended,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +126,7 @@ impl Coordinator {
             spare_ids: Vec::new(),
             parked: VecDeque::new(),
             actions: Vec::new(),
+            ended: Ended::default(),
         }
     }
 

@@ -3,17 +3,26 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::{Duration, UNIX_EPOCH},
 };
 
-use levada_wire::{ApiKey, api::APIS};
+use levada_wire::ApiKey;
 
 use super::*;
+use crate::replica::TrafficTotals;
 
 struct Fake {
     stats: Stats,
     sick: AtomicBool,
+    recovering: AtomicU64,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        let stats = Stats::new(UNIX_EPOCH + Duration::from_secs(5));
+        Self { stats, sick: AtomicBool::default(), recovering: AtomicU64::default() }
+    }
 }
 
 impl Source for Fake {
@@ -34,7 +43,14 @@ impl Source for Fake {
     }
 
     fn cleaner(&self) -> CleanerStats {
-        CleanerStats { runs: 3, read_bytes: 500, written_bytes: 90, dirtiest_percent: 41, uncleanable: 1 }
+        CleanerStats {
+            runs: 3,
+            read_bytes: 500,
+            written_bytes: 90,
+            dirtiest_percent: 41,
+            backlog_bytes: 77,
+            uncleanable: 1,
+        }
     }
 
     fn replays(&self) -> ReplayStats {
@@ -55,8 +71,56 @@ impl Source for Fake {
         [(("clicks".to_owned(), "fdatasync".to_owned()), 3)].into()
     }
 
+    fn logs(&self) -> Vec<LogState> {
+        let log = |topic: &str, partition| {
+            let traffic = TrafficTotals {
+                bytes_in: 100,
+                records_in: 10,
+                batches_in: 2,
+                bytes_out: 300,
+                failed_produces: 1,
+                failed_fetches: 4,
+            };
+            LogState { topic: topic.into(), partition, size_bytes: 90, start: 5, end: 15, traffic }
+        };
+        vec![log("clicks", 0), log("clicks", 1), log("views", 0)]
+    }
+
+    fn upkeep(&self) -> UpkeepState {
+        UpkeepState {
+            retention_segments: 3,
+            retention_bytes: 2048,
+            volume: Some(("/data".to_owned(), 1000, 4000)),
+            ..UpkeepState::default()
+        }
+    }
+
+    fn groups(&self) -> GroupStates {
+        let lag =
+            |partition, records, seconds| Lag { topic: "clicks".to_owned(), partition, records, seconds };
+        let group = GroupState {
+            group: "readers".to_owned(),
+            kind: "consumer",
+            state: "Stable",
+            members: 2,
+            rebalances: 7,
+            lags: vec![lag(0, 12, Some(1.5)), lag(1, 3, None)],
+        };
+        GroupStates { groups: vec![group], groups_left_out: 1 }
+    }
+
+    fn transactions(&self) -> TransactionStates {
+        TransactionStates { ids: [("Ongoing", 2)].into(), committed: 8, aborted: 1, late_partitions: 1 }
+    }
+
     fn longest_lane_turn(&self, _: Work) -> Duration {
         Duration::from_micros(1_500)
+    }
+
+    fn readiness(&self) -> Readiness {
+        let recovering_partitions = self.recovering.load(Ordering::Relaxed);
+        let loading_coordinators = recovering_partitions / 2;
+        Readiness { recovering_partitions, loading_coordinators, ..Readiness::default() }
     }
 
     fn unhealthy(&self) -> Option<String> {
@@ -65,8 +129,7 @@ impl Source for Fake {
 }
 
 fn start() -> (Arc<Fake>, WebServer) {
-    let stats = Stats::new(UNIX_EPOCH + Duration::from_secs(5));
-    let fake = Arc::new(Fake { stats, sick: AtomicBool::new(false) });
+    let fake = Arc::new(Fake::default());
     let listen = HostPort { host: "127.0.0.1".to_owned(), port: 0 };
     let server = WebServer::start(&listen, None, fake.clone()).unwrap();
     (fake, server)
@@ -74,8 +137,14 @@ fn start() -> (Arc<Fake>, WebServer) {
 
 /// Status line, headers in small letters, and body.
 fn ask(server: &WebServer, method: &str, path: &str) -> (String, String, String) {
+    ask_for(server, method, path, "")
+}
+
+/// As [`ask`], with further headers.
+fn ask_for(server: &WebServer, method: &str, path: &str, headers: &str) -> (String, String, String) {
     let mut stream = TcpStream::connect(server.address()).unwrap();
-    write!(stream, "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{headers}connection: close\r\n\r\n")
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -97,9 +166,74 @@ fn health_follows_the_broker() {
 }
 
 #[test]
+fn readiness_tells_its_reasons() {
+    let (fake, server) = start();
+    let (status, headers, body) = ask(&server, "GET", "/readyz");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(headers.contains("content-type: application/json"), "{headers}");
+    let ready: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&ready["ready"], &ready["reasons"]), (&true.into(), &serde_json::json!([])));
+    fake.recovering.store(3, Ordering::Relaxed);
+    let (status, _, body) = ask(&server, "GET", "/readyz");
+    assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
+    let ready: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(ready["recovering_partitions"], 3);
+    assert_eq!(
+        ready["reasons"],
+        serde_json::json!([
+            "3 partitions are being recovered after an unclean stop",
+            "1 coordinators of groups or transactions are loading",
+        ])
+    );
+    assert_eq!(ask(&server, "GET", "/healthz").0, "HTTP/1.1 200 OK", "a broker that recovers is alive");
+}
+
+#[test]
+fn metrics_have_the_form_that_is_asked_for() {
+    let (_fake, server) = start();
+    let open = "application/openmetrics-text; version=1.0.0";
+    let plain = "text/plain; version=0.0.4";
+    for (accept, expected) in [
+        ("", plain),
+        ("accept: */*\r\n", plain),
+        ("accept: text/html\r\n", plain),
+        ("accept: application/openmetrics-text\r\n", open),
+        // Prometheus 2.42
+        (
+            "accept: application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n",
+            open,
+        ),
+        ("accept: application/openmetrics-text;q=0.1, text/plain;q=0.9\r\n", plain),
+        ("accept: application/openmetrics-text;q=0\r\n", plain),
+    ] {
+        let (status, headers, body) = ask_for(&server, "GET", "/metrics", accept);
+        assert_eq!(status, "HTTP/1.1 200 OK");
+        assert!(headers.contains(&format!("content-type: {expected}")), "{accept}: {headers}");
+        assert_eq!(body.ends_with("# EOF\n"), expected == open, "{accept}");
+        let counter = if expected == open { "levada_produced_bytes" } else { "levada_produced_bytes_total" };
+        assert!(body.contains(&format!("\n# TYPE {counter} counter\n")), "{body}");
+    }
+}
+
+#[test]
+fn topics_and_groups_can_be_left_out_of_a_scrape() {
+    let (_fake, server) = start();
+    let series = ["topic=\"clicks\"", "group=\"readers\"", "levada_log_size_bytes"];
+    let (_, _, body) = ask(&server, "GET", "/metrics?topics=true");
+    assert!(series.iter().all(|series| body.contains(series)), "{body}");
+    let (status, _, body) = ask(&server, "GET", "/metrics?topics=false");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(!series.iter().any(|series| body.contains(series)), "{body}");
+    assert!(body.contains("levada_transactions_total"), "{body}");
+    let (status, _, body) = ask(&server, "GET", "/metrics?topic=no");
+    assert_eq!(status, "HTTP/1.1 400 Bad Request");
+    assert!(body.contains("topics=true|false"), "{body}");
+}
+
+#[test]
 fn methods_and_paths_are_answered_as_http_wants() {
     let (_fake, server) = start();
-    for path in ["/healthz", "/metrics"] {
+    for path in ["/healthz", "/readyz", "/metrics"] {
         let (status, headers, body) = ask(&server, "HEAD", path);
         assert_eq!((status.as_str(), body.as_str()), ("HTTP/1.1 200 OK", ""), "{path}");
         assert!(!headers.contains("content-length: 0"), "{headers}");
@@ -111,59 +245,93 @@ fn methods_and_paths_are_answered_as_http_wants() {
     assert_eq!(ask(&server, "GET", "/metrics/").0, "HTTP/1.1 404 Not Found");
 }
 
+/// Lines of the scrape in the test below.
+const SHOWN: &[&str] = &[
+    "levada_requests_total{api=\"Produce\"} 2",
+    "levada_request_bytes_total{api=\"Produce\"} 100",
+    "levada_request_errors_total{api=\"Produce\",error=\"NONE\"} 1",
+    "levada_request_errors_total{api=\"Produce\",error=\"UNKNOWN_TOPIC_OR_PARTITION\"} 1",
+    "levada_request_throttled_seconds_bucket{le=\"0.001\",api=\"Produce\"} 0",
+    "levada_request_throttled_seconds_bucket{le=\"0.0025\",api=\"Produce\"} 1",
+    "levada_request_throttled_seconds_bucket{le=\"+Inf\",api=\"Produce\"} 1",
+    "levada_request_throttled_seconds_sum{api=\"Produce\"} 0.002",
+    "levada_request_duration_seconds_count{api=\"Produce\"} 0",
+    "levada_connections_opened_total{listener=\"PLAINTEXT\"} 2",
+    "levada_connections{listener=\"PLAINTEXT\"} 1",
+    "levada_client_connections{software=\"librdkafka\",version=\"2.6.0\"} 1",
+    "levada_authentications_total{listener=\"PLAINTEXT\",mechanism=\"PLAIN\",result=\"failure\"} 1",
+    "levada_topic_produced_bytes_total{topic=\"clicks\"} 200",
+    "levada_topic_produced_records_total{topic=\"clicks\"} 20",
+    "levada_topic_produced_batches_total{topic=\"views\"} 2",
+    "levada_topic_fetched_bytes_total{topic=\"clicks\"} 600",
+    "levada_topic_failed_produces_total{topic=\"clicks\"} 2",
+    "levada_topic_failed_fetches_total{topic=\"views\"} 4",
+    "levada_log_size_bytes{topic=\"clicks\",partition=\"1\"} 90",
+    "levada_log_start_offset{topic=\"views\",partition=\"0\"} 5",
+    "levada_log_end_offset{topic=\"views\",partition=\"0\"} 15",
+    "levada_series_left_out{kind=\"topic\"} 0",
+    "levada_offline_partitions 0",
+    "levada_under_replicated_partitions 0",
+    "levada_retention_deleted_bytes_total 2048",
+    "levada_disk_free_bytes{directory=\"/data\"} 1000",
+    "levada_log_flush_seconds_count 0",
+    "levada_cleaner_backlog_bytes 77",
+    "levada_group_members{group=\"readers\"} 2",
+    "levada_group_state{group=\"readers\",type=\"consumer\",state=\"Stable\"} 1",
+    "levada_group_rebalances_total{group=\"readers\"} 7",
+    "levada_group_lag_records{group=\"readers\",topic=\"clicks\",partition=\"1\"} 3",
+    "levada_group_lag_seconds{group=\"readers\",topic=\"clicks\",partition=\"0\"} 1.5",
+    "levada_groups_left_out 1",
+    "levada_transactional_ids{state=\"Ongoing\"} 2",
+    "levada_transactions_total{outcome=\"committed\"} 8",
+    "levada_late_transaction_partitions 1",
+    "levada_http_connections 1",
+    "levada_produced_bytes_total 100",
+    "levada_fetched_bytes_total 40",
+    "levada_partitions 7",
+    "levada_request_bytes_held 8",
+    "levada_acks_durability_partitions{topic=\"clicks\",durability=\"fdatasync\"} 3",
+    "levada_lane_longest_turn_seconds{work=\"append\"} 0.0015",
+    "levada_recovery_partitions 7",
+    "levada_recovery_checked_bytes_total 1234",
+    "levada_cleaner_runs_total 3",
+    "levada_cleaner_read_bytes_total 500",
+    "levada_cleaner_written_bytes_total 90",
+    "levada_cleaner_dirtiest_ratio 0.41",
+    "levada_cleaner_uncleanable_partitions 1",
+    "levada_transfer_bytes_total{path=\"splice\"} 0",
+    "levada_transfer_calls_total{path=\"sendfile\"} 0",
+    "levada_transfer_stalls_total{path=\"read_write\"} 0",
+    "levada_transfer_fallbacks_total{cause=\"cold_read\"} 0",
+    "levada_transfer_copied_bytes_total 0",
+    "process_start_time_seconds 5.0",
+];
+
 #[test]
 fn metrics_show_what_was_counted() {
     let (fake, server) = start();
-    fake.stats.request(ApiKey::Produce);
-    fake.stats.request(ApiKey::Produce);
-    let open = fake.stats.connection();
-    drop(fake.stats.connection());
+    let recorder = fake.stats.recorder();
+    recorder.received(ApiKey::Produce, 70);
+    recorder.received(ApiKey::Produce, 30);
+    recorder.error(ApiKey::Produce, 0);
+    recorder.error(ApiKey::Produce, 3);
+    recorder.throttled(ApiKey::Produce, Duration::from_millis(2));
+    let open = fake.stats.connection("PLAINTEXT");
+    drop(fake.stats.connection("PLAINTEXT"));
+    let named = fake.stats.software("librdkafka", "2.6.0");
+    fake.stats.authentication("PLAINTEXT", "PLAIN", "failure");
     fake.stats.produced(100);
     fake.stats.fetched(40);
     let (status, headers, body) = ask(&server, "GET", "/metrics");
-    drop(open);
+    drop((open, named));
     assert_eq!(status, "HTTP/1.1 200 OK");
-    assert!(headers.contains("content-type: application/openmetrics-text; version=1.0.0"), "{headers}");
-    for line in [
-        "levada_requests_total{api=\"Produce\"} 2",
-        "levada_connections_opened_total 2",
-        "levada_connections 1",
-        "levada_http_connections 1",
-        "levada_produced_bytes_total 100",
-        "levada_fetched_bytes_total 40",
-        "levada_partitions 7",
-        "levada_request_bytes_held 8",
-        "levada_acks_durability_partitions{topic=\"clicks\",durability=\"fdatasync\"} 3",
-        "levada_lane_longest_turn_seconds{work=\"append\"} 0.0015",
-        "levada_recovery_partitions 7",
-        "levada_recovery_checked_bytes_total 1234",
-        "levada_cleaner_runs_total 3",
-        "levada_cleaner_read_bytes_total 500",
-        "levada_cleaner_written_bytes_total 90",
-        "levada_cleaner_dirtiest_percent 41",
-        "levada_cleaner_uncleanable_partitions 1",
-        "levada_transfer_bytes_total{path=\"splice\"} 0",
-        "levada_transfer_calls_total{path=\"sendfile\"} 0",
-        "levada_transfer_stalls_total{path=\"read_write\"} 0",
-        "levada_transfer_fallbacks_total{cause=\"cold_read\"} 0",
-        "levada_transfer_copied_bytes_total 0",
-        "process_start_time_seconds 5.0",
-    ] {
-        assert!(body.lines().any(|found| found == line), "{line} is not in\n{body}");
+    assert!(headers.contains("content-type: text/plain; version=0.0.4"), "{headers}");
+    for line in SHOWN {
+        assert!(body.lines().any(|found| found == *line), "{line} is not in\n{body}");
     }
     let resident = body.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes ")).unwrap();
     assert!(resident.parse::<u64>().unwrap() > 100_000, "{resident}");
-    assert!(body.ends_with("# EOF\n"));
     assert!(!body.contains("api=\"Fetch\""), "an API nobody asked for has no series");
-}
-
-#[test]
-fn every_api_has_a_slot() {
-    let stats = Stats::new(UNIX_EPOCH);
-    for api in APIS {
-        stats.request(api.key);
-    }
-    assert_eq!(stats.requests().count(), APIS.len());
 }
 
 #[test]
@@ -184,7 +352,7 @@ fn a_taken_port_is_named() {
 
 #[test]
 fn whoever_asks_shows_the_token() {
-    let fake = Fake { stats: Stats::new(UNIX_EPOCH), sick: AtomicBool::new(false) };
+    let fake = Fake::default();
     let listen = HostPort { host: "127.0.0.1".to_owned(), port: 0 };
     let server = WebServer::start(&listen, Some(Secret::from("s3cret")), Arc::new(fake)).unwrap();
     let check = |authorization: &str, expected: &str| {

@@ -1,5 +1,7 @@
 //! From a point in time to an offset.
 
+use std::sync::atomic::Ordering;
+
 use crate::ReadError;
 use crate::batch::{self, BatchError, BatchView, HEADER_LEN, NO_TIMESTAMP};
 use crate::partition::Partition;
@@ -101,6 +103,25 @@ impl Partition {
             largest = largest.max(above);
         }
         Ok(largest)
+    }
+
+    /// The latest timestamp in the batch that holds `offset`, or in the next batch if none holds it; none at the log's end. Reads one
+    /// header, after a lookup in the offset index. Blocks on a cold page.
+    ///
+    /// # Errors
+    /// A failing disk, or bytes that are no batch.
+    pub fn batch_timestamp(&self, offset: i64) -> Result<Option<i64>, ReadError> {
+        let segments = self.segments.load_full();
+        let first = segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1);
+        let interval = self.interval.load(Ordering::Relaxed);
+        for segment in &segments[first..] {
+            let from = offset.max(segment.base());
+            let Some(head) = segment.find(&*self.disk, from, segment.size(), interval)? else { continue };
+            let mut scan = segment.scan(&*self.disk, head.position..segment.size(), HEADER_LEN)?;
+            let Some(head) = scan.next()? else { continue };
+            return Ok(Some(scan.header(&head)?.max_timestamp()));
+        }
+        Ok(None)
     }
 
     /// The leader epoch under which `offset` was, or will be, written; -1 if unknown.

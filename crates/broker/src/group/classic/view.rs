@@ -21,6 +21,11 @@ impl ClassicGroup {
         }
     }
 
+    /// Number of members, and of rebalances as the generation counts them.
+    pub(in crate::group) fn counts(&self) -> (usize, i32) {
+        (self.members.len(), self.generation)
+    }
+
     /// For DescribeGroups.
     pub(in crate::group) fn described(&self) -> DescribedGroup {
         let protocol = self.protocol_name.as_deref().filter(|_| self.state == State::Stable);

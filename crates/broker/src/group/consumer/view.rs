@@ -31,6 +31,11 @@ impl ConsumerGroup {
         }
     }
 
+    /// Number of members, and of rebalances as the group's epoch counts them.
+    pub(in crate::group) fn counts(&self) -> (usize, i32) {
+        (self.members.len(), self.epoch)
+    }
+
     /// For ConsumerGroupDescribe.
     pub(in crate::group) fn described(&self) -> DescribedConsumerGroup {
         let members = self.members.iter().map(|(id, member)| self.described_member(id, member));

@@ -119,7 +119,51 @@ pub struct DescribedMember {
     pub assignment: Bytes,
 }
 
+/// A group as `/metrics` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MonitoredGroup {
+    /// Name, state and kind.
+    pub listed: ListedGroup,
+    /// Number of members.
+    pub members: usize,
+    /// Number of rebalances, as the generation or the epoch of the group counts them.
+    pub rebalances: i32,
+    /// Committed offsets: topic, partition, offset.
+    pub offsets: Vec<(String, i32, i64)>,
+}
+
+/// Number of groups, and of their committed offsets, that may still be listed.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Groups.
+    pub groups: usize,
+    /// Committed offsets of all groups.
+    pub offsets: usize,
+}
+
 impl Coordinator {
+    /// The groups of this coordinator for which there is room, classic groups first, and the number of the others. None while the
+    /// coordinator does not serve.
+    pub fn monitored(&self, room: &mut Room) -> (Vec<MonitoredGroup>, usize) {
+        if self.serving().is_err() {
+            return (Vec::new(), 0);
+        }
+        let classic = self.groups.values().map(|group| (group.listed(), group.counts()));
+        let consumer = self.consumers.values().map(|group| (group.listed(), group.counts()));
+        let all = self.groups.len() + self.consumers.len();
+        let taken = classic.chain(consumer).take(room.groups).map(|(listed, (members, rebalances))| {
+            let offsets = self.offsets.committed(&listed.group_id).take(room.offsets);
+            let offsets: Vec<_> =
+                offsets.map(|(topic, index, offset)| (topic.to_owned(), index, offset)).collect();
+            room.offsets -= offsets.len();
+            MonitoredGroup { listed, members, rebalances, offsets }
+        });
+        let taken: Vec<_> = taken.collect();
+        room.groups -= taken.len();
+        let left_out = all - taken.len();
+        (taken, left_out)
+    }
+
     /// The groups this coordinator has and `filter` lets through, by id.
     ///
     /// # Errors

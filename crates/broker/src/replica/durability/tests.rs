@@ -19,7 +19,7 @@ fn partition(dir: &tempfile::TempDir, own: &[(&str, &str)]) -> Arc<Partition> {
         index: 0,
         leader_epoch: 0,
     };
-    Arc::new(Partition::new(identity, writer, Arc::new(config)))
+    Arc::new(Partition::new(identity, writer, Arc::new(config), Arc::default()))
 }
 
 fn batch() -> Append {

@@ -155,7 +155,10 @@ impl Coordinator {
             Then::Abort => {
                 self.carry_out(transactional_id, now_ms);
             }
-            Then::Completed => {}
+            Then::Completed => {
+                let state = self.entries.get(transactional_id).map(|entry| entry.current.state);
+                self.ended.count(state);
+            }
         }
     }
 

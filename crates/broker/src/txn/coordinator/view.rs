@@ -71,7 +71,37 @@ pub struct Described {
     pub partitions: Vec<TopicPartition>,
 }
 
+/// Numbers of transactions that this process has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Committed transactions.
+    pub committed: u64,
+    /// Aborted transactions.
+    pub aborted: u64,
+}
+
+impl Ended {
+    /// Counts a transaction that is complete.
+    pub(super) fn count(&mut self, state: Option<TxnState>) {
+        match state {
+            Some(TxnState::CompleteCommit) => self.committed += 1,
+            Some(TxnState::CompleteAbort) => self.aborted += 1,
+            _ => {}
+        }
+    }
+}
+
 impl Coordinator {
+    /// Numbers of transactions that this process has ended.
+    pub fn ended(&self) -> Ended {
+        self.ended
+    }
+
+    /// The state of each transactional id.
+    pub fn states(&self) -> impl Iterator<Item = TxnState> {
+        self.entries.values().map(|entry| entry.current.state)
+    }
+
     /// The transactional ids this coordinator has and `filter` lets through.
     ///
     /// # Errors

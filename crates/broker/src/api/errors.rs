@@ -1,0 +1,130 @@
+//! Error codes in answers, for the counts by API and code: one line for each API with the fields that hold a code.
+//!
+//! Codes of entries count one by one. The code of the whole answer counts if it is an error, or if there are no entries.
+//!
+//! Catalogue: one line per API.
+
+use levada_wire::messages::*;
+
+/// An answer whose error codes are counted.
+pub(super) trait Errors {
+    /// The code of the whole answer, if it has one.
+    fn whole(&self) -> Option<i16>;
+
+    /// Calls `count` with the code of each entry, 0 included.
+    fn entries(&self, count: &mut dyn FnMut(i16));
+
+    /// Calls `count` with each code, 0 included.
+    fn each(&self, mut count: impl FnMut(i16))
+    where
+        Self: Sized,
+    {
+        let mut entries = 0_u64;
+        self.entries(&mut |code| {
+            entries += 1;
+            count(code);
+        });
+        if let Some(code) = self.whole().filter(|code| *code != 0 || entries == 0) {
+            count(code);
+        }
+    }
+}
+
+/// Walks lists of entries down to the field with the code.
+macro_rules! walk {
+    ($message:expr, $count:ident;) => {};
+    ($message:expr, $count:ident; $list:ident { $($inner:tt)* } $($rest:tt)*) => {
+        for entry in &$message.$list {
+            walk!(entry, $count; $($inner)*);
+        }
+        walk!($message, $count; $($rest)*);
+    };
+    ($message:expr, $count:ident; $code:ident $($rest:tt)*) => {
+        $count($message.$code);
+        walk!($message, $count; $($rest)*);
+    };
+}
+
+macro_rules! whole {
+    ($answer:ident) => {
+        None
+    };
+    ($answer:ident $code:ident) => {
+        Some($answer.$code)
+    };
+}
+
+macro_rules! errors {
+    ($($answer:ident [$($whole:ident)?] { $($entries:tt)* })*) => {
+        $(impl Errors for $answer {
+            fn whole(&self) -> Option<i16> {
+                whole!(self $($whole)?)
+            }
+
+            fn entries(&self, _count: &mut dyn FnMut(i16)) {
+                walk!(self, _count; $($entries)*);
+            }
+        })*
+    };
+}
+
+errors! {
+    ListOffsetsResponse [] { topics { partitions { error_code } } }
+    MetadataResponse [error_code] { topics { error_code partitions { error_code } } }
+    OffsetCommitResponse [] { topics { partitions { error_code } } }
+    OffsetFetchResponse [error_code] {
+        topics { partitions { error_code } }
+        groups { error_code topics { partitions { error_code } } }
+    }
+    FindCoordinatorResponse [error_code] { coordinators { error_code } }
+    JoinGroupResponse [error_code] {}
+    HeartbeatResponse [error_code] {}
+    LeaveGroupResponse [error_code] { members { error_code } }
+    SyncGroupResponse [error_code] {}
+    DescribeGroupsResponse [] { groups { error_code } }
+    ListGroupsResponse [error_code] {}
+    SaslHandshakeResponse [error_code] {}
+    ApiVersionsResponse [error_code] {}
+    CreateTopicsResponse [] { topics { error_code } }
+    DeleteTopicsResponse [] { responses { error_code } }
+    DeleteRecordsResponse [] { topics { partitions { error_code } } }
+    InitProducerIdResponse [error_code] {}
+    OffsetForLeaderEpochResponse [] { topics { partitions { error_code } } }
+    AddPartitionsToTxnResponse [error_code] {
+        results_by_transaction { topic_results { results_by_partition { partition_error_code } } }
+        results_by_topic_v3_and_below { results_by_partition { partition_error_code } }
+    }
+    AddOffsetsToTxnResponse [error_code] {}
+    EndTxnResponse [error_code] {}
+    WriteTxnMarkersResponse [] { markers { topics { partitions { error_code } } } }
+    TxnOffsetCommitResponse [] { topics { partitions { error_code } } }
+    DescribeAclsResponse [error_code] {}
+    CreateAclsResponse [] { results { error_code } }
+    DeleteAclsResponse [] { filter_results { error_code } }
+    DescribeConfigsResponse [] { results { error_code } }
+    AlterConfigsResponse [] { responses { error_code } }
+    AlterReplicaLogDirsResponse [] { results { partitions { error_code } } }
+    DescribeLogDirsResponse [error_code] { results { error_code } }
+    SaslAuthenticateResponse [error_code] {}
+    CreatePartitionsResponse [] { results { error_code } }
+    DeleteGroupsResponse [] { results { error_code } }
+    ElectLeadersResponse [error_code] { replica_election_results { partition_result { error_code } } }
+    IncrementalAlterConfigsResponse [] { responses { error_code } }
+    AlterPartitionReassignmentsResponse [error_code] { responses { partitions { error_code } } }
+    ListPartitionReassignmentsResponse [error_code] {}
+    OffsetDeleteResponse [error_code] { topics { partitions { error_code } } }
+    DescribeClientQuotasResponse [error_code] {}
+    AlterClientQuotasResponse [] { entries { error_code } }
+    DescribeUserScramCredentialsResponse [error_code] { results { error_code } }
+    AlterUserScramCredentialsResponse [] { results { error_code } }
+    DescribeQuorumResponse [error_code] { topics { partitions { error_code } } }
+    UpdateFeaturesResponse [error_code] { results { error_code } }
+    DescribeClusterResponse [error_code] {}
+    DescribeProducersResponse [] { topics { partitions { error_code } } }
+    DescribeTransactionsResponse [] { transaction_states { error_code } }
+    ListTransactionsResponse [error_code] {}
+    ConsumerGroupHeartbeatResponse [error_code] {}
+    ConsumerGroupDescribeResponse [] { groups { error_code } }
+    ListConfigResourcesResponse [error_code] {}
+    DescribeTopicPartitionsResponse [] { topics { error_code partitions { error_code } } }
+}

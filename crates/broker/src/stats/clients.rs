@@ -1,0 +1,116 @@
+//! Counts of connections by listener and by client software, and of authentications by listener and mechanism. Connections come and
+//! go far less often than requests, so that a lock guards these counts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Pairs of name and version that are told apart at the same time; further ones are [`OTHER`].
+const SOFTWARE_MAX: usize = 100;
+
+/// Longest name or version of a client that is told; a longer one is [`OTHER`].
+const SOFTWARE_BYTES_MAX: usize = 64;
+
+/// Name and version of clients beyond these limits.
+const OTHER: &str = "other";
+
+/// Connections of one listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListenerCounts {
+    /// Connections accepted since the start.
+    pub(crate) opened: u64,
+    /// Connections that are open now.
+    pub(crate) open: u64,
+}
+
+/// Listener, mechanism and result of an authentication.
+pub(crate) type Authentication = (String, &'static str, &'static str);
+
+#[derive(Debug, Default)]
+struct Book {
+    listeners: BTreeMap<String, ListenerCounts>,
+    software: BTreeMap<(String, String), u64>,
+    authentications: BTreeMap<Authentication, u64>,
+}
+
+/// The counts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clients(Arc<Mutex<Book>>);
+
+impl Clients {
+    /// A connection to this listener was accepted.
+    pub(super) fn opened(&self, listener: &str) -> OpenConnection {
+        let mut book = self.0.lock();
+        let counts = book.listeners.entry(listener.to_owned()).or_default();
+        counts.opened += 1;
+        counts.open += 1;
+        OpenConnection { clients: self.clone(), listener: listener.to_owned() }
+    }
+
+    /// A client has told its software.
+    pub(super) fn software(&self, name: &str, version: &str) -> NamedClient {
+        let mut book = self.0.lock();
+        let own = (name.to_owned(), version.to_owned());
+        let is_long = name.len().max(version.len()) > SOFTWARE_BYTES_MAX;
+        let is_full = book.software.len() >= SOFTWARE_MAX && !book.software.contains_key(&own);
+        let key = if is_long || is_full { (OTHER.to_owned(), OTHER.to_owned()) } else { own };
+        *book.software.entry(key.clone()).or_default() += 1;
+        NamedClient { clients: self.clone(), key }
+    }
+
+    /// An authentication has ended.
+    pub(super) fn authentication(&self, authentication: Authentication) {
+        *self.0.lock().authentications.entry(authentication).or_default() += 1;
+    }
+
+    pub(super) fn listeners(&self) -> BTreeMap<String, ListenerCounts> {
+        self.0.lock().listeners.clone()
+    }
+
+    pub(super) fn softwares(&self) -> BTreeMap<(String, String), u64> {
+        self.0.lock().software.clone()
+    }
+
+    pub(super) fn authentications(&self) -> BTreeMap<Authentication, u64> {
+        self.0.lock().authentications.clone()
+    }
+}
+
+/// An open connection, for as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct OpenConnection {
+    clients: Clients,
+    listener: String,
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        if let Some(counts) = self.clients.0.lock().listeners.get_mut(&self.listener) {
+            counts.open -= 1;
+        }
+    }
+}
+
+/// A connection whose client has told its software, for as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct NamedClient {
+    clients: Clients,
+    key: (String, String),
+}
+
+impl Drop for NamedClient {
+    fn drop(&mut self) {
+        let mut book = self.clients.0.lock();
+        if let Some(count) = book.software.get_mut(&self.key) {
+            *count -= 1;
+            // Otherwise names that clients make up would fill the list for good.
+            if *count == 0 {
+                book.software.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Every metric of `/metrics`: name, type, labels, help, and the JMX name of the Kafka metric that it corresponds to. The page
+//! `docs/operating/monitoring.md` is made from this list.
+//!
+//! Catalogue: one entry per metric.
+
+use prometheus_client::metrics::MetricType;
+
+/// A metric.
+#[derive(Debug)]
+pub(super) struct Family {
+    /// Name without the suffix of its type (`_total`, `_info`).
+    pub(super) name: &'static str,
+    /// Type of its series.
+    pub(super) kind: MetricType,
+    /// Names of the labels of each series.
+    pub(super) labels: &'static [&'static str],
+    /// Help text.
+    pub(super) help: &'static str,
+    /// Kafka's corresponding metric; empty if there is none.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only the documentation shows it"))]
+    pub(super) jmx: &'static str,
+}
+
+macro_rules! families {
+    ($($constant:ident $kind:ident $name:literal [$($label:literal),*] $help:literal $jmx:literal;)*) => {
+        $(pub(super) const $constant: &Family = &Family {
+            name: $name,
+            kind: MetricType::$kind,
+            labels: &[$($label),*],
+            help: $help,
+            jmx: $jmx,
+        };)*
+
+        /// All of them.
+        #[cfg(test)]
+        pub(super) const ALL: &[&Family] = &[$($constant),*];
+    };
+}
+
+families! {
+    BUILD Info "levada_build" ["version"] "Version of the running program" "kafka.server:type=app-info,id=*";
+    // Requests.
+    REQUESTS Counter "levada_requests" ["api"] "Requests received" "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=*";
+    REQUEST_BYTES Counter "levada_request_bytes" ["api"] "Bytes of requests received, headers included" "kafka.network:type=RequestMetrics,name=RequestBytes,request=*";
+    RESPONSE_BYTES Counter "levada_response_bytes" ["api"] "Bytes of responses sent, headers included" "kafka.network:type=RequestMetrics,name=ResponseBytes,request=*";
+    REQUEST_ERRORS Counter "levada_request_errors" ["api", "error"] "Error codes in responses, one for each entry of a response; NONE is success" "kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=*,error=*";
+    REQUEST_TOTAL Histogram "levada_request_duration_seconds" ["api"] "Time from the arrival of the request until the socket has taken the response" "kafka.network:type=RequestMetrics,name=TotalTimeMs,request=*";
+    REQUEST_LOCAL Histogram "levada_request_local_seconds" ["api"] "Time in which a thread was busy with the request" "kafka.network:type=RequestMetrics,name=LocalTimeMs,request=*";
+    REQUEST_WAITING Histogram "levada_request_waiting_seconds" ["api"] "Time until the response was complete in which the request waited, for records, members or the disk" "kafka.network:type=RequestMetrics,name=RemoteTimeMs,request=*";
+    REQUEST_THROTTLED Histogram "levada_request_throttled_seconds" ["api"] "Time for which a quota muted the connection after the response" "kafka.network:type=RequestMetrics,name=ThrottleTimeMs,request=*";
+    REQUEST_SENDING Histogram "levada_request_sending_seconds" ["api"] "Time from the complete response until the socket has taken it" "kafka.network:type=RequestMetrics,name=ResponseSendTimeMs,request=*";
+    REQUEST_BYTES_HELD Gauge "levada_request_bytes_held" [] "Memory of requests that are being received or answered" "kafka.network:type=SocketServer,name=MemoryPoolUsed";
+    // Connections.
+    CONNECTIONS_OPENED Counter "levada_connections_opened" ["listener"] "Kafka connections accepted" "kafka.server:type=socket-server-metrics,listener=*,name=connection-creation-total";
+    CONNECTIONS Gauge "levada_connections" ["listener"] "Kafka connections open now" "kafka.server:type=socket-server-metrics,listener=*,name=connection-count";
+    CLIENT_CONNECTIONS Gauge "levada_client_connections" ["software", "version"] "Kafka connections open now, by the software that the client has told; beyond 100 kinds of software they count as other" "kafka.server:type=socket-server-metrics,clientSoftwareName=*,clientSoftwareVersion=*,name=connections";
+    HTTP_CONNECTIONS Gauge "levada_http_connections" [] "HTTP connections open now" "";
+    AUTHENTICATIONS Counter "levada_authentications" ["listener", "mechanism", "result"] "SASL authentications: success, failure, or expired if the client did not authenticate again in time" "kafka.server:type=socket-server-metrics,listener=*,name=successful-authentication-total";
+    TLS_HANDSHAKES_FAILED Counter "levada_tls_handshakes_failed" [] "TLS handshakes that failed" "kafka.server:type=socket-server-metrics,name=failed-authentication-total";
+    // Records.
+    PRODUCED_BYTES Counter "levada_produced_bytes" [] "Record bytes received from producers" "kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec";
+    FETCHED_BYTES Counter "levada_fetched_bytes" [] "Record bytes in responses to consumers" "kafka.server:type=BrokerTopicMetrics,name=BytesOutPerSec";
+    TOPIC_BYTES_IN Counter "levada_topic_produced_bytes" ["topic"] "Record bytes appended for producers" "kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec,topic=*";
+    TOPIC_RECORDS_IN Counter "levada_topic_produced_records" ["topic"] "Records appended for producers" "kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=*";
+    TOPIC_BATCHES_IN Counter "levada_topic_produced_batches" ["topic"] "Batches appended for producers" "kafka.server:type=BrokerTopicMetrics,name=TotalProduceRequestsPerSec,topic=*";
+    TOPIC_BYTES_OUT Counter "levada_topic_fetched_bytes" ["topic"] "Record bytes in responses to consumers" "kafka.server:type=BrokerTopicMetrics,name=BytesOutPerSec,topic=*";
+    TOPIC_FAILED_PRODUCES Counter "levada_topic_failed_produces" ["topic"] "Batches of producers that were refused" "kafka.server:type=BrokerTopicMetrics,name=FailedProduceRequestsPerSec,topic=*";
+    TOPIC_FAILED_FETCHES Counter "levada_topic_failed_fetches" ["topic"] "Partitions in fetches that were answered with an error" "kafka.server:type=BrokerTopicMetrics,name=FailedFetchRequestsPerSec,topic=*";
+    LOG_SIZE Gauge "levada_log_size_bytes" ["topic", "partition"] "Bytes of all segments" "kafka.log:type=Log,name=Size,topic=*,partition=*";
+    LOG_START Gauge "levada_log_start_offset" ["topic", "partition"] "First offset of the log" "kafka.log:type=Log,name=LogStartOffset,topic=*,partition=*";
+    LOG_END Gauge "levada_log_end_offset" ["topic", "partition"] "Offset that the next record gets" "kafka.log:type=Log,name=LogEndOffset,topic=*,partition=*";
+    LEFT_OUT Gauge "levada_series_left_out" ["kind"] "Topics and partitions without series of their own, because there are more than 5000 or 20000" "";
+    UNDER_REPLICATED Gauge "levada_under_replicated_partitions" [] "Partitions with fewer replicas in sync than assigned; always 0 on a single broker" "kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions";
+    OFFLINE Gauge "levada_offline_partitions" [] "Partitions that are offline after a failure of their storage" "kafka.controller:type=KafkaController,name=OfflinePartitionsCount";
+    PARTITIONS Gauge "levada_partitions" [] "Partitions on this broker" "kafka.server:type=ReplicaManager,name=PartitionCount";
+    ACKS_DURABILITY_PARTITIONS Gauge "levada_acks_durability_partitions" ["topic", "durability"] "Partitions by topic and by where acknowledged records are: page-cache, or on the device" "";
+    LANE_LONGEST_TURN Gauge "levada_lane_longest_turn_seconds" ["work"] "Longest time since the start for which the writer of a partition was held" "";
+    // Transfer paths.
+    TRANSFER_BYTES Counter "levada_transfer_bytes" ["path"] "Bytes that sockets took, by the path that carried them" "";
+    TRANSFER_CALLS Counter "levada_transfer_calls" ["path"] "System calls made for a path, failed ones included" "";
+    TRANSFER_STALLS Counter "levada_transfer_stalls" ["path"] "System calls for a path that took longer than 1 ms" "";
+    TRANSFER_FALLBACKS Counter "levada_transfer_fallbacks" ["cause"] "Times that a planned path was not taken, by cause" "";
+    TRANSFER_COPIED_BYTES Counter "levada_transfer_copied_bytes" [] "Bytes copied by the CPU between kernel and process" "";
+    TRANSFER_COPIED_BY_KERNEL_BYTES Counter "levada_transfer_copied_by_kernel_bytes" [] "Bytes handed over by reference that the kernel copied nevertheless" "";
+    TRANSFER_WARMED_BYTES Counter "levada_transfer_warmed_bytes" [] "Bytes of cold pages that a thread other than a shard waited for" "";
+    TRANSFER_DROPPED_BEHIND_BYTES Counter "levada_transfer_dropped_behind_bytes" [] "Bytes dropped from the page cache behind readers of old records" "";
+    REPLAY_BYTES Counter "levada_replay_bytes" ["outcome"] "Bytes of old records read from the disk, by admission to the page cache" "";
+    REPLAY_AROUND_BYTES Counter "levada_replay_around_bytes" [] "Bytes of old records read around the page cache" "";
+    REPLAY_REMEMBERED_BYTES Gauge "levada_replay_remembered_bytes" [] "Bytes that are admitted to the page cache if they are read again" "";
+    REPLAY_MEMORY Gauge "levada_replay_memory" ["state"] "State of the memory when old records were last read from the disk; the current state is 1" "";
+    // Upkeep.
+    RECOVERY_PARTITIONS Gauge "levada_recovery_partitions" [] "Partitions whose logs are still to be checked after an unclean stop" "kafka.log:type=LogManager,name=remainingLogsToRecover,dir=*";
+    RECOVERY_CHECKED_BYTES Counter "levada_recovery_checked_bytes" [] "Bytes of log checked since the start" "";
+    LOG_FLUSH Histogram "levada_log_flush_seconds" [] "Time of flushes of a log to the device" "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs";
+    RETENTION_SEGMENTS Counter "levada_retention_deleted_segments" [] "Segments that retention has deleted" "";
+    RETENTION_BYTES Counter "levada_retention_deleted_bytes" [] "Bytes of segments that retention has deleted" "";
+    DISK_FREE Gauge "levada_disk_free_bytes" ["directory"] "Bytes that are free on the volume of the data directory" "";
+    DISK_SIZE Gauge "levada_disk_size_bytes" ["directory"] "Size of the volume of the data directory" "";
+    CLEANER_BACKLOG_BYTES Gauge "levada_cleaner_backlog_bytes" [] "Bytes that compaction has not seen and could work on" "";
+    CLEANER_RUNS Counter "levada_cleaner_runs" [] "Compactions of a log" "";
+    CLEANER_READ_BYTES Counter "levada_cleaner_read_bytes" [] "Bytes that compaction has read" "";
+    CLEANER_WRITTEN_BYTES Counter "levada_cleaner_written_bytes" [] "Bytes that compaction has written" "kafka.log:type=LogCleaner,name=cleaner-recopy-percent";
+    CLEANER_DIRTIEST_RATIO Gauge "levada_cleaner_dirtiest_ratio" [] "Largest share of a log that is not yet compacted" "kafka.log:type=LogCleanerManager,name=max-dirty-percent";
+    CLEANER_UNCLEANABLE_PARTITIONS Gauge "levada_cleaner_uncleanable_partitions" [] "Partitions that cannot be compacted until the next start" "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count";
+    // Groups and transactions.
+    GROUP_MEMBERS Gauge "levada_group_members" ["group"] "Members of the group" "";
+    GROUP_STATE Gauge "levada_group_state" ["group", "type", "state"] "State of the group; the current state is 1" "kafka.server:type=group-coordinator-metrics,name=group-count,protocol=*,state=*";
+    GROUP_REBALANCES Counter "levada_group_rebalances" ["group"] "Rebalances of the group since it exists" "kafka.server:type=group-coordinator-metrics,name=*-rebalance-count";
+    GROUP_LAG_RECORDS Gauge "levada_group_lag_records" ["group", "topic", "partition"] "Records from the committed offset to the high watermark" "";
+    GROUP_LAG_SECONDS Gauge "levada_group_lag_seconds" ["group", "topic", "partition"] "Age of the first record behind the committed offset; 0 if there is none" "";
+    GROUPS_LEFT_OUT Gauge "levada_groups_left_out" [] "Groups without series of their own, because there are more than 1000" "";
+    TRANSACTIONAL_IDS Gauge "levada_transactional_ids" ["state"] "Transactional ids by state of their transaction; Ongoing is open" "";
+    TRANSACTIONS Counter "levada_transactions" ["outcome"] "Transactions that were committed or aborted" "";
+    LATE_TRANSACTION_PARTITIONS Gauge "levada_late_transaction_partitions" [] "Partitions with a hanging transaction: open for longer than transaction.max.timeout.ms and 5 minutes" "kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount";
+    // The process.
+    PROCESS_START_TIME Gauge "process_start_time_seconds" [] "Start of the process, in seconds since 1970" "java.lang:type=Runtime,name=StartTime";
+    PROCESS_RESIDENT_MEMORY_BYTES Gauge "process_resident_memory_bytes" [] "Resident memory" "java.lang:type=Memory,name=HeapMemoryUsage";
+    PROCESS_OPEN_FDS Gauge "process_open_fds" [] "Open file descriptors" "java.lang:type=OperatingSystem,name=OpenFileDescriptorCount";
+    PROCESS_CPU_SECONDS Counter "process_cpu_seconds" [] "CPU time used" "java.lang:type=OperatingSystem,name=ProcessCpuTime";
+}

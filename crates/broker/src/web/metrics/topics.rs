@@ -1,0 +1,108 @@
+//! Topics and the logs of their partitions: traffic, sizes, offsets; and the upkeep of all logs.
+
+use std::{fmt, sync::Arc};
+
+use super::{catalogue, catalogue::Family, exposition::Families, requests::buckets};
+use crate::{replica::TrafficTotals, stats::Durations};
+
+/// Topics and partitions with series of their own, the first by name. Further ones are counted.
+pub(super) const TOPICS_MAX: usize = 5_000;
+pub(super) const PARTITIONS_MAX: usize = 20_000;
+
+/// A partition and its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogState {
+    /// Topic of the partition.
+    pub topic: Arc<str>,
+    /// Number of the partition.
+    pub partition: i32,
+    /// Bytes of all segments.
+    pub size_bytes: u64,
+    /// First offset.
+    pub start: i64,
+    /// Offset that the next record gets.
+    pub end: i64,
+    /// Traffic since the broker serves the partition.
+    pub traffic: TrafficTotals,
+}
+
+/// The upkeep of all logs since the start, and the volume that they are on.
+#[derive(Clone, Debug, Default)]
+pub struct UpkeepState {
+    /// Times of flushes.
+    pub(crate) flushes: Durations,
+    /// Segments that retention has deleted.
+    pub(crate) retention_segments: u64,
+    /// Bytes of these segments.
+    pub(crate) retention_bytes: u64,
+    /// Data directory, free bytes and all bytes of its volume; none if the kernel does not tell.
+    pub(crate) volume: Option<(String, u64, u64)>,
+}
+
+type Value<T> = fn(&T) -> u64;
+
+impl Families<'_> {
+    /// The series of topics and partitions. `logs` are sorted by topic and number.
+    pub(super) fn topics(&mut self, logs: &[LogState]) -> fmt::Result {
+        let topics: Vec<&[LogState]> = logs.chunk_by(|one, next| one.topic == next.topic).collect();
+        let shown = &topics[..topics.len().min(TOPICS_MAX)];
+        let sums: Vec<(&str, TrafficTotals)> =
+            shown.iter().map(|logs| (&*logs[0].topic, sum(logs))).collect();
+        let counters: [(&'static Family, Value<TrafficTotals>); 6] = [
+            (catalogue::TOPIC_BYTES_IN, |topic| topic.bytes_in),
+            (catalogue::TOPIC_RECORDS_IN, |topic| topic.records_in),
+            (catalogue::TOPIC_BATCHES_IN, |topic| topic.batches_in),
+            (catalogue::TOPIC_BYTES_OUT, |topic| topic.bytes_out),
+            (catalogue::TOPIC_FAILED_PRODUCES, |topic| topic.failed_produces),
+            (catalogue::TOPIC_FAILED_FETCHES, |topic| topic.failed_fetches),
+        ];
+        for (family, value) in counters {
+            let mut series = self.family(family)?;
+            sums.iter().try_for_each(|(topic, sum)| series.counter(&[topic], value(sum)))?;
+        }
+        let shown = &logs[..logs.len().min(PARTITIONS_MAX)];
+        let gauges: [(&'static Family, fn(&LogState) -> i64); 3] = [
+            (catalogue::LOG_SIZE, |log| i64::try_from(log.size_bytes).unwrap_or(i64::MAX)),
+            (catalogue::LOG_START, |log| log.start),
+            (catalogue::LOG_END, |log| log.end),
+        ];
+        for (family, value) in gauges {
+            let mut series = self.family(family)?;
+            shown
+                .iter()
+                .try_for_each(|log| series.gauge(&[&log.topic, &log.partition.to_string()], value(log)))?;
+        }
+        let mut series = self.family(catalogue::LEFT_OUT)?;
+        series.gauge(&["topic"], topics.len().saturating_sub(TOPICS_MAX) as u64)?;
+        series.gauge(&["partition"], logs.len().saturating_sub(PARTITIONS_MAX) as u64)
+    }
+
+    /// The upkeep of all logs.
+    pub(super) fn upkeep(&mut self, upkeep: &UpkeepState) -> fmt::Result {
+        let flushes = &upkeep.flushes;
+        let mut series = self.family(catalogue::LOG_FLUSH)?;
+        series.histogram(&[], flushes.sum_ns as f64 / 1e9, &buckets(flushes))?;
+        self.counter(catalogue::RETENTION_SEGMENTS, upkeep.retention_segments)?;
+        self.counter(catalogue::RETENTION_BYTES, upkeep.retention_bytes)?;
+        if let Some((directory, free, size)) = &upkeep.volume {
+            self.family(catalogue::DISK_FREE)?.gauge(&[directory], *free)?;
+            self.family(catalogue::DISK_SIZE)?.gauge(&[directory], *size)?;
+        }
+        Ok(())
+    }
+}
+
+fn sum(logs: &[LogState]) -> TrafficTotals {
+    let mut sum = TrafficTotals::default();
+    for TrafficTotals { bytes_in, records_in, batches_in, bytes_out, failed_produces, failed_fetches } in
+        logs.iter().map(|log| log.traffic)
+    {
+        sum.bytes_in += bytes_in;
+        sum.records_in += records_in;
+        sum.batches_in += batches_in;
+        sum.bytes_out += bytes_out;
+        sum.failed_produces += failed_produces;
+        sum.failed_fetches += failed_fetches;
+    }
+    sum
+}

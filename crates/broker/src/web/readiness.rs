@@ -1,0 +1,53 @@
+//! `/readyz`: says if clients can be sent to this broker, and if not, why.
+
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+
+/// State of the parts of the broker that clients need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// The broker has begun to stop.
+    pub stopping: bool,
+    /// Partitions whose logs are still to be checked after an unclean stop.
+    pub recovering_partitions: u64,
+    /// Coordinators of groups and transactions that wait for their partition.
+    pub loading_coordinators: u64,
+    /// Partitions that are offline after a failure of their storage.
+    pub offline_partitions: u64,
+}
+
+impl Readiness {
+    /// One sentence for each reason not to send clients here; none if the broker is ready.
+    fn reasons(&self) -> Vec<String> {
+        let counted = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+        let stopping = self.stopping.then(|| "the broker is stopping".to_owned());
+        let recovering = "partitions are being recovered after an unclean stop";
+        let loading = "coordinators of groups or transactions are loading";
+        let offline = "partitions are offline after a failure of their storage; see the log";
+        let reasons = [
+            stopping,
+            counted(self.recovering_partitions, recovering),
+            counted(self.loading_coordinators, loading),
+            counted(self.offline_partitions, offline),
+        ];
+        reasons.into_iter().flatten().collect()
+    }
+}
+
+impl IntoResponse for Readiness {
+    fn into_response(self) -> Response {
+        let reasons = self.reasons();
+        let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let body = json!({
+            "ready": reasons.is_empty(),
+            "reasons": reasons,
+            "recovering_partitions": self.recovering_partitions,
+            "loading_coordinators": self.loading_coordinators,
+            "offline_partitions": self.offline_partitions,
+        });
+        (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
+    }
+}
