@@ -36,17 +36,17 @@ impl Asked {
 }
 
 /// The resources of a request that are named more than once: each of them is refused.
-pub(crate) struct Repeated(HashSet<(i8, StrBytes)>);
+struct Repeated(HashSet<(i8, StrBytes)>);
 
 impl Repeated {
-    pub(crate) fn of(resources: &[Asked]) -> Self {
+    fn of(resources: &[Asked]) -> Self {
         let mut seen = HashSet::new();
         let repeated = resources.iter().filter(|one| !seen.insert(one.named()));
         Self(repeated.map(|one| (one.kind, one.name.clone())).collect())
     }
 
     /// The error for a resource that is named more than once.
-    pub(crate) fn check(&self, one: &Asked) -> Result<(), Failure> {
+    fn check(&self, one: &Asked) -> Result<(), Failure> {
         match self.0.contains(&(one.kind, one.name.clone())) {
             true => Err(invalid("Each resource must appear at most once.")),
             false => Ok(()),
@@ -106,8 +106,48 @@ pub(crate) fn resource(
     Ok(ConfigResource { kind, name: name.to_owned() })
 }
 
-/// Changes each resource or refuses to; results in the order of `changes`.
-pub(crate) async fn change<T>(
+/// The part of a response that is about one resource.
+pub(crate) trait ResourceAnswer {
+    /// The answer if the resource has been changed.
+    fn changed(kind: i8, name: StrBytes) -> Self;
+
+    /// Turns the answer into a refusal.
+    fn refuse(&mut self, failure: Failure);
+}
+
+/// Changes each resource or refuses to; answers in the order of `resources`. `changes` are those of one resource.
+pub(crate) async fn alter<T, A: ResourceAnswer>(
+    context: &Context,
+    resources: Vec<Asked>,
+    changes: impl Fn(&Asked) -> Result<(ConfigResource, Vec<T>), Failure>,
+    validate_only: bool,
+    kind: impl FnOnce(Vec<(ConfigResource, Vec<T>)>) -> ConfigChanges,
+) -> Vec<A> {
+    let repeated = Repeated::of(&resources);
+    let mut answers: Vec<A> = Vec::with_capacity(resources.len());
+    let (mut permitted, mut places) = (Vec::new(), Vec::new());
+    for resource in resources {
+        let asked = repeated.check(&resource).and_then(|()| changes(&resource));
+        let mut answer = A::changed(resource.kind, resource.name);
+        match asked {
+            Ok(change) => {
+                permitted.push(change);
+                places.push(answers.len());
+            }
+            Err(failure) => answer.refuse(failure),
+        }
+        answers.push(answer);
+    }
+    let changed = change(context, permitted, validate_only, kind).await;
+    for (place, changed) in places.into_iter().zip(changed) {
+        if let Err(failure) = changed {
+            answers[place].refuse(failure);
+        }
+    }
+    answers
+}
+
+async fn change<T>(
     context: &Context,
     changes: Vec<(ConfigResource, Vec<T>)>,
     validate_only: bool,

@@ -10,7 +10,7 @@ use levada_wire::messages::alter_configs_request::AlterConfigsResource;
 use levada_wire::messages::alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, StrBytes};
 
-use crate::api::configurable::{self, Asked, Repeated};
+use crate::api::configurable::{self, Asked, ResourceAnswer};
 use crate::api::{Context, Decoded, text};
 use crate::controller::ConfigChanges;
 use crate::error_code::Failure;
@@ -39,38 +39,22 @@ impl Decoded for Request {
 }
 
 pub(crate) async fn answer(context: &Context, request: Request) -> AlterConfigsResponse {
-    let repeated = Repeated::of(&request.resources);
-    let mut responses = Vec::with_capacity(request.resources.len());
-    let (mut permitted, mut places) = (Vec::new(), Vec::new());
-    for resource in request.resources {
-        let asked = repeated.check(&resource);
-        let asked = asked.and_then(|()| changes(context, &resource, &request.configs[resource.configs.clone()]));
-        let mut response = message!(AlterConfigsResourceResponse {
-            resource_type: resource.kind,
-            resource_name: resource.name,
-            error_message: None,
-        });
-        match asked {
-            Ok(change) => {
-                permitted.push(change);
-                places.push(responses.len());
-            }
-            Err(failure) => refuse(&mut response, failure),
-        }
-        responses.push(response);
-    }
-    let changed = configurable::change(context, permitted, request.validate_only, ConfigChanges::Whole).await;
-    for (place, changed) in places.into_iter().zip(changed) {
-        if let Err(failure) = changed {
-            refuse(&mut responses[place], failure);
-        }
-    }
+    let changes = |asked: &Asked| changes(context, asked, &request.configs[asked.configs.clone()]);
+    let (resources, validate_only) = (request.resources, request.validate_only);
+    let responses =
+        configurable::alter(context, resources, changes, validate_only, ConfigChanges::Whole).await;
     message!(AlterConfigsResponse { responses: responses })
 }
 
-fn refuse(response: &mut AlterConfigsResourceResponse, failure: Failure) {
-    response.error_code = failure.code.code();
-    response.error_message = failure.message.map(text);
+impl ResourceAnswer for AlterConfigsResourceResponse {
+    fn changed(kind: i8, name: StrBytes) -> Self {
+        message!(Self { resource_type: kind, resource_name: name, error_message: None })
+    }
+
+    fn refuse(&mut self, failure: Failure) {
+        self.error_code = failure.code.code();
+        self.error_message = failure.message.map(text);
+    }
 }
 
 fn changes(
