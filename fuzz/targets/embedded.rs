@@ -146,24 +146,25 @@ impl Rig {
                         self.log.extend(records);
                         events.insert(0, Event::Persisted(id, Ok(offset)));
                     }
+                    Action::Work(never) => match never {},
                     Action::Persist(_, other) => panic!("nobody has asked for {other:?}"),
                 }
             }
         }
     }
 
-    fn send<R: Request>(&mut self, request: R) -> Ticket {
+    fn send<R: Request<Coordinator>>(&mut self, request: R) -> Ticket {
         self.next += 1;
         self.step(request.event(Ticket(self.next)));
         Ticket(self.next)
     }
 
-    fn answer<R: Request>(&mut self, ticket: Ticket) -> Option<R::Outcome> {
-        self.answers.remove(&ticket).map(|outcome| R::outcome(outcome).expect("the answer to the request"))
+    fn answer<R: Request<Coordinator>>(&mut self, ticket: Ticket) -> Option<R::Answer> {
+        self.answers.remove(&ticket).map(|outcome| R::answer(outcome).expect("the answer to the request"))
     }
 
     /// Asks what is answered at once.
-    fn ask<R: Request>(&mut self, request: R) -> R::Outcome {
+    fn ask<R: Request<Coordinator>>(&mut self, request: R) -> R::Answer {
         let ticket = self.send(request);
         self.answer::<R>(ticket).expect("an answer at once")
     }

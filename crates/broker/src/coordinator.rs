@@ -1,29 +1,32 @@
 //! The coordinators of groups and transactions: one for each partition of their topics, there as long as the partitions are.
 //!
-//! `groups` and `txns` drive the state machines of [`crate::group`] and [`crate::txn`]; `seats` is the table of the coordinators
-//! of one topic and their clock; `replay` reads the logs that they keep their state in.
+//! `host` drives a state machine: that of [`crate::group`], or that of [`crate::txn`]. `slots` is the table of the
+//! coordinators of one topic and their clock, `replay` reads the logs that they keep their state in, `announcements` are the
+//! metadata that group coordinators are told.
 
 use std::sync::Arc;
 
 use crate::config::LiveConfig;
+use crate::group::{self, Event, OwnSettings};
 use crate::metadata::image::Image;
 use crate::replica::{Key, OFFSETS_TOPIC, Partition, TRANSACTIONS_TOPIC};
+use crate::txn;
 
-mod groups;
+mod announcements;
+mod host;
 mod replay;
-mod seats;
 mod settings;
-mod txns;
+mod slots;
 
-use self::groups::Groups;
-pub(crate) use self::txns::Job;
-use self::txns::Txns;
+use self::announcements::Announcements;
+use self::host::Host;
 
 /// All coordinators of this broker.
 pub(crate) struct Coordinators {
     config: Arc<LiveConfig>,
-    groups: Groups,
-    txns: Txns,
+    groups: Host<group::Coordinator>,
+    txns: Host<txn::Coordinator>,
+    announcements: Announcements,
 }
 
 impl Coordinators {
@@ -31,18 +34,18 @@ impl Coordinators {
     pub(crate) fn new(config: Arc<LiveConfig>) -> Self {
         let (groups, txns) = {
             let config = config.load();
-            (Groups::new(settings::group_config(&config)), Txns::new(settings::txn_config(&config)))
+            (Host::new(settings::group_config(&config)), Host::new(settings::txn_config(&config)))
         };
-        Self { config, groups, txns }
+        Self { config, groups, txns, announcements: Announcements::new() }
     }
 
     /// The group coordinators.
-    pub(crate) fn groups(&self) -> &Groups {
+    pub(crate) fn groups(&self) -> &Host<group::Coordinator> {
         &self.groups
     }
 
     /// The transaction coordinators.
-    pub(crate) fn txns(&self) -> &Txns {
+    pub(crate) fn txns(&self) -> &Host<txn::Coordinator> {
         &self.txns
     }
 
@@ -82,10 +85,28 @@ impl Coordinators {
         }
     }
 
+    /// Tells group coordinators that topics have come, gone or grown. `latest` is called when it is this change's turn.
+    pub(crate) fn topics_changed(&self, latest: impl FnOnce() -> Arc<Image>) {
+        self.announcements.topics(&self.groups, latest);
+    }
+
+    /// Tells group coordinators the settings of single groups.
+    pub(crate) fn own_settings_changed(&self, latest: OwnSettings) {
+        self.announcements.own_settings(&self.groups, latest);
+    }
+
+    /// Tells group coordinators that partitions were deleted, and their offsets with them.
+    pub(crate) fn partitions_deleted(&self, topics: &[(String, Vec<i32>)]) {
+        self.groups.tell_all(|| Event::PartitionsDeleted(topics.to_vec()));
+    }
+
     /// Loads the coordinator that lives in this partition, if one does, and opens it for requests.
     pub(crate) fn load(&self, partition: &Arc<Partition>) {
         match partition.topic() {
-            OFFSETS_TOPIC => self.groups.load(partition),
+            OFFSETS_TOPIC => {
+                self.announcements.repeat(&self.groups, partition.index());
+                self.groups.load(partition);
+            }
             TRANSACTIONS_TOPIC => self.txns.load(partition),
             _ => {}
         }

@@ -13,6 +13,7 @@ pub mod error_code;
 mod error_map;
 mod fetch_session;
 pub mod group;
+pub mod machine;
 pub mod metadata;
 mod pattern;
 mod publishing;

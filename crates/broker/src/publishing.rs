@@ -47,6 +47,6 @@ impl Publisher {
 
     /// Tells group coordinators that topics have come, gone or grown. `latest` is asked when it is this change's turn.
     pub(crate) fn topics_changed(&self, latest: impl FnOnce() -> Arc<Image>) {
-        self.coordinators.groups().topics_changed(latest);
+        self.coordinators.topics_changed(latest);
     }
 }

@@ -1,27 +1,25 @@
 //! What a transaction does to partitions: before its first records it must cover the partition, and at its end every
 //! partition gets a marker.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use levada_log::Append;
-use levada_log::batch::{EndMarker, Marker};
 use tokio::sync::RwLockReadGuard;
 use tokio::time::Instant;
 
 use crate::clock::now_ms;
 use crate::config::LiveConfig;
 use crate::controller::Controller;
-use crate::coordinator::{Coordinators, Job};
+use crate::coordinator::Coordinators;
 use crate::error_code::{ErrorCode, Failure};
-use crate::group::Producer;
 use crate::group::request::EndTxnRequest;
+use crate::group::{GroupError, Producer};
 use crate::replica::lane::Submitted;
 use crate::replica::{OFFSETS_TOPIC, Partition, Replicas};
-use crate::txn::event::{MarkerResult, Markers};
+use crate::txn::event::{Event, MarkerResult, Markers};
 use crate::txn::request::{AddRequest, Identity, Protocol, VerifyRequest};
-use crate::txn::{TopicPartition, TxnError};
+use crate::txn::{TopicPartition, TxnError, Work};
 
 /// A partition that the transaction before it has not quite left is asked again after so long
 /// (`add.partitions.to.txn.retry.backoff.ms`), and for so long in all (`….max.ms`).
@@ -129,36 +127,33 @@ impl Transactions {
         while let Some(job) = jobs.recv().await {
             let transactions = self.clone();
             tokio::task::spawn_local(async move {
-                match job {
-                    Job::ProducerId(pending) => {
+                let ended = match job.work() {
+                    Work::ProducerId => {
                         let found = transactions.controller.next_producer_id().await;
-                        pending.done(found.map_err(|failure| {
+                        Event::ProducerId(found.map_err(|failure| {
                             tracing::error!(?failure, "no producer id for a transaction");
                             TxnError::CoordinatorLoadInProgress
-                        }));
+                        }))
                     }
-                    Job::Markers(pending) => {
-                        let results = transactions.write_markers(pending.markers()).await;
-                        pending.done(results);
+                    Work::Markers(id, markers) => {
+                        Event::MarkersWritten(*id, transactions.write_markers(markers).await)
                     }
-                }
+                };
+                job.done(ended);
             });
         }
     }
 
     async fn write_markers(self: &Arc<Self>, markers: &Markers) -> Vec<(TopicPartition, MarkerResult)> {
-        let end = EndMarker {
-            marker: if markers.commit { Marker::Commit } else { Marker::Abort },
-            producer_id: markers.producer_id,
-            producer_epoch: markers.producer_epoch,
+        let end = EndTxnRequest {
+            producer: Producer { id: markers.producer_id, epoch: markers.producer_epoch },
             coordinator_epoch: markers.coordinator_epoch,
-            timestamp_ms: now_ms(),
+            commit: markers.commit,
+            transaction_version: u8::try_from(markers.transaction_version).unwrap_or(0),
         };
-        let version = u8::try_from(markers.transaction_version).unwrap_or(0);
-        let written = Rc::new(end);
         let mut under_way = Vec::with_capacity(markers.partitions.len());
         for partition in &markers.partitions {
-            let (transactions, target, end) = (self.clone(), partition.clone(), written.clone());
+            let (transactions, target) = (self.clone(), partition.clone());
             under_way.push(tokio::task::spawn_local(async move {
                 let partition = match transactions.replicas.partition(&target.topic, target.partition) {
                     Ok(partition) => partition,
@@ -166,7 +161,7 @@ impl Transactions {
                     // Offline: the transaction ends there once it is back.
                     Err(_) => return (target, MarkerResult::Failed),
                 };
-                let result = match transactions.write_marker(&partition, &end, version).await {
+                let result = match transactions.write_marker(&partition, end).await {
                     Ok(()) => MarkerResult::Written,
                     Err(error) => failed(&partition, error),
                 };
@@ -188,22 +183,15 @@ impl Transactions {
     pub(crate) async fn write_marker(
         &self,
         partition: &Arc<Partition>,
-        end: &EndMarker,
-        version: u8,
+        end: EndTxnRequest,
     ) -> Result<(), ErrorCode> {
         let alone = partition.transactions().write().await;
         if partition.topic() == OFFSETS_TOPIC {
-            let producer = Producer { id: end.producer_id, epoch: end.producer_epoch };
-            let end = EndTxnRequest {
-                producer,
-                coordinator_epoch: end.coordinator_epoch,
-                commit: end.marker == Marker::Commit,
-                transaction_version: version,
-            };
-            return Ok(self.coordinators.groups().end_transaction(partition.index(), end).await?);
+            // The coordinator writes the marker itself: its memory follows its log.
+            let (groups, at) = (self.coordinators.groups(), Some(partition.index()));
+            return Ok(groups.ask_at(at, end, GroupError::CoordinatorNotAvailable).await?);
         }
-        let batch = end.build().expect("a batch of one small record can be built");
-        let append = Append { transaction_version: version, ..Append::coordinator(batch) };
+        let append = end.append(now_ms()).expect("a batch of one small record can be built");
         // A batch that came before the marker is in the log would find the transaction open, and open it again behind the marker.
         let written = partition.append(append, now_ms()).written().await;
         drop(alone);

@@ -4,7 +4,6 @@
 //! an administrator who aborts a transaction that nobody else will end, does it. The coordinators of
 //! this broker write their markers without it.
 
-use levada_log::batch::{EndMarker, Marker};
 use levada_wire::messages::write_txn_markers_request::WritableTxnMarkerTopic;
 use levada_wire::messages::write_txn_markers_response::{
     WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
@@ -12,8 +11,9 @@ use levada_wire::messages::write_txn_markers_response::{
 use levada_wire::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 
 use crate::api::Context;
-use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
+use crate::group::Producer;
+use crate::group::request::EndTxnRequest;
 use crate::security::acl::Operation;
 
 pub(crate) async fn answer(context: &Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse {
@@ -21,17 +21,15 @@ pub(crate) async fn answer(context: &Context, request: WriteTxnMarkersRequest) -
     let may = context.might_cluster(Operation::Alter) || context.may_cluster(Operation::ClusterAction);
     for marker in request.markers {
         let mut written = message!(WritableTxnMarkerResult { producer_id: marker.producer_id });
-        let end = EndMarker {
-            marker: if marker.transaction_result { Marker::Commit } else { Marker::Abort },
-            producer_id: marker.producer_id,
-            producer_epoch: marker.producer_epoch,
+        let end = EndTxnRequest {
+            producer: Producer { id: marker.producer_id.into(), epoch: marker.producer_epoch },
             coordinator_epoch: marker.coordinator_epoch,
-            timestamp_ms: now_ms(),
+            commit: marker.transaction_result,
+            transaction_version: u8::try_from(marker.transaction_version).unwrap_or(0),
         };
-        let version = u8::try_from(marker.transaction_version).unwrap_or(0);
         for topic in marker.topics {
             written.topics.push(match may {
-                true => write(context, (&end, version), topic).await,
+                true => write(context, end, topic).await,
                 false => refuse(topic),
             });
         }
@@ -52,7 +50,7 @@ fn refuse(topic: WritableTxnMarkerTopic) -> WritableTxnMarkerTopicResult {
 
 async fn write(
     context: &Context,
-    (end, version): (&EndMarker, u8),
+    end: EndTxnRequest,
     topic: WritableTxnMarkerTopic,
 ) -> WritableTxnMarkerTopicResult {
     let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
@@ -60,7 +58,7 @@ async fn write(
         let code = match context.broker().replicas().partition(topic.name.as_str(), index) {
             Err(error) => error,
             Ok(partition) => {
-                let written = context.broker().transactions().write_marker(&partition, end, version).await;
+                let written = context.broker().transactions().write_marker(&partition, end).await;
                 written.err().unwrap_or(ErrorCode::None)
             }
         };

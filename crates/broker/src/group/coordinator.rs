@@ -1,6 +1,6 @@
 //! The coordinator of one partition of `__consumer_offsets`: the groups whose id hashes to it.
 //!
-//! A driver uses it like this: make one with [`Coordinator::new`], replay the partition's records
+//! A host uses it like this: make one with [`Coordinator::new`], replay the partition's records
 //! through [`Coordinator::replay`], step [`Event::Loaded`], and from then on step every request, every
 //! finished append and every due [`Coordinator::deadline`]. Until it is loaded it answers every
 //! request with COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access: one task or one lock each.
@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub(in crate::group) use self::consumers::Adoption;
+pub(in crate::group) use self::consumers::GroupDraft;
 
-use self::appends::{Appends, Parked};
-use self::consumers::Waiting;
+use self::appends::{Appends, HeldFetch};
+use self::consumers::HeldEvents;
 use super::classic::ClassicGroup;
 use super::config::{GroupConfig, OwnSettings};
 use super::consumer::ConsumerGroup;
@@ -47,7 +47,7 @@ pub struct Coordinator {
     /// No group is both here and in `groups`.
     consumers: BTreeMap<String, ConsumerGroup>,
     /// Consumer groups that are being written, and what waits for that.
-    writing: BTreeMap<String, Waiting>,
+    writing: BTreeMap<String, HeldEvents>,
     topics: Arc<dyn Topics>,
     /// What single groups set in place of the configuration.
     own_settings: Arc<OwnSettings>,
@@ -56,7 +56,7 @@ pub struct Coordinator {
     /// The next group to look at for expired offsets, unless all have been.
     expire_from: Option<String>,
     appends: Appends,
-    parked: Vec<Parked>,
+    held_fetches: Vec<HeldFetch>,
     actions: Vec<Action>,
 }
 
@@ -95,7 +95,7 @@ impl Coordinator {
             timers: Timers::default(),
             expire_from: None,
             appends: Appends::default(),
-            parked: Vec::new(),
+            held_fetches: Vec::new(),
             actions: Vec::new(),
         }
     }
@@ -103,7 +103,7 @@ impl Coordinator {
     /// Takes in one record of the partition's log; only before [`Event::Loaded`].
     ///
     /// # Errors
-    /// If the record cannot be read. It has then changed nothing; the driver may report it and go on. A
+    /// If the record cannot be read. It has then changed nothing; the host may report it and go on. A
     /// record of a kind that this broker has no use for is no error.
     pub fn replay(&mut self, record: Replayed) -> Result<(), RecordError> {
         match Record::decode(record.key, record.value)? {
@@ -199,7 +199,7 @@ impl Coordinator {
     fn unload(&mut self, now_ms: i64) {
         self.phase = Phase::Unloaded;
         self.abandon_appends();
-        self.abandon_waiting(GroupError::NotCoordinator);
+        self.abandon_held(GroupError::NotCoordinator);
         let (groups, mut turn) = self.turn(now_ms);
         groups.values_mut().for_each(|group| group.dissolve(&mut turn, GroupError::NotCoordinator));
         self.groups.clear();
@@ -265,14 +265,6 @@ impl Coordinator {
             Turn { now_ms, config: &self.config, timers: &mut self.timers, actions: &mut self.actions };
         (&mut self.groups, turn)
     }
-}
-
-/// The partition of `__consumer_offsets` that coordinates a group, of `partitions` (at least 1): Java's
-/// hash of the id, as every Kafka broker computes it.
-pub fn partition_for(group_id: &str, partitions: i32) -> i32 {
-    let units = group_id.encode_utf16().map(i32::from);
-    let hash = units.fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit));
-    hash.checked_abs().unwrap_or(0) % partitions.max(1)
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! What a group coordinator refuses, and why a record could not be stored.
+//! Refusals of a group coordinator.
+
+use crate::machine::PersistFailure;
 
 /// A refusal by a group coordinator. Each one is an error code of Kafka's, named after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
@@ -90,30 +92,6 @@ pub enum GroupError {
     /// `UNKNOWN_SERVER_ERROR`
     #[error("the group coordinator could not carry out the request")]
     UnknownServerError,
-}
-
-/// Why the records of an [`Action::Persist`](super::Action::Persist) were not appended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PersistFailure {
-    /// The partition cannot take records just now (its disk is full, or it does not exist yet). The log is as it was.
-    #[error("the offsets partition cannot take records just now")]
-    Unavailable,
-    /// The partition was deleted, or its disk has failed: it is not known if the records are in the log, and no more will be. The
-    /// coordinator is unloaded.
-    #[error("this broker cannot write the offsets partition any more")]
-    Lost,
-    /// The batch is larger than the partition accepts.
-    #[error("the records are larger than the offsets partition accepts")]
-    TooLarge,
-    /// The transactional producer has been replaced by one with a later epoch.
-    #[error("the producer has been replaced by one with a later epoch")]
-    ProducerFenced,
-    /// The producer's transaction does not allow it.
-    #[error("the producer may not write this in the state of its transaction")]
-    TransactionState,
-    /// The transaction coordinator has been replaced by one with a later epoch.
-    #[error("the transaction coordinator has been replaced")]
-    CoordinatorFenced,
 }
 
 impl From<PersistFailure> for GroupError {

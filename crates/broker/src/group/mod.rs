@@ -1,12 +1,9 @@
 //! Consumer groups: who is a member, which generation it is, what has been committed.
 //!
-//! Everything here is a state machine without clock, socket or disk. A driver owns one
-//! [`Coordinator`] for each partition of `__consumer_offsets` it leads and does three things for it:
-//! it feeds [`Event`]s together with the time, it carries out the [`Action`]s that come back (append
-//! the records, answer the tickets), and it calls again when [`Coordinator::deadline`] is due.
+//! Everything here is a state machine without clock, socket or disk: a [`Machine`](crate::machine::Machine) with one
+//! [`Coordinator`] for each partition of `__consumer_offsets`.
 //!
 //! [`Coordinator`]: coordinator::Coordinator
-//! [`Coordinator::deadline`]: coordinator::Coordinator::deadline
 
 mod classic;
 pub mod config;
@@ -15,6 +12,7 @@ pub mod coordinator;
 mod embedded;
 pub mod error;
 pub mod event;
+mod hosted;
 mod offsets;
 pub mod records;
 pub mod request;
@@ -24,11 +22,11 @@ mod turn;
 
 pub(crate) use consumer::ASSIGNORS;
 
+pub use crate::machine::{EncodedRecord, Keyed, PersistFailure, PersistId, Request, Ticket, partition_for};
 pub use config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings};
-pub use coordinator::{Coordinator, partition_for};
-pub use error::{GroupError, PersistFailure};
-pub use event::{Action, EncodedRecord, Event, Outcome, Payload, PersistId, Producer, Ticket};
-pub use request::Request;
+pub use coordinator::Coordinator;
+pub use error::GroupError;
+pub use event::{Action, Event, Outcome, Payload, Producer};
 pub use topics::{Topics, Visible};
 
 #[cfg(test)]

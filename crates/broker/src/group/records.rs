@@ -7,7 +7,7 @@ use levada_wire::primitives::{
 };
 use uuid::Uuid;
 
-use super::event::EncodedRecord;
+use crate::machine::EncodedRecord;
 
 mod consumer;
 

@@ -7,26 +7,8 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::error::GroupError;
-use super::event::{Event, Outcome, Ticket};
 use super::topics::Visible;
-
-/// The half of a [`Request`] that is the same for all kinds.
-macro_rules! request {
-    ($kind:ident -> $outcome:ty) => {
-        type Outcome = $outcome;
-
-        fn event(self, ticket: Ticket) -> Event {
-            Event::$kind(ticket, self)
-        }
-
-        fn outcome(outcome: Outcome) -> Option<$outcome> {
-            match outcome {
-                Outcome::$kind(outcome) => Some(outcome),
-                _ => None,
-            }
-        }
-    };
-}
+use crate::machine::Keyed;
 
 mod consumer;
 mod offsets;
@@ -36,23 +18,10 @@ pub use self::offsets::{
     EndTxnOutcome, EndTxnRequest, OffsetDeleteOutcome, OffsetDeleteRequest, TxnCommitRequest,
 };
 
-/// A request that waits for an outcome; lets a driver offer one generic call.
-pub trait Request: Sized {
-    /// What the request is answered with.
-    type Outcome;
-
-    /// The group the request is about; it decides the coordinator's partition. For a request about
-    /// several groups, the first one: the caller has sorted them by partition.
-    fn group_id(&self) -> &str;
-
-    /// The event that asks a coordinator.
-    fn event(self, ticket: Ticket) -> Event;
-
-    /// The answer of this request's kind; none if the outcome belongs to another request.
-    fn outcome(outcome: Outcome) -> Option<Self::Outcome>;
-
-    /// The answer that refuses the whole request.
-    fn refused(&self, error: GroupError) -> Self::Outcome;
+/// The answer to a request whose effect is stored before it is sent.
+pub(super) trait Answer {
+    /// The answer instead of this one if its effect could not be stored.
+    fn failed(self, error: GroupError) -> Self;
 }
 
 /// JoinGroup.
@@ -352,95 +321,90 @@ pub struct DeleteRequest {
 /// Answer to [`DeleteRequest`]: group and what hindered it, in the order asked.
 pub type DeleteOutcome = Vec<(String, Option<GroupError>)>;
 
-impl Request for JoinRequest {
-    request!(Join -> JoinOutcome);
-
-    fn group_id(&self) -> &str {
-        &self.group_id
-    }
-
-    /// As Kafka has it, the member's id comes back only with what is wrong with the request itself.
-    fn refused(&self, error: GroupError) -> JoinOutcome {
+impl JoinOutcome {
+    /// The refusal of a whole request. As in Kafka, the member's id comes back only if the request itself is wrong.
+    pub(super) fn refusing(request: &JoinRequest, error: GroupError) -> Self {
         let member_id = match error {
-            GroupError::InvalidGroupId | GroupError::InvalidSessionTimeout => self.member_id.as_str(),
+            GroupError::InvalidGroupId | GroupError::InvalidSessionTimeout => request.member_id.as_str(),
             _ => "",
         };
-        JoinOutcome::error(member_id, error)
+        Self::error(member_id, error)
     }
 }
 
-impl Request for SyncRequest {
-    request!(Sync -> SyncOutcome);
-
-    fn group_id(&self) -> &str {
-        &self.group_id
-    }
-
-    fn refused(&self, error: GroupError) -> SyncOutcome {
-        SyncOutcome::error(error)
+impl SyncOutcome {
+    /// The refusal of a whole request.
+    pub(super) fn refusing(_: &SyncRequest, error: GroupError) -> Self {
+        Self::error(error)
     }
 }
 
-impl Request for HeartbeatRequest {
-    request!(Heartbeat -> HeartbeatOutcome);
+/// The refusal of a whole request.
+pub(super) fn refuse<R, T>(_: &R, error: GroupError) -> Result<T, GroupError> {
+    Err(error)
+}
 
-    fn group_id(&self) -> &str {
-        &self.group_id
-    }
-
-    /// While the coordinator loads, a heartbeat is simply taken for good: the member keeps its session.
-    fn refused(&self, error: GroupError) -> HeartbeatOutcome {
-        match error {
-            GroupError::CoordinatorLoadInProgress => Ok(()),
-            error => Err(error),
-        }
+/// The refusal of a heartbeat. While the coordinator loads, the member keeps its session.
+pub(super) fn refuse_heartbeat(_: &HeartbeatRequest, error: GroupError) -> HeartbeatOutcome {
+    match error {
+        GroupError::CoordinatorLoadInProgress => Ok(()),
+        error => Err(error),
     }
 }
 
-impl Request for LeaveRequest {
-    request!(Leave -> LeaveOutcome);
+/// The refusal of a deletion, for each of its groups.
+pub(super) fn refuse_delete(request: &DeleteRequest, error: GroupError) -> DeleteOutcome {
+    request.group_ids.iter().map(|id| (id.clone(), Some(error))).collect()
+}
 
-    fn group_id(&self) -> &str {
-        &self.group_id
-    }
-
-    fn refused(&self, error: GroupError) -> LeaveOutcome {
+impl<T> Answer for Result<T, GroupError> {
+    fn failed(self, error: GroupError) -> Self {
         Err(error)
     }
 }
 
-impl Request for CommitRequest {
-    request!(Commit -> CommitOutcome);
-
-    fn group_id(&self) -> &str {
-        &self.group_id
-    }
-
-    fn refused(&self, error: GroupError) -> CommitOutcome {
-        Err(error)
+impl Answer for JoinOutcome {
+    fn failed(self, error: GroupError) -> Self {
+        Self::error(self.member_id, error)
     }
 }
 
-impl Request for FetchRequest {
-    request!(Fetch -> FetchOutcome);
-
-    fn group_id(&self) -> &str {
-        &self.group_id
-    }
-
-    fn refused(&self, error: GroupError) -> FetchOutcome {
-        Err(error)
+impl Answer for SyncOutcome {
+    fn failed(self, error: GroupError) -> Self {
+        Self::error(error)
     }
 }
 
-impl Request for DeleteRequest {
-    request!(Delete -> DeleteOutcome);
+impl Answer for DeleteOutcome {
+    fn failed(self, error: GroupError) -> Self {
+        self.into_iter().map(|(group_id, _)| (group_id, Some(error))).collect()
+    }
+}
 
-    fn group_id(&self) -> &str {
+macro_rules! keyed_by_group {
+    ($($request:ty),*) => {
+        $(impl Keyed for $request {
+            fn key(&self) -> &str {
+                &self.group_id
+            }
+        })*
+    };
+}
+
+keyed_by_group!(
+    JoinRequest,
+    SyncRequest,
+    HeartbeatRequest,
+    LeaveRequest,
+    ConsumerHeartbeatRequest,
+    CommitRequest,
+    TxnCommitRequest,
+    FetchRequest,
+    OffsetDeleteRequest
+);
+
+impl Keyed for DeleteRequest {
+    fn key(&self) -> &str {
         self.group_ids.first().map_or("", String::as_str)
-    }
-
-    fn refused(&self, error: GroupError) -> DeleteOutcome {
-        self.group_ids.iter().map(|id| (id.clone(), Some(error))).collect()
     }
 }

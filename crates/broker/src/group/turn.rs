@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::classic::ClassicGroup;
 use super::config::GroupConfig;
 use super::consumer::ConsumerGroup;
-use super::coordinator::Adoption;
+use super::coordinator::GroupDraft;
 use super::event::{Action, Outcome, Ticket};
 use super::records::Record;
 use super::request::Protocol;
@@ -37,7 +37,7 @@ impl Turn<'_> {
     }
 }
 
-/// Records to be appended together, and what follows once they are, or are not.
+/// A write: records to be appended together, and the continuation once they are, or are not.
 #[derive(Debug)]
 pub(super) struct Write {
     /// The records.
@@ -46,7 +46,7 @@ pub(super) struct Write {
     pub(super) then: Then,
 }
 
-/// What follows an append.
+/// Continuation of a write.
 #[derive(Debug)]
 pub(super) enum Then {
     /// Nothing: the log has been told, that is all.
@@ -63,8 +63,8 @@ pub(super) enum Then {
     Assign(Assignment),
     /// The static member gets its answer; if the append failed, its predecessor comes back.
     Returned(Box<Returned>),
-    /// The consumer group is as written; if the append failed, as it was before.
-    Adopt(Box<Adoption>),
+    /// The draft is the consumer group; if the append failed, the group stays as it was.
+    Draft(Box<GroupDraft>),
 }
 
 /// A group of either kind.

@@ -49,7 +49,7 @@ impl Publisher {
             };
             (resource.name.clone(), own)
         });
-        self.coordinators.groups().own_settings_changed(own.collect());
+        self.coordinators.own_settings_changed(own.collect());
     }
 
     fn apply_topic_config(&self, image: &Image, name: &str) {

@@ -92,7 +92,7 @@ impl Publisher {
         let removed = self.replicas.partitions().remove(topic.topic_id);
         self.coordinators.resign(&topic.name);
         // Those too that are not served yet: their logs are being checked, or cannot be opened.
-        self.coordinators.groups().partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);
+        self.coordinators.partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);
         self.replicas.doom(&removed)
     }
 }

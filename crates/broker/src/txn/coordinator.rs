@@ -1,6 +1,6 @@
 //! The coordinator of one partition of `__transaction_state`: the transactional ids that hash to it.
 //!
-//! A driver uses it like this: make one with [`Coordinator::new`], replay the partition's records
+//! A host uses it like this: make one with [`Coordinator::new`], replay the partition's records
 //! through [`Coordinator::replay`], step [`Event::Loaded`], and from then on step every request, every
 //! finished append, every set of markers, every producer id and every due [`Coordinator::deadline`].
 //! Until it is loaded it answers requests with COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access:
@@ -25,11 +25,12 @@ use self::markers::Marking;
 use super::alarms::Alarms;
 use super::config::TxnConfig;
 use super::error::TxnError;
-use super::event::{Action, Event, Outcome, Ticket};
+use super::event::{Action, Event, Outcome, Work};
 use super::records::{Record, RecordError};
 use super::request::{AddRequest, VerifyRequest};
 use super::transaction::{Transaction, TxnState};
 use crate::clock::Now;
+use crate::machine::Ticket;
 
 pub(crate) use self::view::is_state;
 pub use self::view::{Described, Ended, ListFilter, Listed, Listing};
@@ -46,8 +47,8 @@ pub struct Coordinator {
     alarms: Alarms,
     /// Producer ids that were asked for and then not needed.
     spare_ids: Vec<i64>,
-    /// What waits for a producer id, in the order asked.
-    parked: VecDeque<Parked>,
+    /// Held for a producer id, in the order asked.
+    held: VecDeque<Held>,
     actions: Vec<Action>,
     ended: Ended,
 }
@@ -59,18 +60,18 @@ enum Phase {
     Unloaded,
 }
 
-/// A transactional id, and what is on its way to become of it.
+/// A transactional id, and the draft of its next state.
 #[derive(Debug)]
 struct Entry {
     current: Transaction,
-    pending: Option<Pending>,
+    draft: Option<Draft>,
     /// When its transaction was opened, by the steady clock; means nothing while none is open.
     opened_ms: i64,
 }
 
 impl Entry {
     fn new(current: Transaction) -> Self {
-        Self { current, pending: None, opened_ms: 0 }
+        Self { current, draft: None, opened_ms: 0 }
     }
 
     /// Whether its transaction has been open for too long. That of an id of a two-phase commit never is.
@@ -82,8 +83,9 @@ impl Entry {
     }
 }
 
+/// The next state of a transactional id, which holds once its write is in the log.
 #[derive(Debug)]
-enum Pending {
+enum Draft {
     /// Its next state is being written to the log.
     Transit,
     /// Its end is being written to the log.
@@ -92,9 +94,9 @@ enum Pending {
     Completion(Box<Transaction>),
 }
 
-/// Something that goes on once there is a producer id.
+/// A request or a decision that is held until there is a producer id.
 #[derive(Debug)]
-enum Parked {
+enum Held {
     Request(Box<Event>),
     /// The coordinator itself aborts this id's transaction.
     Abort(String),
@@ -124,7 +126,7 @@ impl Coordinator {
             marking: Marking::default(),
             alarms: Alarms::default(),
             spare_ids: Vec::new(),
-            parked: VecDeque::new(),
+            held: VecDeque::new(),
             actions: Vec::new(),
             ended: Ended::default(),
         }
@@ -133,7 +135,7 @@ impl Coordinator {
     /// Takes in one record of the partition's log; only before [`Event::Loaded`].
     ///
     /// # Errors
-    /// If the record cannot be read. It has then changed nothing; the driver may report it and go on. A
+    /// If the record cannot be read. It has then changed nothing; the host may report it and go on. A
     /// record of a kind that this broker has no use for is no error.
     pub fn replay(&mut self, key: Bytes, value: Option<Bytes>) -> Result<(), RecordError> {
         match Record::decode(key, value)? {
@@ -171,7 +173,12 @@ impl Coordinator {
         self.alarms.next_ms()
     }
 
-    /// Whether it serves no more.
+    /// The settings.
+    pub(super) fn config(&self) -> &TxnConfig {
+        &self.config
+    }
+
+    /// True once it serves no more.
     pub fn is_unloaded(&self) -> bool {
         self.phase == Phase::Unloaded
     }
@@ -218,14 +225,14 @@ impl Coordinator {
                     if asked_to_end { appends::Then::End(ticket) } else { appends::Then::Retry(ticket) };
                 self.transit(transactional_id.to_owned(), next, then, now_ms);
             }
-            Ok(Decision::NeedProducerId) => self.park(Parked::Request(Box::new(event))),
+            Ok(Decision::NeedProducerId) => self.hold(Held::Request(Box::new(event))),
         }
     }
 
     fn decide_add(&self, request: &AddRequest, now_ms: i64) -> Result<Decision, TxnError> {
         let entry = self.named(&request.transactional_id)?;
         // First of all: what is on its way may be just the producer id that the client already uses.
-        if entry.pending.is_some() {
+        if entry.draft.is_some() {
             return Err(TxnError::ConcurrentTransactions);
         }
         let current = &entry.current;
@@ -265,25 +272,25 @@ impl Coordinator {
         }
     }
 
-    fn park(&mut self, parked: Parked) {
-        self.parked.push_back(parked);
-        self.actions.push(Action::NeedProducerId);
+    fn hold(&mut self, held: Held) {
+        self.held.push_back(held);
+        self.actions.push(Action::Work(Work::ProducerId));
     }
 
     /// What has waited longest goes on. It may not need the producer id any more: then it is kept for the next.
     fn producer_id(&mut self, result: Result<i64, TxnError>, now_ms: i64) {
-        let parked = self.parked.pop_front();
-        match (result, parked) {
-            (Ok(producer_id), parked) => {
+        let held = self.held.pop_front();
+        match (result, held) {
+            (Ok(producer_id), held) => {
                 self.spare_ids.push(producer_id);
-                match parked {
-                    Some(Parked::Request(event)) => self.request(*event, now_ms),
-                    Some(Parked::Abort(transactional_id)) => self.abort(&transactional_id, now_ms),
+                match held {
+                    Some(Held::Request(event)) => self.request(*event, now_ms),
+                    Some(Held::Abort(transactional_id)) => self.abort(&transactional_id, now_ms),
                     None => {}
                 }
             }
-            (Err(error), Some(Parked::Request(event))) => self.refuse(&event, error),
-            (Err(_), Some(Parked::Abort(_)) | None) => {}
+            (Err(error), Some(Held::Request(event))) => self.refuse(&event, error),
+            (Err(_), Some(Held::Abort(_)) | None) => {}
         }
     }
 
@@ -307,8 +314,8 @@ impl Coordinator {
     fn unload(&mut self) {
         self.phase = Phase::Unloaded;
         self.abandon_appends();
-        for parked in std::mem::take(&mut self.parked) {
-            if let Parked::Request(event) = parked {
+        for held in std::mem::take(&mut self.held) {
+            if let Held::Request(event) = held {
                 self.refuse(&event, TxnError::NotCoordinator);
             }
         }

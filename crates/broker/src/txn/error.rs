@@ -1,4 +1,6 @@
-//! What a transaction coordinator refuses, and why a record or marker could not be stored.
+//! Refusals of a transaction coordinator.
+
+use crate::machine::PersistFailure;
 
 /// A refusal by a transaction coordinator. Each one is an error code of Kafka's, named after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
@@ -62,27 +64,16 @@ impl TxnError {
     }
 }
 
-/// Why the records of an [`Action::Persist`](super::Action::Persist) were not appended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PersistFailure {
-    /// The partition cannot take records just now (its disk is full, or it does not exist yet). The log is as it was.
-    #[error("the transaction log cannot take records just now")]
-    Unavailable,
-    /// The partition was deleted, or its disk has failed: nobody knows whether the records are in the log, and no more
-    /// will be. The coordinator is unloaded by that.
-    #[error("this broker cannot write the transaction log any more")]
-    Lost,
-    /// The batch is larger than the partition accepts.
-    #[error("the record is larger than the transaction log accepts")]
-    TooLarge,
-}
-
 impl From<PersistFailure> for TxnError {
     fn from(failure: PersistFailure) -> Self {
         match failure {
             PersistFailure::Unavailable => Self::CoordinatorNotAvailable,
             PersistFailure::Lost => Self::NotCoordinator,
-            PersistFailure::TooLarge => Self::UnknownServerError,
+            // Records without a producer are never refused for the producer's sake.
+            PersistFailure::TooLarge
+            | PersistFailure::ProducerFenced
+            | PersistFailure::TransactionState
+            | PersistFailure::CoordinatorFenced => Self::UnknownServerError,
         }
     }
 }

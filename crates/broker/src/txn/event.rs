@@ -1,9 +1,10 @@
-//! What goes into a coordinator and what comes out of it.
+//! Input and output of a transaction coordinator.
 
-use bytes::Bytes;
-
-use super::error::{PersistFailure, TxnError};
+use super::error::TxnError;
 use super::request::{AddRequest, EndRequest, Identity, InitRequest, VerifyRequest};
+use crate::machine::{self, PersistFailure, Signal};
+
+pub use crate::machine::{EncodedRecord, PersistId, Ticket};
 
 /// Something that happened, for [`Coordinator::step`](super::Coordinator::step).
 #[derive(Clone, Debug)]
@@ -16,14 +17,14 @@ pub enum Event {
     Verify(Ticket, VerifyRequest),
     /// A transaction ends.
     End(Ticket, EndRequest),
-    /// The records of an [`Action::Persist`] are in the log, or are not there at all. One such event must
-    /// follow each action, in the order of the actions.
-    Persisted(PersistId, Result<(), PersistFailure>),
-    /// What became of an [`Action::WriteMarkers`]: one entry for each of its partitions. One such event must
-    /// follow each action, in any order. A partition without an entry is tried again.
+    /// The records of an [`Action::Persist`](machine::Action::Persist) are in the log from this offset on, or were not
+    /// appended. One such event must follow each action, in the order of the actions.
+    Persisted(PersistId, Result<i64, PersistFailure>),
+    /// Results of [`Work::Markers`]: one entry for each partition. One such event must follow each action, in any order.
+    /// A partition without an entry is tried again.
     MarkersWritten(MarkersId, Vec<(TopicPartition, MarkerResult)>),
-    /// An answer to an [`Action::NeedProducerId`]: a producer id that nobody has been given before. One such
-    /// event must follow each action, in any order.
+    /// The result of [`Work::ProducerId`]: a producer id that was never given out before. One such event must follow each
+    /// action, in any order.
     ProducerId(Result<i64, TxnError>),
     /// Every record of the partition has been replayed: serve.
     Loaded,
@@ -33,18 +34,16 @@ pub enum Event {
     Tick,
 }
 
-/// Something the driver must do, in the order given.
+/// An order to the host.
+pub type Action = machine::Action<Outcome, Vec<EncodedRecord>, Work>;
+
+/// Work that a coordinator waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Answer the request that came with this ticket. Every ticket gets exactly one answer.
-    Reply(Ticket, Outcome),
-    /// Append these records to the coordinator's partition as one batch, then report
-    /// [`Event::Persisted`] with this id.
-    Persist(PersistId, Vec<EncodedRecord>),
+pub enum Work {
     /// Write these markers, then report [`Event::MarkersWritten`] with this id.
-    WriteMarkers(MarkersId, Markers),
+    Markers(MarkersId, Markers),
     /// Find an unused producer id, then report [`Event::ProducerId`].
-    NeedProducerId,
+    ProducerId,
 }
 
 /// A decided transaction's end, to be written into partitions as control batches.
@@ -87,28 +86,11 @@ pub struct TopicPartition {
     pub partition: i32,
 }
 
-/// The driver's name for one waiting request; opaque to the coordinator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket(pub u64);
-
-/// The coordinator's name for one append; opaque to the driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PersistId(pub u64);
-
-/// The coordinator's name for one set of markers; opaque to the driver.
+/// The coordinator's name for one set of markers; opaque to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MarkersId(pub u64);
 
-/// Key and value of a record of `__transaction_state`, in Kafka's bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EncodedRecord {
-    /// The key; never empty.
-    pub key: Bytes,
-    /// The value; none for a tombstone.
-    pub value: Option<Bytes>,
-}
-
-/// An answer. [`Request::outcome`](super::Request::outcome) takes the right kind out again.
+/// An answer. [`Request::answer`](super::Request::answer) takes the right kind out again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// To [`Event::Init`].
@@ -121,6 +103,17 @@ pub enum Outcome {
     End(Identity),
     /// To any request: no.
     Refused(TxnError),
+}
+
+impl From<Signal> for Event {
+    fn from(signal: Signal) -> Self {
+        match signal {
+            Signal::Persisted(id, result) => Self::Persisted(id, result),
+            Signal::Loaded => Self::Loaded,
+            Signal::Unload => Self::Unload,
+            Signal::Tick => Self::Tick,
+        }
+    }
 }
 
 impl Event {

@@ -7,8 +7,9 @@ use levada_wire::primitives::{
     DecodeError, DecodeLimits, Decoder, EncodeError, Encoder, KnownTags, StrBytes, TagOutcome, TaggedFields,
 };
 
-use super::event::{EncodedRecord, TopicPartition};
+use super::event::TopicPartition;
 use super::transaction::{NO_EPOCH, NO_PRODUCER, Transaction, TxnState};
+use crate::machine::EncodedRecord;
 
 /// A record of `__transaction_state`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,23 +3,10 @@
 //! An API file maps its message to one of these and the outcome back. A refusal is always the newest error;
 //! [`TxnError::before_fencing`] gives the one that older versions expect.
 
+use super::coordinator::Coordinator;
 use super::error::TxnError;
-use super::event::{Event, Outcome, Ticket, TopicPartition};
-
-/// A request that waits for an outcome; lets a driver offer one generic call.
-pub trait Request: Sized {
-    /// What the request is answered with if it is not refused.
-    type Answer;
-
-    /// The transactional id the request is about; it decides the coordinator's partition.
-    fn transactional_id(&self) -> &str;
-
-    /// The event that asks a coordinator.
-    fn event(self, ticket: Ticket) -> Event;
-
-    /// The answer of this request's kind; none if the outcome belongs to another request.
-    fn outcome(outcome: Outcome) -> Option<Result<Self::Answer, TxnError>>;
-}
+use super::event::{Event, Outcome, TopicPartition};
+use crate::machine::{Keyed, Request, Ticket};
 
 /// InitProducerId with a transactional id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,23 +96,29 @@ pub struct EndRequest {
 
 macro_rules! request {
     ($request:ty, $kind:ident -> $answer:ty) => {
-        impl Request for $request {
-            type Answer = $answer;
-
-            fn transactional_id(&self) -> &str {
-                &self.transactional_id
-            }
+        impl Request<Coordinator> for $request {
+            type Answer = Result<$answer, TxnError>;
 
             fn event(self, ticket: Ticket) -> Event {
                 Event::$kind(ticket, self)
             }
 
-            fn outcome(outcome: Outcome) -> Option<Result<$answer, TxnError>> {
+            fn answer(outcome: Outcome) -> Option<Self::Answer> {
                 match outcome {
                     Outcome::$kind(answer) => Some(Ok(answer)),
                     Outcome::Refused(error) => Some(Err(error)),
                     _ => None,
                 }
+            }
+
+            fn refused(&self, error: TxnError) -> Self::Answer {
+                Err(error)
+            }
+        }
+
+        impl Keyed for $request {
+            fn key(&self) -> &str {
+                &self.transactional_id
             }
         }
     };

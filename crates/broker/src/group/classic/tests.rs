@@ -1,10 +1,11 @@
 //! What members of a classic group see, scenario by scenario.
 
 use crate::group::config::GroupConfig;
-use crate::group::error::{GroupError, PersistFailure};
+use crate::group::error::GroupError;
 use crate::group::event::Ticket;
 use crate::group::request::{HeartbeatRequest, JoinRequest, LeaveRequest, SyncRequest};
 use crate::group::tests::rig::{Rig, assignment, config, heartbeat, leave, protocols, sync};
+use crate::machine::PersistFailure;
 
 /// The member waits, and nobody has told it anything.
 fn waits(rig: &Rig, ticket: Ticket) -> bool {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::clock::Now;
 use crate::group::config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings};
 use crate::group::coordinator::{Coordinator, DescribedConsumerGroup, ListFilter};
-use crate::group::error::{GroupError, PersistFailure};
+use crate::group::error::GroupError;
 use crate::group::event::Event;
 use crate::group::records::{Partitions, tests::golden};
 use crate::group::request::{
@@ -17,6 +17,7 @@ use crate::group::request::{
 };
 use crate::group::tests::rig::{GROUP, Rig, commit, commit_as, config, fetch};
 use crate::group::topics::{Topics, Visible};
+use crate::machine::PersistFailure;
 
 /// Topics by name, with their number of partitions; a topic's id follows from its name.
 #[derive(Clone, Debug, Default)]

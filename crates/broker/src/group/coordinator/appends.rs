@@ -1,14 +1,15 @@
-//! What is on its way into the log, and what follows when it is there.
+//! Writes on their way into the log, and their continuations.
 
 use std::collections::BTreeMap;
 
 use super::Coordinator;
 use crate::group::classic::ClassicGroup;
-use crate::group::error::{GroupError, PersistFailure};
-use crate::group::event::{Action, EncodedRecord, Outcome, Payload, PersistId, Producer, Ticket};
+use crate::group::error::GroupError;
+use crate::group::event::{Action, Outcome, Payload, Producer};
 use crate::group::records::Record;
 use crate::group::request::{EndTxnRequest, FetchRequest};
 use crate::group::turn::{AnyGroup, Then, Write};
+use crate::machine::{EncodedRecord, PersistFailure, PersistId, Ticket};
 
 /// Appends the driver has been asked for and has not reported yet.
 #[derive(Debug, Default)]
@@ -26,7 +27,7 @@ struct UnderWay {
     reported: Option<Result<i64, PersistFailure>>,
 }
 
-/// What an append is to transactions.
+/// Role of an append in a transaction.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     /// Nothing.
@@ -48,9 +49,9 @@ impl Appends {
     }
 }
 
-/// A lookup that waits until everything asked for before it is in the log.
+/// A lookup that is held until every earlier write is in the log.
 #[derive(Debug)]
-pub(super) struct Parked {
+pub(super) struct HeldFetch {
     /// The last append to wait for.
     pub(super) after: PersistId,
     /// The request that waits.
@@ -108,17 +109,16 @@ impl Coordinator {
                 return self.unload(now_ms);
             }
         }
-        let (ready, parked) = std::mem::take(&mut self.parked)
+        let (ready, held): (Vec<HeldFetch>, _) = std::mem::take(&mut self.held_fetches)
             .into_iter()
-            .partition(|parked| self.appends.is_settled(parked.after));
-        self.parked = parked;
-        let ready: Vec<Parked> = ready;
-        for parked in ready {
-            self.answer_fetch(parked.ticket, &parked.request);
+            .partition(|held| self.appends.is_settled(held.after));
+        self.held_fetches = held;
+        for held in ready {
+            self.answer_fetch(held.ticket, &held.request);
         }
     }
 
-    /// Nobody will hear of what is under way: it is for the next coordinator to find in the log.
+    /// Refuses the requests of writes under way: the next coordinator finds out from the log what became of them.
     pub(super) fn abandon_appends(&mut self) {
         let error = GroupError::NotCoordinator;
         for append in std::mem::take(&mut self.appends.under_way).into_values() {
@@ -126,8 +126,8 @@ impl Coordinator {
                 Then::Reply(ticket, outcome) | Then::Deleted(ticket, outcome, _) => {
                     self.reply(ticket, outcome.failed(error));
                 }
-                Then::Adopt(adoption) => {
-                    if let Some((ticket, outcome)) = adoption.into_answer() {
+                Then::Draft(draft) => {
+                    if let Some((ticket, outcome)) = draft.into_answer() {
                         self.reply(ticket, outcome.failed(error));
                     }
                 }
@@ -139,8 +139,8 @@ impl Coordinator {
                 | Then::Returned(_) => {}
             }
         }
-        for parked in std::mem::take(&mut self.parked) {
-            self.reply(parked.ticket, Outcome::Fetch(Err(error)));
+        for held in std::mem::take(&mut self.held_fetches) {
+            self.reply(held.ticket, Outcome::Fetch(Err(error)));
         }
     }
 
@@ -187,7 +187,7 @@ impl Coordinator {
                 self.restore(deleted, error);
             }
             Then::Expired(expired) => self.restore(expired, error),
-            Then::Adopt(adoption) => self.adopted(*adoption, error, now_ms),
+            Then::Draft(draft) => self.draft_written(*draft, error, now_ms),
             Then::NewGroup(group_id) => self.unmake(&group_id, error, now_ms),
             Then::Assign(assignment) => {
                 let (groups, mut turn) = self.turn(now_ms);

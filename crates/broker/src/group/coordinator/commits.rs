@@ -1,7 +1,7 @@
 //! Offsets: committing, also in transactions, looking up, removing, expiring, forgetting deleted topics.
 
 use super::Coordinator;
-use super::appends::Parked;
+use super::appends::HeldFetch;
 use crate::group::classic::ClassicGroup;
 use crate::group::config::GroupConfig;
 use crate::group::error::GroupError;
@@ -152,7 +152,7 @@ impl Coordinator {
     pub(super) fn fetch(&mut self, ticket: Ticket, request: FetchRequest) {
         // A stable answer includes the commits that are being written while it is asked for.
         match self.appends.last().filter(|_| request.require_stable) {
-            Some(after) => self.parked.push(Parked { after, ticket, request }),
+            Some(after) => self.held_fetches.push(HeldFetch { after, ticket, request }),
             None => self.answer_fetch(ticket, &request),
         }
     }

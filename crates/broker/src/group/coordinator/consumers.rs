@@ -14,9 +14,9 @@ use crate::group::timers::{Alarm, TimerKey};
 use crate::group::topics::{Topics, Visible};
 use crate::group::turn::{Then, Write};
 
-/// What waits until the group's records are in the log.
+/// Requests and alarms of a group, held until its write is in the log.
 #[derive(Debug, Default)]
-pub(super) struct Waiting(VecDeque<Held>);
+pub(super) struct HeldEvents(VecDeque<Held>);
 
 #[derive(Debug)]
 enum Held {
@@ -24,16 +24,16 @@ enum Held {
     Alarm(TimerKey, Alarm),
 }
 
-/// A consumer group that is being written.
+/// The draft of a consumer group that is being written.
 #[derive(Debug)]
-pub(in crate::group) struct Adoption {
-    /// The group as it will be.
-    pub(super) becomes: Becomes,
-    /// Who waits for it, and the answer.
+pub(in crate::group) struct GroupDraft {
+    /// The group that holds once the records are in the log.
+    pub(super) becomes: DraftedGroup,
+    /// The ticket of the request that waits, and its answer.
     pub(super) answer: Option<(Ticket, Outcome)>,
-    /// Whose session begins anew with it.
+    /// The member whose session begins anew with it.
     pub(super) renewed: Option<String>,
-    /// Who has gone with it.
+    /// Members that have gone with it.
     pub(super) gone: Vec<String>,
     /// The topics it was made with.
     pub(super) topics: Arc<dyn Topics>,
@@ -41,16 +41,16 @@ pub(in crate::group) struct Adoption {
     pub(super) matches: Option<Visible>,
 }
 
-/// What a group becomes.
+/// The group of a draft.
 #[derive(Debug)]
-pub(in crate::group) enum Becomes {
+pub(in crate::group) enum DraftedGroup {
     /// A consumer group.
     Consumer(Box<ConsumerGroup>),
     /// A classic group, whose members are to join again or not.
     Classic(Box<ClassicGroup>, bool),
 }
 
-impl Becomes {
+impl DraftedGroup {
     fn id(&self) -> &str {
         match self {
             Self::Consumer(group) => group.id(),
@@ -96,7 +96,7 @@ pub(super) fn invalid(request: &ConsumerHeartbeatRequest) -> Option<GroupError> 
 }
 
 impl Coordinator {
-    /// Keeps an event for later if its group is being written; gives it back otherwise.
+    /// Holds an event if its group is being written; gives it back otherwise.
     pub(super) fn hold(&mut self, event: Event) -> Option<Event> {
         let waiting = event.group_id().and_then(|group_id| self.writing.get_mut(group_id));
         match waiting {
@@ -155,10 +155,10 @@ impl Coordinator {
         records.extend(draft.records);
         let renewed = Some(member_id);
         let answer = Some((ticket, outcome));
-        let becomes = Becomes::Consumer(Box::new(draft.group));
+        let becomes = DraftedGroup::Consumer(Box::new(draft.group));
         let matches = beat.awaits_matches.then_some(request.visible);
-        let adoption = Adoption { becomes, answer, renewed, gone: Vec::new(), topics, matches };
-        self.adopt_when_written(records, adoption, now_ms);
+        let draft = GroupDraft { becomes, answer, renewed, gone: Vec::new(), topics, matches };
+        self.write_draft(records, draft, now_ms);
         Ok(())
     }
 
@@ -207,9 +207,15 @@ impl Coordinator {
         }));
         let gone = if for_a_while { Vec::new() } else { vec![request.member_id] };
         let topics = self.topics.clone();
-        let adoption =
-            Adoption { becomes, answer: Some((ticket, outcome)), renewed: None, gone, topics, matches: None };
-        self.adopt_when_written(records, adoption, now_ms);
+        let draft = GroupDraft {
+            becomes,
+            answer: Some((ticket, outcome)),
+            renewed: None,
+            gone,
+            topics,
+            matches: None,
+        };
+        self.write_draft(records, draft, now_ms);
         Ok(())
     }
 
@@ -220,8 +226,8 @@ impl Coordinator {
         let (becomes, records) = self.after_departure(draft, now_ms);
         let gone = vec![member_id.to_owned()];
         let topics = self.topics.clone();
-        let adoption = Adoption { becomes, answer: None, renewed: None, gone, topics, matches: None };
-        self.adopt_when_written(records, adoption, now_ms);
+        let draft = GroupDraft { becomes, answer: None, renewed: None, gone, topics, matches: None };
+        self.write_draft(records, draft, now_ms);
     }
 
     /// The time to give up partitions is over.
@@ -231,21 +237,21 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn adopt_when_written(&mut self, records: Vec<Record>, adoption: Adoption, now_ms: i64) {
+    pub(super) fn write_draft(&mut self, records: Vec<Record>, draft: GroupDraft, now_ms: i64) {
         if records.is_empty() {
-            return self.adopt(adoption, now_ms);
+            return self.apply_draft(draft, now_ms);
         }
-        self.writing.insert(adoption.becomes.id().to_owned(), Waiting::default());
-        self.append(Write { records, then: Then::Adopt(Box::new(adoption)) }, now_ms);
+        self.writing.insert(draft.becomes.id().to_owned(), HeldEvents::default());
+        self.append(Write { records, then: Then::Draft(Box::new(draft)) }, now_ms);
     }
 
-    /// The group's records are in the log, or could not be written. What waited goes on.
-    pub(super) fn adopted(&mut self, adoption: Adoption, error: Option<GroupError>, now_ms: i64) {
-        let group_id = adoption.becomes.id().to_owned();
+    /// The group's records are in the log, or could not be written. Held events go on.
+    pub(super) fn draft_written(&mut self, draft: GroupDraft, error: Option<GroupError>, now_ms: i64) {
+        let group_id = draft.becomes.id().to_owned();
         let waiting = self.writing.remove(&group_id).unwrap_or_default();
         match error {
-            None => self.adopt(adoption, now_ms),
-            Some(error) => self.reject(adoption, error),
+            None => self.apply_draft(draft, now_ms),
+            Some(error) => self.drop_draft(draft, error),
         }
         let mut waiting = waiting.0;
         while let Some(held) = waiting.pop_front() {
@@ -259,25 +265,25 @@ impl Coordinator {
         }
     }
 
-    fn adopt(&mut self, adoption: Adoption, now_ms: i64) {
-        let group_id = adoption.becomes.id().to_owned();
-        for gone in &adoption.gone {
+    fn apply_draft(&mut self, draft: GroupDraft, now_ms: i64) {
+        let group_id = draft.becomes.id().to_owned();
+        for gone in &draft.gone {
             self.forget_alarms(&group_id, gone);
         }
-        match adoption.becomes {
-            Becomes::Consumer(mut group) => {
-                if !Arc::ptr_eq(&adoption.topics, &self.topics) {
+        match draft.becomes {
+            DraftedGroup::Consumer(mut group) => {
+                if !Arc::ptr_eq(&draft.topics, &self.topics) {
                     // They have changed while the group was being written.
                     group.topics_changed();
                 }
-                self.install(*group, adoption.renewed.as_deref(), now_ms);
+                self.install(*group, draft.renewed.as_deref(), now_ms);
             }
-            Becomes::Classic(group, rebalance) => self.reinstall(*group, rebalance, now_ms),
+            DraftedGroup::Classic(group, rebalance) => self.reinstall(*group, rebalance, now_ms),
         }
-        if let Some((ticket, outcome)) = adoption.answer {
+        if let Some((ticket, outcome)) = draft.answer {
             self.reply(ticket, outcome);
         }
-        if let Some(visible) = adoption.matches {
+        if let Some(visible) = draft.matches {
             self.match_new_expressions(&group_id, &visible, now_ms);
         }
     }
@@ -289,10 +295,10 @@ impl Coordinator {
         let group = self.consumers.get(group_id);
         let Some(draft) = group.and_then(|group| group.match_new(&*topics, visible, now_ms)) else { return };
         let Draft { group, records } = draft;
-        let becomes = Becomes::Consumer(Box::new(group));
-        let adoption =
-            Adoption { becomes, answer: None, renewed: None, gone: Vec::new(), topics, matches: None };
-        self.adopt_when_written(records, adoption, now_ms);
+        let becomes = DraftedGroup::Consumer(Box::new(group));
+        let draft =
+            GroupDraft { becomes, answer: None, renewed: None, gone: Vec::new(), topics, matches: None };
+        self.write_draft(records, draft, now_ms);
     }
 
     fn install(&mut self, group: ConsumerGroup, renewed: Option<&str>, now_ms: i64) {
@@ -339,8 +345,8 @@ impl Coordinator {
     }
 
     /// Nothing has changed. Who should have been put out is looked at again later.
-    fn reject(&mut self, adoption: Adoption, error: GroupError) {
-        let Adoption { becomes, answer, gone, .. } = adoption;
+    fn drop_draft(&mut self, draft: GroupDraft, error: GroupError) {
+        let GroupDraft { becomes, answer, gone, .. } = draft;
         match answer {
             Some((ticket, outcome)) => self.reply(ticket, outcome.failed(error)),
             None => gone.iter().for_each(|gone| self.watch_session(becomes.id(), gone)),
@@ -441,8 +447,8 @@ impl Coordinator {
             .collect()
     }
 
-    /// Whoever waits for a group to be written is told to look for another coordinator.
-    pub(super) fn abandon_waiting(&mut self, error: GroupError) {
+    /// Refuses held requests; their clients look for another coordinator.
+    pub(super) fn abandon_held(&mut self, error: GroupError) {
         for (_, waiting) in std::mem::take(&mut self.writing) {
             for held in waiting.0 {
                 if let Held::Event(event) = held {
@@ -453,8 +459,8 @@ impl Coordinator {
     }
 }
 
-impl Adoption {
-    /// Who waits for the group, and the answer.
+impl GroupDraft {
+    /// The ticket of the request that waits, and its answer.
     pub(super) fn into_answer(self) -> Option<(Ticket, Outcome)> {
         self.answer
     }

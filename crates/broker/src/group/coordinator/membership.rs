@@ -7,21 +7,22 @@ use crate::group::error::GroupError;
 use crate::group::event::{Event, Outcome, Ticket};
 use crate::group::records::Record;
 use crate::group::request::{
-    DeleteRequest, HeartbeatRequest, JoinOutcome, JoinRequest, LeaveRequest, LeftMember, Request,
-    SyncOutcome, SyncRequest,
+    DeleteRequest, HeartbeatRequest, JoinOutcome, JoinRequest, LeaveRequest, LeftMember, SyncOutcome,
+    SyncRequest,
 };
 use crate::group::turn::{Then, Write};
+use crate::machine::Keyed;
 
 /// What is wrong with a request whatever the state of its group.
 pub(super) fn invalid(event: &Event, config: &GroupConfig) -> Option<GroupError> {
     let group_id = match event {
-        Event::Join(_, request) => request.group_id(),
-        Event::Sync(_, request) => request.group_id(),
-        Event::Heartbeat(_, request) => request.group_id(),
-        Event::Leave(_, request) => request.group_id(),
+        Event::Join(_, request) => request.key(),
+        Event::Sync(_, request) => request.key(),
+        Event::Heartbeat(_, request) => request.key(),
+        Event::Leave(_, request) => request.key(),
         Event::ConsumerHeartbeat(_, request) => return super::consumers::invalid(request),
-        Event::TxnCommit(_, request) => request.group_id(),
-        Event::OffsetDelete(_, request) => request.group_id(),
+        Event::TxnCommit(_, request) => request.key(),
+        Event::OffsetDelete(_, request) => request.key(),
         // Consumers that only commit and fetch may do so in the group without a name.
         _ => return None,
     };

@@ -4,7 +4,7 @@
 //! protocol joins; a consumer group becomes a classic one when the last such member has gone.
 
 use super::Coordinator;
-use super::consumers::{Adoption, Becomes};
+use super::consumers::{DraftedGroup, GroupDraft};
 use crate::group::consumer::{ConsumerGroup, Draft};
 use crate::group::error::GroupError;
 use crate::group::event::{Outcome, Ticket};
@@ -59,27 +59,32 @@ impl Coordinator {
         };
         let (becomes, records) = match replaces && self.shall_downgrade(&seated.draft) {
             true => self.downgrade(seated.draft, seated.resubscribed, now_ms),
-            false => (Becomes::Consumer(Box::new(seated.draft.group)), seated.draft.records),
+            false => (DraftedGroup::Consumer(Box::new(seated.draft.group)), seated.draft.records),
         };
         let answer = Some((ticket, Outcome::Join(outcome)));
-        let adoption =
-            Adoption { becomes, answer, renewed: Some(member_id), gone: Vec::new(), topics, matches: None };
-        self.adopt_when_written(records, adoption, now_ms);
+        let draft =
+            GroupDraft { becomes, answer, renewed: Some(member_id), gone: Vec::new(), topics, matches: None };
+        self.write_draft(records, draft, now_ms);
         Ok(())
     }
 
     /// A consumer group of classic members alone: from now on a classic one.
-    pub(super) fn downgrade(&self, draft: Draft, rebalance: bool, now_ms: i64) -> (Becomes, Vec<Record>) {
+    pub(super) fn downgrade(
+        &self,
+        draft: Draft,
+        rebalance: bool,
+        now_ms: i64,
+    ) -> (DraftedGroup, Vec<Record>) {
         let (classic, records) = draft.into_classic(&*self.topics, now_ms);
-        (Becomes::Classic(Box::new(classic), rebalance), records)
+        (DraftedGroup::Classic(Box::new(classic), rebalance), records)
     }
 
     /// The draft as it is, or as a classic group if its last member of the consumer protocol has gone.
-    pub(super) fn after_departure(&self, draft: Draft, now_ms: i64) -> (Becomes, Vec<Record>) {
+    pub(super) fn after_departure(&self, draft: Draft, now_ms: i64) -> (DraftedGroup, Vec<Record>) {
         if self.shall_downgrade(&draft) {
             return self.downgrade(draft, true, now_ms);
         }
-        (Becomes::Consumer(Box::new(draft.group)), draft.records)
+        (DraftedGroup::Consumer(Box::new(draft.group)), draft.records)
     }
 
     fn shall_downgrade(&self, draft: &Draft) -> bool {
@@ -139,9 +144,15 @@ impl Coordinator {
         }
         let (becomes, records) = self.after_departure(draft, now_ms);
         let topics = self.topics.clone();
-        let adoption =
-            Adoption { becomes, answer: Some((ticket, outcome)), renewed: None, gone, topics, matches: None };
-        self.adopt_when_written(records, adoption, now_ms);
+        let draft = GroupDraft {
+            becomes,
+            answer: Some((ticket, outcome)),
+            renewed: None,
+            gone,
+            topics,
+            matches: None,
+        };
+        self.write_draft(records, draft, now_ms);
     }
 
     /// A member has been told to join again: it has its rebalance timeout to do so.

@@ -10,14 +10,15 @@ use uuid::Uuid;
 use super::{Coordinator, ListFilter, Replayed, partition_for};
 use crate::clock::Now;
 use crate::group::config::GroupConfig;
-use crate::group::error::{GroupError, PersistFailure};
+use crate::group::error::GroupError;
 use crate::group::event::{Action, Event, Outcome, Payload, Ticket};
 use crate::group::records::{OffsetKey, OffsetValue, Record, tests::golden};
 use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, DeleteRequest, FetchRequest, FetchTopic, JoinRequest,
-    LeaveRequest, Request,
+    LeaveRequest,
 };
 use crate::group::tests::rig::{Rig, commit, commit_as, config, fetch, heartbeat, leave, sync};
+use crate::machine::{PersistFailure, Request};
 
 #[test]
 fn groups_hash_to_the_partition_kafka_looks_for_them_in() {

@@ -1,8 +1,6 @@
 //! ConsumerGroupHeartbeat, independent of its wire version.
 
-use super::Request;
 use crate::group::error::GroupError;
-use crate::group::event::{Event, Outcome, Ticket};
 use crate::group::records::Partitions;
 use crate::group::topics::Visible;
 
@@ -54,15 +52,3 @@ pub struct ConsumerBeat {
 
 /// Answer to [`ConsumerHeartbeatRequest`], or why not.
 pub type ConsumerHeartbeatOutcome = Result<ConsumerBeat, GroupError>;
-
-impl Request for ConsumerHeartbeatRequest {
-    request!(ConsumerHeartbeat -> ConsumerHeartbeatOutcome);
-
-    fn group_id(&self) -> &str {
-        &self.group_id
-    }
-
-    fn refused(&self, error: GroupError) -> ConsumerHeartbeatOutcome {
-        Err(error)
-    }
-}

@@ -1,8 +1,8 @@
 //! Requests about offsets beyond commit and lookup: commits inside transactions, the end of a transaction, removal.
 
-use super::{CommitOutcome, CommitTopic, CommittedTopic, Request};
+use super::{CommitTopic, CommittedTopic};
 use crate::group::error::GroupError;
-use crate::group::event::{Event, Outcome, Producer, Ticket};
+use crate::group::event::Producer;
 
 /// TxnOffsetCommit. The caller has already taken out topics that do not exist or may not be read, and knows
 /// that the transaction is open and covers the group's partition.
@@ -29,8 +29,8 @@ impl TxnCommitRequest {
     }
 }
 
-/// A transaction has been decided: its marker is to be written into the coordinator's partition, and its
-/// pending commits become valid or are dropped.
+/// The end of a transaction in one partition: its marker is to be written. In a group coordinator's partition, pending
+/// commits become valid or are dropped with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndTxnRequest {
     /// Whose transaction ends; the marker carries this epoch.
@@ -57,27 +57,3 @@ pub struct OffsetDeleteRequest {
 
 /// Answer to [`OffsetDeleteRequest`]; a partition without an offset is no error.
 pub type OffsetDeleteOutcome = Result<Vec<CommittedTopic>, GroupError>;
-
-impl Request for TxnCommitRequest {
-    request!(TxnCommit -> CommitOutcome);
-
-    fn group_id(&self) -> &str {
-        &self.group_id
-    }
-
-    fn refused(&self, error: GroupError) -> CommitOutcome {
-        Err(error)
-    }
-}
-
-impl Request for OffsetDeleteRequest {
-    request!(OffsetDelete -> OffsetDeleteOutcome);
-
-    fn group_id(&self) -> &str {
-        &self.group_id
-    }
-
-    fn refused(&self, error: GroupError) -> OffsetDeleteOutcome {
-        Err(error)
-    }
-}

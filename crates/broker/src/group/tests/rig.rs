@@ -8,13 +8,14 @@ use uuid::Uuid;
 use crate::clock::Now;
 use crate::group::config::GroupConfig;
 use crate::group::coordinator::{Coordinator, Replayed};
-use crate::group::error::{GroupError, PersistFailure};
-use crate::group::event::{Action, EncodedRecord, Event, Outcome, Payload, PersistId, Ticket};
+use crate::group::error::GroupError;
+use crate::group::event::{Action, Event, Outcome, Payload};
 use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, FetchRequest, FetchTopic, HeartbeatRequest, JoinOutcome,
-    JoinRequest, LeaveRequest, LeavingMember, LeftMember, Protocol, Request, SyncOutcome, SyncRequest,
+    JoinRequest, LeaveRequest, LeavingMember, LeftMember, Protocol, SyncOutcome, SyncRequest,
 };
 use crate::group::topics::Visible;
+use crate::machine::{EncodedRecord, PersistFailure, PersistId, Request, Ticket};
 
 /// The group all tests use unless they say otherwise.
 pub(in crate::group) const GROUP: &str = "g";
@@ -78,6 +79,7 @@ impl Rig {
                     self.answers.insert(ticket, outcome);
                 }
                 Action::Persist(id, payload) => self.held.push_back((id, payload)),
+                Action::Work(never) => match never {},
             }
         }
         if !self.hold_appends {
@@ -168,7 +170,7 @@ impl Rig {
         self.step(Event::Loaded);
     }
 
-    pub(in crate::group) fn send<R: Request>(&mut self, request: R) -> Ticket {
+    pub(in crate::group) fn send<R: Request<Coordinator>>(&mut self, request: R) -> Ticket {
         self.send_event(|ticket| request.event(ticket))
     }
 
@@ -188,12 +190,12 @@ impl Rig {
         })
     }
 
-    pub(in crate::group) fn answer<R: Request>(&mut self, ticket: Ticket) -> Option<R::Outcome> {
-        self.answers.remove(&ticket).map(|outcome| R::outcome(outcome).unwrap())
+    pub(in crate::group) fn answer<R: Request<Coordinator>>(&mut self, ticket: Ticket) -> Option<R::Answer> {
+        self.answers.remove(&ticket).map(|outcome| R::answer(outcome).unwrap())
     }
 
     /// Sends a request that is answered at once.
-    pub(in crate::group) fn ask<R: Request>(&mut self, request: R) -> R::Outcome {
+    pub(in crate::group) fn ask<R: Request<Coordinator>>(&mut self, request: R) -> R::Answer {
         let ticket = self.send(request);
         self.answer::<R>(ticket).expect("an answer at once")
     }

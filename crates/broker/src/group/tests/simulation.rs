@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use super::rig::{GROUP, Rig, commit_as, config, heartbeat, leave, protocols, sync};
 use crate::group::config::GroupConfig;
-use crate::group::error::{GroupError, PersistFailure};
+use crate::group::error::GroupError;
 use crate::group::event::Ticket;
 use crate::group::request::{
-    CommitRequest, DeleteRequest, HeartbeatRequest, JoinOutcome, JoinRequest, LeaveRequest, Request,
-    SyncRequest,
+    CommitRequest, DeleteRequest, HeartbeatRequest, JoinOutcome, JoinRequest, LeaveRequest, SyncRequest,
 };
+use crate::machine::{PersistFailure, Request};
 use crate::seeds::seeds;
 
 const SEEDS: u64 = 150;
@@ -344,7 +344,7 @@ impl World {
         }
     }
 
-    fn answered<R: Request>(&mut self) -> Vec<(Ticket, R::Outcome)>
+    fn answered<R: Request<Coordinator>>(&mut self) -> Vec<(Ticket, R::Answer)>
     where
         Self: Asked<R>,
     {

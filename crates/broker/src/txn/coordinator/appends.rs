@@ -1,10 +1,11 @@
-//! What is on its way into the log, and what follows when it is there.
+//! Writes on their way into the log, and their continuations.
 
 use std::collections::BTreeMap;
 
-use super::{Coordinator, Pending};
-use crate::txn::error::{PersistFailure, TxnError};
-use crate::txn::event::{Action, EncodedRecord, Outcome, PersistId, Ticket};
+use super::{Coordinator, Draft};
+use crate::machine::{EncodedRecord, PersistFailure, PersistId, Ticket};
+use crate::txn::error::TxnError;
+use crate::txn::event::{Action, Outcome};
 use crate::txn::records::{Record, TooLong, Value};
 use crate::txn::request::Identity;
 use crate::txn::transaction::{NO_EPOCH, Transaction, TxnState};
@@ -24,7 +25,7 @@ enum Write {
     Removal(Vec<String>),
 }
 
-/// What follows a logged state.
+/// Continuation of a logged state.
 #[derive(Debug)]
 pub(super) enum Then {
     /// The outcome is sent.
@@ -54,7 +55,7 @@ impl Coordinator {
         if let Some(entry) = self.entries.get_mut(&transactional_id)
             && !matches!(then, Then::Completed)
         {
-            entry.pending = Some(Pending::Transit);
+            entry.draft = Some(Draft::Transit);
         }
         let record = Record::Transaction(transactional_id.clone(), Some(Value::from(&next)));
         let write = Write::State { transactional_id, next: Box::new(next), then };
@@ -65,7 +66,7 @@ impl Coordinator {
     pub(super) fn forget(&mut self, transactional_ids: Vec<String>, now_ms: i64) {
         for transactional_id in &transactional_ids {
             if let Some(entry) = self.entries.get_mut(transactional_id) {
-                entry.pending = Some(Pending::Removal);
+                entry.draft = Some(Draft::Removal);
             }
         }
         let records = transactional_ids.iter().map(|id| Record::Transaction(id.clone(), None).encode());
@@ -86,13 +87,13 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn persisted(&mut self, id: PersistId, result: Result<(), PersistFailure>, now_ms: i64) {
+    pub(super) fn persisted(&mut self, id: PersistId, result: Result<i64, PersistFailure>, now_ms: i64) {
         if let Some(write) = self.appends.under_way.remove(&id) {
             self.settle(write, result, now_ms);
         }
     }
 
-    /// Nobody will hear of what is under way: it is for the next coordinator to find in the log.
+    /// Refuses the requests of writes under way: the next coordinator finds out from the log what became of them.
     pub(super) fn abandon_appends(&mut self) {
         for write in std::mem::take(&mut self.appends.under_way).into_values() {
             if let Write::State { then, .. } = write
@@ -104,9 +105,9 @@ impl Coordinator {
     }
 
     /// The records are in the log, or never will be.
-    fn settle(&mut self, write: Write, result: Result<(), PersistFailure>, now_ms: i64) {
+    fn settle(&mut self, write: Write, result: Result<i64, PersistFailure>, now_ms: i64) {
         match (write, result) {
-            (Write::Removal(transactional_ids), Ok(())) => {
+            (Write::Removal(transactional_ids), Ok(_)) => {
                 for transactional_id in transactional_ids {
                     self.entries.remove(&transactional_id);
                 }
@@ -114,18 +115,18 @@ impl Coordinator {
             (Write::Removal(transactional_ids), Err(_)) => {
                 for transactional_id in transactional_ids {
                     if let Some(entry) = self.entries.get_mut(&transactional_id) {
-                        entry.pending = None;
+                        entry.draft = None;
                     }
                 }
             }
-            (Write::State { transactional_id, next, then }, Ok(())) => {
+            (Write::State { transactional_id, next, then }, Ok(_)) => {
                 let is_open = next.state == TxnState::Ongoing;
                 if let Some(entry) = self.entries.get_mut(&transactional_id) {
                     if is_open && entry.current.state != TxnState::Ongoing {
                         entry.opened_ms = self.alarms.now_ms();
                     }
                     entry.current = *next;
-                    entry.pending = None;
+                    entry.draft = None;
                 }
                 self.follow(&transactional_id, then, now_ms);
                 if is_open {
@@ -172,7 +173,7 @@ impl Coordinator {
         }
         let Some(entry) = self.entries.get_mut(&transactional_id) else { return };
         // The transaction stays as it is; an id that no record tells of does not exist.
-        entry.pending = None;
+        entry.draft = None;
         if entry.current.producer_epoch == NO_EPOCH {
             self.entries.remove(&transactional_id);
         }

@@ -10,7 +10,7 @@
 //! | CompleteAbort  | same answer     | decision | INVALID_TXN_STATE| INVALID_TXN_STATE |
 //! | CompleteCommit | INVALID_TXN_STATE | decision | same answer    | INVALID_TXN_STATE |
 
-use super::{Coordinator, Decision, Pending};
+use super::{Coordinator, Decision, Draft};
 use crate::txn::error::TxnError;
 use crate::txn::event::Outcome;
 use crate::txn::request::{EndRequest, Identity, Protocol};
@@ -20,9 +20,9 @@ impl Coordinator {
     pub(super) fn decide_end(&mut self, request: &EndRequest, now_ms: i64) -> Result<Decision, TxnError> {
         let entry = self.named(&request.transactional_id)?;
         match request.protocol {
-            Protocol::Classic => decide_classic(&entry.current, entry.pending.as_ref(), request, now_ms),
+            Protocol::Classic => decide_classic(&entry.current, entry.draft.as_ref(), request, now_ms),
             Protocol::EpochBump => {
-                if entry.pending.is_some() {
+                if entry.draft.is_some() {
                     return Err(TxnError::ConcurrentTransactions);
                 }
                 let current = entry.current.clone();
@@ -45,7 +45,7 @@ impl Coordinator {
 
 fn decide_classic(
     current: &Transaction,
-    pending: Option<&Pending>,
+    draft: Option<&Draft>,
     request: &EndRequest,
     now_ms: i64,
 ) -> Result<Decision, TxnError> {
@@ -55,7 +55,7 @@ fn decide_classic(
     if current.producer_epoch != request.producer_epoch {
         return Err(TxnError::ProducerFenced);
     }
-    if pending.is_some() {
+    if draft.is_some() {
         return Err(TxnError::ConcurrentTransactions);
     }
     match (current.state, request.commit) {

@@ -15,7 +15,7 @@ impl Coordinator {
             self.watch_unused();
         }
         let entry = self.entries.get(&request.transactional_id).ok_or(TxnError::UnknownServerError)?;
-        if entry.pending.is_some() {
+        if entry.draft.is_some() {
             return Err(TxnError::ConcurrentTransactions);
         }
         let current = &entry.current;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::appends::Then;
-use super::{Coordinator, Pending};
-use crate::txn::event::{Action, MarkerResult, Markers, MarkersId, TopicPartition};
+use super::{Coordinator, Draft};
+use crate::txn::event::{Action, MarkerResult, Markers, MarkersId, TopicPartition, Work};
 use crate::txn::request::Identity;
 use crate::txn::transaction::TxnState;
 
@@ -21,7 +21,7 @@ impl Coordinator {
         let entry = self.entries.get_mut(transactional_id)?;
         let completed = entry.current.completed(now_ms);
         let owner = (completed.client_version > 0).then(|| completed.owner());
-        entry.pending = Some(Pending::Completion(Box::new(completed)));
+        entry.draft = Some(Draft::Completion(Box::new(completed)));
         self.go_on(transactional_id, now_ms);
         owner
     }
@@ -29,7 +29,7 @@ impl Coordinator {
     /// Asks for the markers that are missing, or logs that there are none.
     pub(super) fn go_on(&mut self, transactional_id: &str, now_ms: i64) {
         let Some(entry) = self.entries.get(transactional_id) else { return };
-        let Some(Pending::Completion(completed)) = &entry.pending else { return };
+        let Some(Draft::Completion(completed)) = &entry.draft else { return };
         let current = &entry.current;
         if current.partitions.is_empty() {
             let completed = completed.as_ref().clone();
@@ -46,7 +46,7 @@ impl Coordinator {
         let id = MarkersId(self.marking.asked);
         self.marking.asked += 1;
         self.marking.under_way.insert(id, transactional_id.to_owned());
-        self.actions.push(Action::WriteMarkers(id, markers));
+        self.actions.push(Action::Work(Work::Markers(id, markers)));
     }
 
     pub(super) fn markers_written(

@@ -2,7 +2,7 @@
 
 use super::appends::Then;
 use super::inits::decide_abort;
-use super::{Coordinator, Decision, Parked};
+use super::{Coordinator, Decision, Held};
 use crate::txn::transaction::TxnState;
 
 /// More tombstones than this go into batches of their own, so that no batch outgrows the partition's limit.
@@ -46,8 +46,8 @@ impl Coordinator {
     fn abort_overdue(&mut self, now_ms: i64) {
         let steady_ms = self.alarms.now_ms();
         let overdue = self.entries.iter().filter(|(transactional_id, entry)| {
-            let waits = |parked: &Parked| matches!(parked, Parked::Abort(id) if id == *transactional_id);
-            entry.pending.is_none() && entry.is_overdue(steady_ms) && !self.parked.iter().any(waits)
+            let waits = |held: &Held| matches!(held, Held::Abort(id) if id == *transactional_id);
+            entry.draft.is_none() && entry.is_overdue(steady_ms) && !self.held.iter().any(waits)
         });
         let overdue: Vec<String> = overdue.map(|(transactional_id, _)| transactional_id.clone()).collect();
         for transactional_id in overdue {
@@ -58,12 +58,12 @@ impl Coordinator {
     /// Aborts an open transaction that takes too long, if it still does.
     pub(super) fn abort(&mut self, transactional_id: &str, now_ms: i64) {
         let Some(entry) = self.entries.get(transactional_id) else { return };
-        if entry.pending.is_some() || !entry.is_overdue(self.alarms.now_ms()) {
+        if entry.draft.is_some() || !entry.is_overdue(self.alarms.now_ms()) {
             return;
         }
         match decide_abort(&entry.current, &mut self.spare_ids, now_ms) {
             Decision::Prepare(next) => self.transit(transactional_id.to_owned(), next, Then::Abort, now_ms),
-            _ => self.park(Parked::Abort(transactional_id.to_owned())),
+            _ => self.hold(Held::Abort(transactional_id.to_owned())),
         }
     }
 
@@ -71,7 +71,7 @@ impl Coordinator {
         let since_ms = now_ms.saturating_sub(self.config.id_expiration_ms);
         let unused = self.entries.iter().filter(|(_, entry)| {
             let current = &entry.current;
-            entry.pending.is_none() && current.state.is_at_rest() && current.last_update_ms <= since_ms
+            entry.draft.is_none() && current.state.is_at_rest() && current.last_update_ms <= since_ms
         });
         let unused: Vec<String> = unused.map(|(transactional_id, _)| transactional_id.clone()).collect();
         for transactional_ids in unused.chunks(RECORDS_PER_APPEND) {

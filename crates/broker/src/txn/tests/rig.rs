@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::clock::Now;
+use crate::machine::{EncodedRecord, PersistFailure, PersistId, Request, Ticket};
 use crate::txn::config::TxnConfig;
 use crate::txn::coordinator::Coordinator;
-use crate::txn::error::{PersistFailure, TxnError};
-use crate::txn::event::{
-    Action, EncodedRecord, Event, MarkerResult, Markers, MarkersId, Outcome, PersistId, Ticket,
-    TopicPartition,
-};
-use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol, Request, VerifyRequest};
+use crate::txn::error::TxnError;
+use crate::txn::event::{Action, Event, MarkerResult, Markers, MarkersId, Outcome, TopicPartition, Work};
+use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol, VerifyRequest};
 use crate::txn::transaction::TxnState;
 
 /// The transactional id all tests use unless they say otherwise.
@@ -75,8 +73,8 @@ impl Rig {
                     self.answers.insert(ticket, outcome);
                 }
                 Action::Persist(id, records) => self.held_appends.push_back((id, records)),
-                Action::WriteMarkers(id, markers) => self.held_markers.push_back((id, markers)),
-                Action::NeedProducerId => self.held_ids += 1,
+                Action::Work(Work::Markers(id, markers)) => self.held_markers.push_back((id, markers)),
+                Action::Work(Work::ProducerId) => self.held_ids += 1,
             }
         }
         if !self.hold_appends {
@@ -97,7 +95,7 @@ impl Rig {
             Some(failure) => Err(failure),
             None => {
                 self.log.extend(records);
-                Ok(())
+                Ok(0)
             }
         };
         self.step(Event::Persisted(id, result));
@@ -184,7 +182,7 @@ impl Rig {
         self.step(Event::Loaded);
     }
 
-    pub(in crate::txn) fn send<R: Request>(&mut self, request: R) -> Ticket {
+    pub(in crate::txn) fn send<R: Request<Coordinator>>(&mut self, request: R) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.waiting.insert(ticket);
@@ -192,15 +190,12 @@ impl Rig {
         ticket
     }
 
-    pub(in crate::txn) fn answer<R: Request>(
-        &mut self,
-        ticket: Ticket,
-    ) -> Option<Result<R::Answer, TxnError>> {
-        self.answers.remove(&ticket).map(|outcome| R::outcome(outcome).unwrap())
+    pub(in crate::txn) fn answer<R: Request<Coordinator>>(&mut self, ticket: Ticket) -> Option<R::Answer> {
+        self.answers.remove(&ticket).map(|outcome| R::answer(outcome).unwrap())
     }
 
     /// Sends a request that is answered at once.
-    pub(in crate::txn) fn ask<R: Request>(&mut self, request: R) -> Result<R::Answer, TxnError> {
+    pub(in crate::txn) fn ask<R: Request<Coordinator>>(&mut self, request: R) -> R::Answer {
         let ticket = self.send(request);
         self.answer::<R>(ticket).expect("an answer at once")
     }

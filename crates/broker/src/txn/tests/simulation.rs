@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::machine::PersistFailure;
 use crate::seeds::seeds;
 use crate::txn::config::TxnConfig;
-use crate::txn::error::{PersistFailure, TxnError};
+use crate::txn::error::TxnError;
 use crate::txn::event::{MarkerResult, Ticket, TopicPartition};
 use crate::txn::records::Record;
 use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol};

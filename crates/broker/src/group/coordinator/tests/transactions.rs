@@ -3,12 +3,13 @@
 use uuid::Uuid;
 
 use crate::group::consumer::tests::{catalogue, enter};
-use crate::group::error::{GroupError, PersistFailure};
+use crate::group::error::GroupError;
 use crate::group::event::{Event, Payload, Producer, Ticket};
 use crate::group::request::{
     CommitPartition, CommitTopic, EndTxnRequest, OffsetDeleteRequest, TxnCommitRequest,
 };
 use crate::group::tests::rig::{GROUP, Rig, commit, config, fetch};
+use crate::machine::PersistFailure;
 
 const PRODUCER: Producer = Producer { id: 7, epoch: 3 };
 

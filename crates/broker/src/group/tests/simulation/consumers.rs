@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use super::{PrintedOnPanic, Random};
 use crate::group::consumer::tests::{Catalogue, beat, enter, id_of};
-use crate::group::error::{GroupError, PersistFailure};
+use crate::group::error::GroupError;
 use crate::group::event::{Event, Ticket};
 use crate::group::records::Partitions;
 use crate::group::request::{ConsumerHeartbeatRequest, DeleteRequest};
 use crate::group::tests::rig::{GROUP, Rig, config};
+use crate::machine::PersistFailure;
 use crate::seeds::seeds;
 
 const SEEDS: u64 = 40;

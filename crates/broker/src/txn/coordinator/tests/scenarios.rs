@@ -3,9 +3,10 @@
 use bytes::Bytes;
 
 use crate::clock::Now;
+use crate::machine::PersistFailure;
 use crate::txn::config::TxnConfig;
 use crate::txn::coordinator::{Coordinator, ListFilter};
-use crate::txn::error::{PersistFailure, TxnError};
+use crate::txn::error::TxnError;
 use crate::txn::event::{Action, Event, MarkerResult, Outcome, Ticket};
 use crate::txn::request::{EndRequest, Identity, InitRequest, Protocol};
 use crate::txn::tests::rig::{ID, Rig, add, at, end, init, init_from, verify};
@@ -407,10 +408,10 @@ fn nobody_is_left_waiting_when_the_partition_goes_away() {
     rig.hold_appends = true;
     rig.hold_ids = true;
     let ending = rig.send(end(owner, EpochBump, true));
-    let parked = rig.send(init("new"));
+    let held = rig.send(init("new"));
     rig.step(Event::Unload);
     for (ticket, answer) in
-        [(ending, rig.answer::<EndRequest>(ending)), (parked, rig.answer::<InitRequest>(parked))]
+        [(ending, rig.answer::<EndRequest>(ending)), (held, rig.answer::<InitRequest>(held))]
     {
         assert_eq!(answer, Some(Err(TxnError::NotCoordinator)), "{ticket:?}");
     }

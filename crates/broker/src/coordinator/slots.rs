@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::clock::steady_ms;
 
-/// When a coordinator wants to be stepped, by the steady clock; read by the clock without the coordinator's lock.
+/// Time of a coordinator's next alarm, by the steady clock; the clock reads it without the coordinator's lock.
 pub(crate) struct Due {
     /// `i64::MAX` for never.
     at_ms: AtomicI64,
@@ -35,62 +35,62 @@ impl Due {
     }
 }
 
-/// The coordinators that live in the partitions of one topic: as many as it has partitions, none before it exists. Their number decides
-/// which of them a group or a transactional id belongs to, so it is the topic's, whatever the configuration says.
-pub(crate) struct Seats<T> {
-    seats: ArcSwap<Vec<Arc<T>>>,
+/// The coordinators that live in the partitions of one topic: as many as it has partitions, none before it exists. The
+/// topic's number of partitions, not the configured one, decides which of them a key belongs to.
+pub(crate) struct Slots<T> {
+    slots: ArcSwap<Vec<Arc<T>>>,
 }
 
-impl<T> Default for Seats<T> {
+impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self { seats: ArcSwap::default() }
+        Self { slots: ArcSwap::default() }
     }
 }
 
-impl<T> Seats<T> {
+impl<T> Slots<T> {
     /// All of them, in the order of the partitions.
     pub(crate) fn all(&self) -> Arc<Vec<Arc<T>>> {
-        self.seats.load_full()
+        self.slots.load_full()
     }
 
     /// That of one partition.
     pub(crate) fn at(&self, index: i32) -> Option<Arc<T>> {
-        usize::try_from(index).ok().and_then(|index| self.seats.load().get(index).cloned())
+        usize::try_from(index).ok().and_then(|index| self.slots.load().get(index).cloned())
     }
 
-    /// Where `partition_for` puts a key among so many partitions; none while there are none.
-    pub(crate) fn place(&self, partition_for: impl FnOnce(i32) -> i32) -> Option<i32> {
-        let count = i32::try_from(self.seats.load().len()).expect("partitions are numbered with 32 bits");
-        (count > 0).then(|| partition_for(count))
+    /// Number of partitions.
+    pub(crate) fn count(&self) -> i32 {
+        i32::try_from(self.slots.load().len()).expect("partitions are numbered with 32 bits")
     }
 
-    /// Makes those that are missing for so many partitions, and says how many there were before. Not at the same time as another change.
+    /// Makes those that are missing for so many partitions, and returns how many there were before. Not at the same time
+    /// as another change.
     pub(crate) fn provide(&self, count: usize, make: impl Fn() -> T) -> usize {
-        let mut seats = Vec::clone(&self.seats.load());
-        let before = seats.len();
+        let mut slots = Vec::clone(&self.slots.load());
+        let before = slots.len();
         if before < count {
-            seats.resize_with(count, || Arc::new(make()));
-            self.seats.store(Arc::new(seats));
+            slots.resize_with(count, || Arc::new(make()));
+            self.slots.store(Arc::new(slots));
         }
         before
     }
 
     /// Takes all of them out. Not at the same time as another change.
     pub(crate) fn take(&self) -> Arc<Vec<Arc<T>>> {
-        self.seats.swap(Arc::default())
+        self.slots.swap(Arc::default())
     }
 }
 
-/// Calls `tick` for each of `seats` whenever it is due. Sleeps while none is; never returns.
+/// Calls `tick` for each of `slots` whenever it is due. Sleeps while none is; never returns.
 pub(crate) async fn run_clock<T>(
-    seats: &Seats<T>,
+    slots: &Slots<T>,
     alarm: &Notify,
     due: impl Fn(&T) -> &Due,
     tick: impl Fn(&Arc<T>),
 ) {
     loop {
-        let seats = seats.all();
-        let next_ms = seats.iter().map(|seat| due(seat).at_ms()).min();
+        let slots = slots.all();
+        let next_ms = slots.iter().map(|slot| due(slot).at_ms()).min();
         let now = steady_ms();
         match next_ms.filter(|next_ms| *next_ms < i64::MAX) {
             None => alarm.notified().await,
@@ -100,8 +100,8 @@ pub(crate) async fn run_clock<T>(
                 let _ = tokio::time::timeout(pause, alarm.notified()).await;
             }
             Some(_) => {
-                seats.iter().filter(|seat| due(seat).at_ms() <= now).for_each(&tick);
-                // Whatever else the thread does gets its turn.
+                slots.iter().filter(|slot| due(slot).at_ms() <= now).for_each(&tick);
+                // Other tasks of the thread get their turn.
                 tokio::task::yield_now().await;
             }
         }

@@ -1,0 +1,68 @@
+//! Metadata that group coordinators are told: the topics, and the settings of single groups.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use crate::coordinator::host::Host;
+use crate::group::{Coordinator, Event, OwnSettings, Topics};
+use crate::metadata::image::{Image, Topic};
+
+/// The latest announcements, for coordinators that are loaded later.
+pub(super) struct Announcements {
+    topics: Mutex<Arc<Image>>,
+    own_settings: Mutex<Arc<OwnSettings>>,
+}
+
+impl Announcements {
+    /// No topics and no settings.
+    pub(super) fn new() -> Self {
+        Self { topics: Mutex::new(Arc::new(Image::empty())), own_settings: Mutex::default() }
+    }
+
+    /// Tells every coordinator that topics have come, gone or grown. `latest` is called when it is this change's turn, so
+    /// that no earlier image follows a later one.
+    pub(super) fn topics(&self, groups: &Host<Coordinator>, latest: impl FnOnce() -> Arc<Image>) {
+        let mut topics = self.topics.lock();
+        *topics = latest();
+        groups.tell_all(|| Event::Topics(topics.clone()));
+    }
+
+    /// Tells every coordinator the settings of single groups.
+    pub(super) fn own_settings(&self, groups: &Host<Coordinator>, latest: OwnSettings) {
+        let mut own_settings = self.own_settings.lock();
+        *own_settings = Arc::new(latest);
+        groups.tell_all(|| Event::OwnSettings(own_settings.clone()));
+    }
+
+    /// Tells the latest to the coordinator of partition `index`, which is about to be loaded.
+    pub(super) fn repeat(&self, groups: &Host<Coordinator>, index: i32) {
+        groups.tell(index, Event::Topics(self.topics.lock().clone()));
+        groups.tell(index, Event::OwnSettings(self.own_settings.lock().clone()));
+    }
+}
+
+impl Topics for Image {
+    fn by_name(&self, name: &str) -> Option<(Uuid, i32)> {
+        let topic = self.topic(name)?;
+        Some((Uuid::from_bytes(topic.id().to_bytes()), partition_count(topic)))
+    }
+
+    fn by_id(&self, id: Uuid) -> Option<(String, i32)> {
+        let topic = self.topic_by_id(levada_wire::Uuid::from_bytes(id.into_bytes()))?;
+        Some((topic.name().to_string(), partition_count(topic)))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.topics().iter().map(|topic| topic.name().to_string()).collect()
+    }
+
+    fn version(&self) -> i64 {
+        self.offset()
+    }
+}
+
+fn partition_count(topic: &Topic) -> i32 {
+    i32::try_from(topic.partition_count()).expect("partitions are numbered with 32 bits")
+}

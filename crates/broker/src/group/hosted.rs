@@ -1,0 +1,104 @@
+//! The group coordinator as a machine of its host: batches of `__consumer_offsets` in and out.
+
+use levada_log::Append;
+use levada_log::batch::{self, BatchError, BatchView, Builder, EndMarker, Marker, NO_SEQUENCE};
+
+use super::config::GroupConfig;
+use super::coordinator::{Coordinator, Replayed};
+use super::error::GroupError;
+use super::event::{Event, Outcome, Payload, Producer};
+use super::request::EndTxnRequest;
+use crate::clock::Now;
+use crate::machine::{ActionOf, EncodedRecord, Machine, PersistFailure};
+
+impl Machine for Coordinator {
+    const SUBJECT: &'static str = "group";
+    const NOT_COORDINATOR: GroupError = GroupError::NotCoordinator;
+
+    type Settings = GroupConfig;
+    type Event = Event;
+    type Outcome = Outcome;
+    type Payload = Payload;
+    type Work = std::convert::Infallible;
+    type Error = GroupError;
+
+    fn new(settings: &GroupConfig) -> Self {
+        Self::new(settings.clone())
+    }
+
+    /// The topics and the groups' own settings stay as they were told.
+    fn begin(&mut self, _: i32) {}
+
+    fn replay(&mut self, batch: &BatchView<'_>) -> Result<(), BatchError> {
+        if batch.is_control() {
+            if let Some(end) = EndMarker::parse(batch.bytes()) {
+                self.replay_marker(end.producer_id, matches!(end.marker, Marker::Commit));
+            }
+            return Ok(());
+        }
+        let transaction = batch.is_transactional().then(|| batch.producer_id());
+        for record in batch::records(batch.bytes())? {
+            let record = record?;
+            let offset = batch.base_offset() + i64::from(record.offset_delta);
+            let replayed =
+                Replayed { offset, transaction, key: record.key.unwrap_or_default(), value: record.value };
+            if let Err(error) = self.replay(replayed) {
+                tracing::warn!(offset, %error, "a group record is not understood and is passed over");
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, event: Event, now: Now) -> Vec<ActionOf<Self>> {
+        self.step(event, now)
+    }
+
+    fn deadline(&self) -> Option<i64> {
+        self.deadline()
+    }
+
+    fn is_unloaded(&self) -> bool {
+        self.is_unloaded()
+    }
+
+    fn batch(payload: &Payload, limit_bytes: usize, now_ms: i64) -> Result<Append, PersistFailure> {
+        // As in Kafka: a record that is too large for any topic is too large for the coordinator's.
+        if payload.largest_record_bytes() > limit_bytes {
+            return Err(PersistFailure::TooLarge);
+        }
+        encode(payload, now_ms).map_err(|_| PersistFailure::Lost)
+    }
+}
+
+fn encode(payload: &Payload, now_ms: i64) -> std::io::Result<Append> {
+    let build = |mut batch: Builder, records: &[EncodedRecord]| {
+        for record in records {
+            batch.push(now_ms, Some(&record.key), record.value.as_deref());
+        }
+        Ok(Append::coordinator(batch.build()?))
+    };
+    match payload {
+        Payload::Records(records) => build(Builder::new(), records),
+        Payload::Transactional(Producer { id, epoch }, records) => {
+            build(Builder::new().producer(*id, *epoch, NO_SEQUENCE).transactional(), records)
+        }
+        Payload::Marker(end) => end.append(now_ms),
+    }
+}
+
+impl EndTxnRequest {
+    /// The marker to append to a partition of the transaction.
+    ///
+    /// # Errors
+    /// None in practice: the batch has one small record.
+    pub(crate) fn append(&self, now_ms: i64) -> std::io::Result<Append> {
+        let end = EndMarker {
+            marker: if self.commit { Marker::Commit } else { Marker::Abort },
+            producer_id: self.producer.id,
+            producer_epoch: self.producer.epoch,
+            coordinator_epoch: self.coordinator_epoch,
+            timestamp_ms: now_ms,
+        };
+        Ok(Append { transaction_version: self.transaction_version, ..Append::coordinator(end.build()?) })
+    }
+}
