@@ -30,6 +30,7 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// What a partition takes beside its topic's name, which is counted with each partition although those of a request share it.
 const PARTITION_BYTES: usize = 270;
+const _: () = assert!(EVICTION_MS < IDLE_MS, "a session gives way before it ends");
 
 fn bytes_of(key: &PartitionKey) -> usize {
     let name = match &key.0 {
@@ -331,6 +332,7 @@ impl Sessions {
 
     fn remove(&mut self, id: i32) {
         if let Some(entry) = self.sessions.remove(&id) {
+            assert!(self.bytes >= entry.size.bytes, "{} bytes of {}", entry.size.bytes, self.bytes);
             self.bytes -= entry.size.bytes;
             self.idle.remove(&(entry.used_ms, id));
             self.evictable.remove(&(entry.size.partitions, id));

@@ -122,7 +122,8 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.memory.held_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        let held = self.memory.held_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        assert!(held >= self.bytes, "{} bytes are given back of {held}", self.bytes);
         self.memory.freed.notify_waiters();
     }
 }

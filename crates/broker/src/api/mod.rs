@@ -27,7 +27,7 @@ use crate::error_code::ErrorCode;
 use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
 use crate::quota::Client;
 use crate::replica::Partition;
-use crate::request_memory::Held;
+use crate::request_memory::{Held, UNCOUNTED_BYTES};
 use crate::security::Session;
 use crate::shutdown::Stop;
 use crate::stats::Recorder;
@@ -357,6 +357,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
 /// A request of so many bytes is answered on a thread that no connection waits for: decoding, answering and encoding take tens of
 /// milliseconds for a megabyte of small entries.
 const LARGE_BYTES: usize = 128 << 10;
+const _: () = assert!(LARGE_BYTES > UNCOUNTED_BYTES, "a large request counts against the limit");
 
 /// Requests for records yield to others by themselves; those that wait for other members of a group would keep further large requests
 /// waiting. Of the latter, decoding and encoding leave the shard.

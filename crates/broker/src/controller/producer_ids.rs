@@ -28,9 +28,11 @@ impl Controller {
                     return Ok(id);
                 }
                 let node_id = controller.config.load().node_id;
-                *left = controller
+                let block = controller
                     .metadata
                     .decide::<_, Failure>(|image| allocate_producer_ids(image, node_id))?;
+                assert!(left.end <= block.start && block.start < block.end, "{block:?} follows {left:?}");
+                *left = block;
             }
         })
         .await

@@ -68,6 +68,18 @@ pub(super) enum State {
 }
 
 impl State {
+    /// True if a group may come into this state from `before`.
+    fn may_follow(self, before: Self) -> bool {
+        match self {
+            Self::Empty | Self::CompletingRebalance => before == Self::PreparingRebalance,
+            Self::PreparingRebalance => {
+                matches!(before, Self::Empty | Self::CompletingRebalance | Self::Stable)
+            }
+            Self::Stable => before == Self::CompletingRebalance,
+            Self::Dead => false,
+        }
+    }
+
     /// The name clients see.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -212,6 +224,7 @@ impl ClassicGroup {
     }
 
     fn transition(&mut self, state: State, now_ms: i64) {
+        assert!(state.may_follow(self.state), "{:?} does not become {state:?}", self.state);
         self.previous = self.state;
         self.state = state;
         self.state_since_ms = Some(now_ms);
@@ -250,6 +263,7 @@ impl ClassicGroup {
         self.awaiting_join += usize::from(member.join.is_some());
         self.pending.remove(&member.id);
         self.members.insert(member.id.clone(), member);
+        debug_assert!(self.awaiting_join <= self.members.len(), "only members wait for a join");
     }
 
     /// Takes a member or a promised member out, with its alarm and whatever it waits for.

@@ -105,6 +105,11 @@ impl ConsumerGroup {
         &self.id
     }
 
+    /// The group's epoch.
+    pub(super) fn epoch(&self) -> i32 {
+        self.epoch
+    }
+
     /// Topics have come, gone or grown.
     pub(super) fn topics_changed(&mut self) {
         self.stale = true;

@@ -74,8 +74,15 @@ impl Metadata {
         let mut store = self.store.lock();
         let outcome = store.update(now_ms(), |image, _| decide(image))?;
         let served = serve(store.image(), &outcome);
-        self.published.store(Arc::new(store.image().clone()));
+        self.publish(store.image());
         served.map(|()| outcome)
+    }
+
+    /// Replaces the published image. Only with the store locked.
+    fn publish(&self, image: &Image) {
+        let before = self.published.load().offset();
+        assert!(before <= image.offset(), "an image at {} follows one at {before}", image.offset());
+        self.published.store(Arc::new(image.clone()));
     }
 
     /// Acts on the image while nobody can change it.
@@ -120,7 +127,7 @@ impl Metadata {
     fn node_changed(&self, decide: impl FnOnce(&Image, i64) -> Vec<Record>) -> Result<(), StoreError> {
         let mut store = self.store.lock();
         store.update(now_ms(), |image, offset| Decision { records: decide(image, offset), outcome: () })?;
-        self.published.store(Arc::new(store.image().clone()));
+        self.publish(store.image());
         Ok(())
     }
 }

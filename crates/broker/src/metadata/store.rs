@@ -242,6 +242,7 @@ impl Store {
             }
         }
         self.journal.append(&batches)?;
+        assert_eq!(self.journal.end_offset(), offset, "every record of a change has its offset");
         self.since.bytes += batches.iter().map(|batch| batch.bytes.len() as u64).sum::<u64>();
         self.replay = replay;
         Ok(())

@@ -149,6 +149,7 @@ const GROUPS_PER_TURN: usize = 8;
 
 /// At most this many batches enter the log with one vectored write (the kernel takes 1 024 pieces).
 const GROUP_BATCHES_MAX: usize = 512;
+const _: () = assert!(GROUP_BATCHES_MAX <= 1024, "a group is one vectored write");
 
 impl Lane {
     pub(crate) fn new(writer: Writer) -> Self {
@@ -191,6 +192,7 @@ impl Lane {
         for _ in 0..GROUPS_PER_TURN {
             let group: Vec<Job> = {
                 let mut queue = self.queue.lock();
+                debug_assert!(queue.busy, "a lane is drained by the thread that made it busy");
                 if queue.waiting.is_empty() {
                     queue.busy = false;
                     return Left::Nothing;
@@ -202,7 +204,6 @@ impl Lane {
                 group.into_iter().map(|job| (job.append, job.done)).unzip();
             let results = self.write(&mut appends, now_ms);
             wrote();
-            assert_eq!(results.len(), waiters.len(), "one result for each batch of a group");
             for (result, waiter) in results.into_iter().zip(waiters) {
                 // A connection that died meanwhile does not want its answer.
                 let _ = waiter.send(result);
@@ -221,7 +222,9 @@ impl Lane {
         let results = match &mut *self.writer.lock() {
             Some(writer) => {
                 let _turn = Turn::begin(self, Work::Append);
-                writer.append(group, now_ms)
+                let results = writer.append(group, now_ms);
+                assert_eq!(results.len(), group.len(), "one result for each batch of a group");
+                results
             }
             None => {
                 let offline = |_: &Append| Err(LogError::Offline { dir: self.dir.clone() }.into());

@@ -246,6 +246,7 @@ impl Partitions {
             for partition in &new {
                 let mut topic =
                     tables.by_id.get(&partition.topic_id).map_or_else(Topic::new, |topic| topic.to_vec());
+                assert!(pick(&topic, partition.index).is_none(), "{} is served already", partition.name());
                 topic.push(partition.clone());
                 topic.sort_by_key(|partition| partition.index);
                 let topic = Arc::new(topic);

@@ -12,6 +12,7 @@ const ALL_BYTES: u64 = 16 << 20;
 
 /// Held of the clients from one address.
 const ADDRESS_BYTES: u64 = 2 << 20;
+const _: () = assert!(ADDRESS_BYTES < ALL_BYTES, "one address cannot use up the share of all");
 
 /// What all of them hold together.
 #[derive(Debug, Default)]
@@ -61,10 +62,11 @@ impl NewcomerShare {
 impl Drop for NewcomerShare {
     fn drop(&mut self) {
         let mut held = self.newcomers.held.lock();
-        match held.get_mut(&self.address) {
-            Some(own) if *own > self.bytes => *own -= self.bytes,
-            Some(_) => drop(held.remove(&self.address)),
-            None => {}
+        let own = held.get(&self.address).copied().unwrap_or(0);
+        assert!(own >= self.bytes, "{} bytes are given back of {own}", self.bytes);
+        match own - self.bytes {
+            0 => drop(held.remove(&self.address)),
+            rest => drop(held.insert(self.address, rest)),
         }
     }
 }

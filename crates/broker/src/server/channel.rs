@@ -19,6 +19,7 @@ const TURN_BYTES: u64 = 1 << 20;
 
 /// The same for bytes that are copied or encrypted, which takes several times as long.
 const COSTLY_TURN_BYTES: u64 = 256 << 10;
+const _: () = assert!(COSTLY_TURN_BYTES <= TURN_BYTES, "a costly turn is a shorter one");
 
 /// How a connection is secured.
 pub(crate) enum Channel {

@@ -42,6 +42,7 @@ const AHEAD_BYTES: u64 = 1 << 20;
 /// So much is kept back at most, in so many pieces, while more requests of the same client are answered.
 const KEPT_BACK_BYTES: u64 = 16 * 1024;
 const KEPT_BACK_PIECES: usize = 16;
+const _: () = assert!(KEPT_BACK_BYTES < AHEAD_BYTES, "answers that are kept back are small");
 
 /// As far as a timer is set.
 const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);

@@ -111,6 +111,8 @@ impl Places {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.taken.lock();
+        let from_there = taken.by_address.get(&self.address).copied().unwrap_or(0);
+        assert!((1..=taken.total).contains(&from_there), "{from_there} of {} connections", taken.total);
         taken.total -= 1;
         release(&mut taken.by_address, &self.address);
         release(&mut taken.by_listener, &self.listener.name);

@@ -73,6 +73,19 @@ impl TxnState {
         }
     }
 
+    /// True if a transaction in this state may go on to `next`.
+    pub(super) fn may_become(self, next: Self) -> bool {
+        match next {
+            Self::Empty => self.is_at_rest(),
+            Self::Ongoing => self.is_at_rest() || self == Self::Ongoing,
+            Self::PrepareCommit => self == Self::Ongoing,
+            // Without an open transaction, the abort fences a producer that may have begun one by producing.
+            Self::PrepareAbort => self.is_at_rest() || self == Self::Ongoing,
+            Self::CompleteCommit => self == Self::PrepareCommit,
+            Self::CompleteAbort => self == Self::PrepareAbort,
+        }
+    }
+
     /// Whether an id in this state may be forgotten.
     pub(super) fn is_at_rest(self) -> bool {
         matches!(self, Self::Empty | Self::CompleteCommit | Self::CompleteAbort)

@@ -86,7 +86,8 @@ impl Coordinator {
     fn ask_for(&mut self, write: Write, part: Part, payload: Payload) {
         let id = PersistId(self.appends.asked);
         self.appends.asked += 1;
-        self.appends.under_way.insert(id, UnderWay { write, part, reported: None });
+        let before = self.appends.under_way.insert(id, UnderWay { write, part, reported: None });
+        assert!(before.is_none(), "an append has a name of its own");
         self.actions.push(Action::Persist(id, payload));
     }
 
@@ -98,6 +99,7 @@ impl Coordinator {
 
     pub(super) fn persisted(&mut self, id: PersistId, result: Result<i64, PersistFailure>, now_ms: i64) {
         let Some(append) = self.appends.under_way.get_mut(&id) else { return };
+        assert!(append.reported.is_none(), "an append is reported once");
         append.reported = Some(result);
         while let Some(first) = self.appends.under_way.first_entry()
             && let Some(result) = first.get().reported

@@ -241,7 +241,8 @@ impl Coordinator {
         if records.is_empty() {
             return self.apply_draft(draft, now_ms);
         }
-        self.writing.insert(draft.becomes.id().to_owned(), HeldEvents::default());
+        let before = self.writing.insert(draft.becomes.id().to_owned(), HeldEvents::default());
+        assert!(before.is_none(), "a group has one draft");
         self.append(Write { records, then: Then::Draft(Box::new(draft)) }, now_ms);
     }
 
@@ -313,7 +314,9 @@ impl Coordinator {
             members.iter().for_each(|member_id| self.watch_session(&group_id, member_id));
             return;
         }
+        let epoch = group.epoch();
         let before = self.consumers.insert(group_id.clone(), group);
+        debug_assert!(before.as_ref().is_none_or(|before| before.epoch() <= epoch), "epochs only rise");
         let Some(member_id) = renewed else { return };
         self.watch_session(&group_id, member_id);
         let now = self.consumers.get(&group_id);

@@ -17,6 +17,8 @@ const CHANGE_MAX_BYTES: usize = 64 << 20;
 /// The most bytes that a record takes in a batch beside its value.
 const OVERHEAD_BYTES: usize = 24;
 
+const _: () = assert!(OVERHEAD_BYTES < BATCH_MAX_BYTES && BATCH_MAX_BYTES < CHANGE_MAX_BYTES);
+
 /// A record's value, ready to be put into a batch.
 pub(super) type Value = Bytes;
 

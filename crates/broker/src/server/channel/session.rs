@@ -23,6 +23,7 @@ const RECORD_BYTES: usize = (16 << 10) + 2048;
 
 /// What is read from the socket at a time once the handshake is over.
 const READ_BYTES: usize = 32 << 10;
+const _: () = assert!(HEADER_BYTES + RECORD_BYTES <= READ_BYTES, "a read has room for a whole record");
 
 /// The first byte of a handshake's first record.
 const HANDSHAKE: u8 = 22;

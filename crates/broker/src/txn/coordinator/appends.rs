@@ -52,10 +52,13 @@ impl Then {
 impl Coordinator {
     /// Asks the driver to log an id's next state, which it has once that is done.
     pub(super) fn transit(&mut self, transactional_id: String, next: Transaction, then: Then, now_ms: i64) {
-        if let Some(entry) = self.entries.get_mut(&transactional_id)
-            && !matches!(then, Then::Completed)
-        {
-            entry.draft = Some(Draft::Transit);
+        if let Some(entry) = self.entries.get_mut(&transactional_id) {
+            let before = entry.current.state;
+            assert!(before.may_become(next.state), "{before:?} does not become {:?}", next.state);
+            if !matches!(then, Then::Completed) {
+                assert!(entry.draft.is_none(), "a transactional id has one draft");
+                entry.draft = Some(Draft::Transit);
+            }
         }
         let record = Record::Transaction(transactional_id.clone(), Some(Value::from(&next)));
         let write = Write::State { transactional_id, next: Box::new(next), then };
@@ -80,7 +83,8 @@ impl Coordinator {
             Ok(records) => {
                 let id = PersistId(self.appends.asked);
                 self.appends.asked += 1;
-                self.appends.under_way.insert(id, write);
+                let before = self.appends.under_way.insert(id, write);
+                assert!(before.is_none(), "an append has a name of its own");
                 self.actions.push(Action::Persist(id, records));
             }
             Err(_) => self.settle(write, Err(PersistFailure::TooLarge), now_ms),
