@@ -5,8 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::LogError;
+use crate::checkpoint;
 use crate::disk::Disk;
-use crate::epochs::{self, Epochs};
+use crate::epochs::Epochs;
 use crate::producers::Producers;
 
 mod batches;
@@ -198,7 +199,7 @@ impl Check<'_> {
     }
 
     fn load_epochs(&mut self) {
-        let path = self.dir.join(epochs::FILE_NAME);
+        let path = self.dir.join(checkpoint::LEADER_EPOCHS);
         match Epochs::load(self.disk, self.dir) {
             Ok(epochs) => self.epochs = epochs,
             Err(LogError::Corrupt { detail, .. }) => {

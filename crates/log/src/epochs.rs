@@ -4,14 +4,12 @@ use std::io;
 use std::path::Path;
 
 use crate::LogError;
-use crate::checkpoint::lines::{self, Lines};
+use crate::checkpoint::lines::Lines;
+use crate::checkpoint::{LEADER_EPOCHS, Replacement, Rights, leader_epochs_text, read_text};
 use crate::disk::{At, Disk};
 
 #[cfg(test)]
 mod tests;
-
-/// The file's name in a partition's directory.
-pub(crate) const FILE_NAME: &str = "leader-epoch-checkpoint";
 
 /// Epochs and their first offsets; both ascend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,8 +85,8 @@ impl Epochs {
 
     /// Reads the file; no file is no epochs.
     pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Epochs, LogError> {
-        let path = dir.join(FILE_NAME);
-        let Some(text) = lines::read(disk, &path)? else { return Ok(Epochs::default()) };
+        let path = dir.join(LEADER_EPOCHS);
+        let Some(text) = read_text(disk, &path)? else { return Ok(Epochs::default()) };
         let damaged = |detail: String| LogError::corrupt(&path, detail);
         let mut entries = Vec::new();
         for line in Lines::parse(&text).map_err(damaged)? {
@@ -108,16 +106,14 @@ impl Epochs {
 
     /// Writes the file anew and renames it into place; the next flush makes it durable.
     pub(crate) fn store(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
-        let path = dir.join(FILE_NAME);
-        let text = lines::render(self.entries.iter().map(|(epoch, offset)| format!("{epoch} {offset}")));
-        let fresh = dir.join(format!("{FILE_NAME}.tmp"));
-        disk.write_file(&fresh, text.as_bytes()).at("write", &fresh)?;
-        disk.rename(&fresh, &path).at("rename", &fresh)
+        let path = dir.join(LEADER_EPOCHS);
+        let text = leader_epochs_text(&self.entries);
+        Replacement::write(disk, &path, text.as_bytes(), Rights::Writable)?.publish()
     }
 
     /// Waits until the file is on the device, if there is one.
     pub(crate) fn sync(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
-        let path = dir.join(FILE_NAME);
+        let path = dir.join(LEADER_EPOCHS);
         match disk.sync_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other.at("sync", &path),

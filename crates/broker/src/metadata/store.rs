@@ -314,9 +314,9 @@ pub enum StoreError {
         /// Why not.
         source: io::Error,
     },
-    /// `meta.properties` cannot be read or written, or is not what it should be.
+    /// A file beside the log cannot be read or written, or is not what it should be.
     #[error(transparent)]
-    Identity(#[from] LogError),
+    File(#[from] LogError),
     /// The file is not what it should be; nothing was changed.
     #[error("{} is damaged: {detail}", path.display())]
     Damaged {

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Check, Gravity};
 use crate::LogError;
-use crate::checkpoint::PartitionMetadata;
-use crate::epochs;
+use crate::checkpoint::{self, PartitionMetadata};
 use crate::producers::{Producers, snapshot};
 use crate::segment::DELETED;
 
@@ -15,7 +14,7 @@ impl Check<'_> {
         self.judge_gaps();
         self.judge_snapshots();
         self.judge_identity();
-        let dir = self.dir.join(epochs::FILE_NAME);
+        let dir = self.dir.join(checkpoint::LEADER_EPOCHS);
         if self.checked.batches > 0 && self.disk.len(&dir).is_err() {
             self.find(Gravity::Mended, &dir, "is missing", "the next start writes it anew from the log");
         }

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::LogError;
-use crate::checkpoint::PartitionMetadata;
+use crate::checkpoint::{self, PartitionMetadata};
 use crate::disk::{At, Disk, Kind};
-use crate::epochs;
 use crate::recover::base_of;
 use crate::segment::{CLEANED, DELETED, SWAP};
 
@@ -48,7 +47,7 @@ impl Names {
             ("log", Some(base)) => self.bases.push(base),
             ("snapshot", Some(offset)) => self.snapshots.push(offset),
             ("index" | "timeindex" | "txnindex", Some(base)) => self.indexes.push((base, path)),
-            _ if [epochs::FILE_NAME, PartitionMetadata::FILE_NAME].contains(&&*name) => {}
+            _ if [checkpoint::LEADER_EPOCHS, PartitionMetadata::FILE_NAME].contains(&&*name) => {}
             _ => self.foreign.push(path),
         }
     }

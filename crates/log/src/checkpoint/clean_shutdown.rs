@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::lines;
+use super::{Rights, lines, replace};
 use crate::LogError;
 use crate::disk::{At, Disk, remove_if_there};
 
@@ -24,7 +24,7 @@ impl CleanShutdown {
     /// A failing disk.
     pub fn store(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
         let text = format!("{{\"version\":0,\"brokerEpoch\":{}}}", self.broker_epoch);
-        super::replace(disk, &dir.join(Self::FILE_NAME), text.as_bytes())
+        replace(disk, &dir.join(Self::FILE_NAME), text.as_bytes(), Rights::Writable)
     }
 
     /// Takes the mark away and returns it; `None` if the last stop was no clean one. An unreadable mark counts, but knows no epoch.
@@ -33,7 +33,7 @@ impl CleanShutdown {
     /// A failing disk.
     pub fn take(disk: &dyn Disk, dir: &Path) -> Result<Option<CleanShutdown>, LogError> {
         let path = dir.join(Self::FILE_NAME);
-        let text = match lines::read(disk, &path) {
+        let text = match lines::read_text(disk, &path) {
             Ok(None) => return Ok(None),
             Err(LogError::Corrupt { .. }) => String::new(),
             other => other?.unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::lines;
+use super::{Replacement, Rights, lines, replace};
 use crate::LogError;
 use crate::disk::Disk;
 
@@ -56,8 +56,19 @@ impl PartitionMetadata {
     /// # Errors
     /// A failing disk.
     pub fn store(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
-        let text = format!("version: 0\ntopic_id: {}", self.topic_id);
-        super::replace(disk, &dir.join(Self::FILE_NAME), text.as_bytes())
+        replace(disk, &dir.join(Self::FILE_NAME), self.text().as_bytes(), Rights::Writable)
+    }
+
+    /// Writes the file for a caller that publishes it, and syncs it with others if at all.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn prepare<'a>(&self, disk: &'a dyn Disk, dir: &Path) -> Result<Replacement<'a>, LogError> {
+        Replacement::write(disk, &dir.join(Self::FILE_NAME), self.text().as_bytes(), Rights::Writable)
+    }
+
+    fn text(&self) -> String {
+        format!("version: 0\ntopic_id: {}", self.topic_id)
     }
 
     /// Reads the file, `None` if there is none.
@@ -66,7 +77,7 @@ impl PartitionMetadata {
     /// A failing disk, or a file of another kind.
     pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<PartitionMetadata>, LogError> {
         let path = dir.join(Self::FILE_NAME);
-        let Some(text) = lines::read(disk, &path)? else { return Ok(None) };
+        let Some(text) = lines::read_text(disk, &path)? else { return Ok(None) };
         let damaged = |detail: &str| LogError::corrupt(&path, detail);
         if value_of(&text, "version", ':') != Some("0") {
             return Err(damaged("version is not 0"));
@@ -100,7 +111,7 @@ impl MetaProperties {
         let MetaProperties { cluster_id, node_id, directory_id } = self;
         let text =
             format!("cluster.id={cluster_id}\ndirectory.id={directory_id}\nnode.id={node_id}\nversion=1\n");
-        super::replace(disk, &dir.join(Self::FILE_NAME), text.as_bytes())
+        replace(disk, &dir.join(Self::FILE_NAME), text.as_bytes(), Rights::Writable)
     }
 
     /// Reads the file, `None` if there is none. Comments and unknown keys are passed over.
@@ -109,7 +120,7 @@ impl MetaProperties {
     /// A failing disk, or a file of another version.
     pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<MetaProperties>, LogError> {
         let path = dir.join(Self::FILE_NAME);
-        let Some(text) = lines::read(disk, &path)? else { return Ok(None) };
+        let Some(text) = lines::read_text(disk, &path)? else { return Ok(None) };
         let value = |key: &str| {
             value_of(&text, key, '=').ok_or_else(|| LogError::corrupt(&path, format!("there is no {key}")))
         };

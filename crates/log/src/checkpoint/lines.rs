@@ -51,7 +51,10 @@ pub(crate) fn render(entries: impl ExactSizeIterator<Item = String>) -> String {
 }
 
 /// The text of a file, `None` if there is no such file.
-pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Option<String>, LogError> {
+///
+/// # Errors
+/// A failing disk, or bytes that are not text.
+pub fn read_text(disk: &dyn Disk, path: &Path) -> Result<Option<String>, LogError> {
     match disk.read_file(path) {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| LogError::corrupt(path, "not text")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

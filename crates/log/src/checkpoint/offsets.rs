@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::lines::{self, Lines};
+use super::{Rights, replace};
 use crate::disk::Disk;
 use crate::{LogError, OFFSET_MAX};
 
@@ -43,7 +44,7 @@ impl OffsetCheckpoint {
     ) -> Result<(), LogError> {
         let entries =
             offsets.iter().map(|((topic, partition), offset)| format!("{topic} {partition} {offset}"));
-        super::replace(disk, &dir.join(self.file_name()), lines::render(entries).as_bytes())
+        replace(disk, &dir.join(self.file_name()), lines::render(entries).as_bytes(), Rights::Writable)
     }
 
     /// Reads the file, by topic and partition; no file is an empty one.
@@ -52,7 +53,7 @@ impl OffsetCheckpoint {
     /// A failing disk, or a file that is no checkpoint.
     pub fn load(self, disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<(String, i32), i64>, LogError> {
         let path = dir.join(self.file_name());
-        let Some(text) = lines::read(disk, &path)? else { return Ok(BTreeMap::new()) };
+        let Some(text) = lines::read_text(disk, &path)? else { return Ok(BTreeMap::new()) };
         // As Kafka creates it before there is anything to say.
         if text.is_empty() {
             return Ok(BTreeMap::new());

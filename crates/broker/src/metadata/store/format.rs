@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use levada_log::checkpoint::MetaProperties;
+use levada_log::checkpoint::{MetaProperties, PartitionMetadata, Rights, Synced, sync_together};
 use levada_log::disk::{Disk, Entry, Kind};
 
-use super::files::{Access, Synced, sync_together, write_partition_metadata};
 use super::journal::Journal;
 use super::snapshot::{BOOTSTRAP, Snapshot, SnapshotId};
 use super::{METADATA_DIR, StoreError, StoreOptions};
@@ -34,7 +33,7 @@ pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperti
     let records = first_levels().into_iter().chain(users).collect();
     let bootstrap = Snapshot { records, ..Snapshot::default() };
     let bootstrap_path = dir.join(BOOTSTRAP);
-    bootstrap.write(disk, &bootstrap_path, (0, now_ms), Access::Writable)?;
+    bootstrap.write(disk, &bootstrap_path, (0, now_ms), Rights::Writable)?;
     let first = Snapshot {
         timestamp_ms: now_ms,
         control: vec![
@@ -44,9 +43,10 @@ pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperti
         records: Vec::new(),
     };
     let first_path = SnapshotId { end_offset: 0, epoch: 0 }.path(&metadata_dir);
-    first.write(disk, &first_path, (0, now_ms), Access::ReadOnly)?;
+    first.write(disk, &first_path, (0, now_ms), Rights::ReadOnly)?;
     Journal::create(disk, &metadata_dir)?;
-    write_partition_metadata(disk, &metadata_dir)?;
+    let topic = PartitionMetadata { topic_id: uuid::stored(uuid::METADATA_TOPIC_ID) };
+    topic.prepare(disk, &metadata_dir)?.publish()?;
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let files = [Synced::File(&bootstrap_path), Synced::File(&first_path)];
     let dirs = [Synced::Dir(&metadata_dir), Synced::Dir(dir), Synced::Dir(parent)];

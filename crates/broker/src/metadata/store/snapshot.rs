@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use levada_log::batch::{BatchView, Builder, MAX_EXPANDED, records_within};
+use levada_log::checkpoint::{Replacement, Rights, replace};
 use levada_log::disk::Disk;
 use levada_wire::primitives::Bytes;
 
-use super::files::{Access, write_durably, write_file};
 use super::journal::read_batches;
 use super::{StoreError, change};
 use crate::metadata::records::control::{self, ControlRecord};
@@ -84,9 +84,9 @@ impl Snapshot {
         disk: &dyn Disk,
         path: &Path,
         (epoch, now_ms): (i32, i64),
-        access: Access,
+        rights: Rights,
     ) -> Result<(), StoreError> {
-        write_file(disk, path, &self.encode(path, (epoch, now_ms))?, access)
+        Ok(Replacement::write(disk, path, &self.encode(path, (epoch, now_ms))?, rights)?.publish()?)
     }
 
     /// Writes a snapshot into `dir`; when this returns it is on the device, with its name.
@@ -98,7 +98,7 @@ impl Snapshot {
         now_ms: i64,
     ) -> Result<(), StoreError> {
         let path = id.path(dir);
-        write_durably(disk, (dir, &path), &self.encode(&path, (id.epoch, now_ms))?)
+        Ok(replace(disk, &path, &self.encode(&path, (id.epoch, now_ms))?, Rights::ReadOnly)?)
     }
 
     fn encode(&self, path: &Path, (epoch, now_ms): (i32, i64)) -> Result<Vec<u8>, StoreError> {

@@ -22,7 +22,8 @@ pub(super) const MEMORY_WAIT: Duration = Duration::from_secs(30);
 /// A connection that is silent for so long gives its buffer back: there may be thousands of them.
 const REST_AFTER: Duration = Duration::from_secs(1);
 
-const _: () = assert!(UNCOUNTED_BYTES <= PROGRESS_BYTES, "a request that does not count is whole in one step");
+const _: () =
+    assert!(UNCOUNTED_BYTES <= PROGRESS_BYTES, "a request that does not count is whole in one step");
 const _: () = assert!(EXCESS_PROGRESS_TIME.as_millis() <= PROGRESS_TIME.as_millis());
 const _: () = assert!(MEMORY_WAIT.as_millis() < SILENCE_MAX.as_millis());
 
