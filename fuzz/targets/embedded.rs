@@ -19,7 +19,7 @@ use levada_broker::group::{
 };
 use levada_wire::messages::{DecodeLimits, decode_consumer_protocol_assignment};
 use libfuzzer_sys::fuzz_target;
-use uuid::Uuid;
+use levada_wire::Uuid;
 
 const GROUP: &str = "g";
 
@@ -89,7 +89,7 @@ struct Known;
 
 impl Known {
     fn id(index: usize) -> Uuid {
-        Uuid::from_u128(1 + index as u128)
+        Uuid::from_bytes((1 + index as u128).to_be_bytes())
     }
 }
 
@@ -268,7 +268,7 @@ fn join(member_id: &str, metadata: &Bytes, nonce: u64) -> JoinRequest {
         rebalance_timeout_ms: 60_000,
         protocol_type: "consumer".into(),
         protocols: vec![Protocol { name: "range".into(), metadata: metadata.clone() }],
-        nonce: Uuid::from_u64_pair(7, nonce),
+        nonce: 7 << 64 | u128::from(nonce),
         visible: Visible::default(),
     }
 }

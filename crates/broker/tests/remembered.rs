@@ -19,8 +19,8 @@ use levada_broker::txn::coordinator::ListFilter as TxnFilter;
 use levada_broker::txn::event::{Action as TxnAction, Event as TxnEvent, MarkerResult, TopicPartition};
 use levada_broker::txn::request::{AddRequest, InitRequest, Protocol as TxnProtocol, Request as TxnRequest};
 use levada_broker::txn::{Coordinator as Txns, Outcome as TxnOutcome, Ticket as TxnTicket, TxnConfig};
+use levada_wire::Uuid;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use uuid::Uuid;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -134,7 +134,7 @@ impl GroupMachine {
             rebalance_timeout_ms: 60_000,
             protocol_type: "consumer".to_owned(),
             protocols: vec![Protocol { name: "range".to_owned(), metadata: Bytes::from_static(b"\0\0") }],
-            nonce: Uuid::from_u64_pair(7, self.ticket),
+            nonce: 7 << 64 | u128::from(self.ticket),
             visible: Visible::default(),
         });
     }
@@ -162,7 +162,7 @@ impl GroupMachine {
 fn positions() -> Vec<CommitTopic> {
     let partition =
         CommitPartition { index: 0, offset: 5, leader_epoch: -1, metadata: Some("why".to_owned()) };
-    vec![CommitTopic { name: "topic".to_owned(), topic_id: Uuid::nil(), partitions: vec![partition] }]
+    vec![CommitTopic { name: "topic".to_owned(), topic_id: Uuid::ZERO, partitions: vec![partition] }]
 }
 
 impl Machine for GroupMachine {

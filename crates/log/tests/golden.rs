@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use levada_log::batch::{self, BatchView};
-use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata};
+use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata, id_text};
 use levada_log::disk::RealDisk;
 use levada_log::{LogConfig, OpenOptions, OpenReport, Writer};
 use tempfile::TempDir;
@@ -128,7 +128,7 @@ fn the_files_beside_the_log_read_and_write_as_kafkas() {
     }
     let properties = MetaProperties::load(&RealDisk, path).unwrap().unwrap();
     assert_eq!((&*properties.cluster_id, properties.node_id), ("hprChpSvTTmd6965_zmw2Q", 1));
-    assert_eq!(properties.directory_id.to_string(), "U10ZUtggiBEB6afSHvYURQ");
+    assert_eq!(id_text(properties.directory_id), "U10ZUtggiBEB6afSHvYURQ");
     properties.store(&RealDisk, path).unwrap();
     assert_eq!(MetaProperties::load(&RealDisk, path).unwrap().unwrap(), properties);
     let mark = CleanShutdown::take(&RealDisk, path).unwrap().unwrap();

@@ -14,7 +14,7 @@ use levada_wire::messages::offset_commit_response::{OffsetCommitResponsePartitio
 use levada_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
 use crate::api::merged::merge;
-use crate::api::{Context, commits, from_wire_id};
+use crate::api::{Context, commits};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic};
 use crate::security::acl::{Operation, ResourceType};
@@ -66,7 +66,7 @@ fn sort_out(
     let named = || message!(OffsetCommitResponseTopic { topic_id: topic_id, name: topic.name.clone() });
     let (mut here, mut missing) = (named(), named());
     let stored_id = if by_id { topic_id } else { context.topic_id(topic.name.as_str()) };
-    let mut commit = CommitTopic { name: name.clone().unwrap_or_default(), topic_id: from_wire_id(stored_id), partitions: Vec::new() };
+    let mut commit = CommitTopic { name: name.clone().unwrap_or_default(), topic_id: stored_id, partitions: Vec::new() };
     let may_read_topic = |name: &str| context.may(Operation::Read, ResourceType::Topic, name);
     let forbidden = match &name {
         _ if !may_read => Some(ErrorCode::GroupAuthorizationFailed),

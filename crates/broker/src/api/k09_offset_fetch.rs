@@ -21,7 +21,7 @@ use levada_wire::messages::offset_fetch_response::{
 };
 use levada_wire::messages::{OffsetFetchRequest, OffsetFetchResponse, StrBytes};
 
-use crate::api::{Context, from_wire_id, text};
+use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::{FetchRequest, FetchTopic, FetchedTopic};
 use crate::security::acl::{Operation, ResourceType};
@@ -75,7 +75,7 @@ async fn one_group(context: &Context, request: OffsetFetchRequest) -> OffsetFetc
     let asked = request.topics.map(|topics| {
         let topics = topics.into_iter().map(|topic| FetchTopic {
             name: topic.name.into_string(),
-            topic_id: uuid::Uuid::nil(),
+            topic_id: Uuid::ZERO,
             partitions: topic.partition_indexes,
         });
         once(topics.collect::<Vec<_>>())
@@ -196,7 +196,7 @@ fn resolve(
 ) -> (Vec<FetchTopic>, Vec<OffsetFetchResponseTopics>) {
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for topic in topics {
-        let topic_id = from_wire_id(topic.topic_id);
+        let topic_id = topic.topic_id;
         let name = context.topic_name(by_id, &topic.name, topic.topic_id);
         match name {
             Some(name) => known.push(FetchTopic { name, topic_id, partitions: topic.partition_indexes }),
@@ -231,7 +231,7 @@ fn forbid(topic: FetchTopic, by_id: bool) -> OffsetFetchResponseTopics {
     let partitions = refused(topic.partitions, ErrorCode::TopicAuthorizationFailed);
     let mut response = message!(OffsetFetchResponseTopics { partitions: partitions });
     if by_id {
-        response.topic_id = Uuid::from_bytes(topic.topic_id.into_bytes());
+        response.topic_id = topic.topic_id;
     } else {
         response.name = text(topic.name);
     }

@@ -8,7 +8,6 @@
 
 use levada_wire::messages::join_group_response::JoinGroupResponseMember;
 use levada_wire::messages::{JoinGroupRequest, JoinGroupResponse};
-use uuid::Uuid;
 
 use crate::api::{Context, own, text};
 use crate::error_code::{ErrorCode, error_code};
@@ -69,7 +68,7 @@ fn join(context: &Context, request: JoinGroupRequest) -> JoinRequest {
         rebalance_timeout_ms: if version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms },
         protocol_type: request.protocol_type.into_string(),
         protocols: request.protocols.into_iter().map(protocol).collect(),
-        nonce: Uuid::new_v4(),
+        nonce: uuid::Uuid::new_v4().as_u128(),
         visible: context.visible_topics(),
     }
 }

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use levada_wire::Uuid;
 use levada_wire::messages::txn_offset_commit_request::TxnOffsetCommitRequestTopic;
 use levada_wire::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
@@ -157,6 +158,6 @@ fn sort_out(
             });
         }
     }
-    let commit = CommitTopic { name, topic_id: uuid::Uuid::nil(), partitions };
+    let commit = CommitTopic { name, topic_id: Uuid::ZERO, partitions };
     (here, missing, Some(commit).filter(|commit| !commit.partitions.is_empty()))
 }

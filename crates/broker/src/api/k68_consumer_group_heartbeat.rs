@@ -18,7 +18,7 @@ use levada_wire::Uuid;
 use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, StrBytes};
 
-use crate::api::{Context, from_wire_id, text};
+use crate::api::{Context, text};
 use crate::blocking::off_shard;
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::{ASSIGNORS, GroupError};
@@ -99,7 +99,7 @@ fn heartbeat(context: &Context, request: ConsumerGroupHeartbeatRequest) -> Consu
     let owned = request.topic_partitions.map(|topics| {
         let mut owned = Partitions::new();
         for topic in topics {
-            owned.entry(from_wire_id(topic.topic_id)).or_default().extend(topic.partitions);
+            owned.entry(topic.topic_id).or_default().extend(topic.partitions);
         }
         owned
     });
@@ -126,7 +126,7 @@ fn heartbeat(context: &Context, request: ConsumerGroupHeartbeatRequest) -> Consu
 fn assignment(assigned: Partitions) -> Assignment {
     let topics = assigned.into_iter().map(|(topic, partitions)| {
         message!(TopicPartitions {
-            topic_id: Uuid::from_bytes(topic.into_bytes()),
+            topic_id: topic,
             partitions: partitions.into_iter().collect(),
         })
     });

@@ -142,7 +142,7 @@ fn show_member(context: &Context, member: DescribedConsumer) -> Member {
 fn assignment(context: &Context, partitions: Partitions) -> Assignment {
     let image = context.broker().metadata().image();
     let topics = partitions.into_iter().filter_map(|(id, partitions)| {
-        let topic_id = Uuid::from_bytes(id.into_bytes());
+        let topic_id = id;
         let topic = image.topic_by_id(topic_id)?;
         Some(message!(TopicPartitions {
             topic_id: topic_id,

@@ -470,9 +470,5 @@ fn own(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
 
-fn from_wire_id(id: Uuid) -> uuid::Uuid {
-    uuid::Uuid::from_bytes(id.to_bytes())
-}
-
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use levada_wire::Uuid;
 use parking_lot::Mutex;
-use uuid::Uuid;
 
 use crate::coordinator::host::Host;
 use crate::group::{Coordinator, Event, OwnSettings, Topics};
@@ -46,11 +46,11 @@ impl Announcements {
 impl Topics for Image {
     fn by_name(&self, name: &str) -> Option<(Uuid, i32)> {
         let topic = self.topic(name)?;
-        Some((Uuid::from_bytes(topic.id().to_bytes()), partition_count(topic)))
+        Some((topic.id(), partition_count(topic)))
     }
 
     fn by_id(&self, id: Uuid) -> Option<(String, i32)> {
-        let topic = self.topic_by_id(levada_wire::Uuid::from_bytes(id.into_bytes()))?;
+        let topic = self.topic_by_id(id)?;
         Some((topic.name().to_string(), partition_count(topic)))
     }
 

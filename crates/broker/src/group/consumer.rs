@@ -22,7 +22,7 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use uuid::Uuid;
+use levada_wire::Uuid;
 
 pub(crate) use self::assign::ASSIGNORS;
 use super::records::{

@@ -6,7 +6,7 @@ pub(super) mod expiry;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use uuid::Uuid;
+use levada_wire::Uuid;
 
 use self::expiry::Retention;
 use super::error::GroupError;
@@ -80,7 +80,7 @@ impl OffsetStore {
         let Some(topics) = topics else {
             let all = group.into_iter().flatten().map(|(name, partitions)| FetchedTopic {
                 name: name.clone(),
-                topic_id: Uuid::nil(),
+                topic_id: Uuid::ZERO,
                 partitions: self.fetch_partitions(
                     (group_id, name),
                     partitions.iter().map(|(index, stored)| (*index, Some(stored))),
@@ -249,5 +249,5 @@ fn key(group_id: &str, topic: &str, partition: i32) -> OffsetKey {
 
 /// A commit for a topic that has been deleted since does not count for its successor of the same name.
 fn same_topic(stored: Uuid, asked: Uuid) -> bool {
-    stored.is_nil() || asked.is_nil() || stored == asked
+    stored.is_zero() || asked.is_zero() || stored == asked
 }

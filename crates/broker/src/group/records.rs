@@ -1,11 +1,11 @@
 //! The records of `__consumer_offsets` in Kafka's bytes; `docs/format/consumer-offsets.md` describes them.
 
 use bytes::{Bytes, BytesMut};
+use levada_wire::Uuid;
 use levada_wire::primitives::{
     BufferTarget, DecodeError, DecodeLimits, Decoder, EncodeError, Encoder, KnownTags, StrBytes, TagOutcome,
-    TaggedFields, Uuid as WireUuid,
+    TaggedFields,
 };
-use uuid::Uuid;
 
 use crate::machine::EncodedRecord;
 
@@ -204,7 +204,7 @@ impl OffsetValue {
             metadata: string(if flexible { value.read_compact_string() } else { value.read_string() })?,
             commit_timestamp_ms: value.read_i64()?,
             expire_timestamp_ms: None,
-            topic_id: Uuid::nil(),
+            topic_id: Uuid::ZERO,
         };
         if version == OFFSET_VALUE_EXPIRING {
             offset.expire_timestamp_ms = Some(value.read_i64()?).filter(|&at_ms| at_ms != -1);
@@ -214,7 +214,7 @@ impl OffsetValue {
                 if tag != TOPIC_ID_TAG {
                     return Ok(TagOutcome::Retained);
                 }
-                offset.topic_id = Uuid::from_bytes(field.read_uuid()?.to_bytes());
+                offset.topic_id = field.read_uuid()?;
                 Ok(TagOutcome::Decoded)
             })?;
         }
@@ -235,7 +235,7 @@ impl OffsetValue {
         out.write_i32(self.leader_epoch)?;
         out.write_compact_string(&text(&self.metadata))?;
         out.write_i64(self.commit_timestamp_ms)?;
-        let topic_id = WireUuid::from_bytes(*self.topic_id.as_bytes());
+        let topic_id = self.topic_id;
         let mut tags = KnownTags::<1>::new();
         if !topic_id.is_zero() {
             tags.claim(TOPIC_ID_TAG)?;

@@ -4,7 +4,7 @@
 //! in behaviour, the request carries the version; where they differ only in fields, the API file decides.
 
 use bytes::Bytes;
-use uuid::Uuid;
+use levada_wire::Uuid;
 
 use super::error::GroupError;
 use super::topics::Visible;
@@ -48,8 +48,8 @@ pub struct JoinRequest {
     pub protocol_type: String,
     /// What the member can do, best first.
     pub protocols: Vec<Protocol>,
-    /// A fresh random value: becomes part of the member id if one has to be made.
-    pub nonce: Uuid,
+    /// A new random value; as a UUID, it becomes part of the member id if one has to be made.
+    pub nonce: u128,
     /// The topics it may know of: expressions of members of the new protocol select among them.
     pub visible: Visible,
 }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use uuid::Uuid;
+use levada_wire::Uuid;
 
 /// The topics at one moment, as the broker's metadata has them.
 pub trait Topics: Debug + Send + Sync {

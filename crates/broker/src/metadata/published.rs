@@ -13,7 +13,6 @@ use crate::metadata::controller::{Decision, Node, Refusal, TOPIC_NAME_BYTES_MAX,
 use crate::metadata::image::Image;
 use crate::metadata::records::Record;
 use crate::metadata::store::{Store, StoreError};
-use crate::metadata::uuid;
 
 /// The metadata log and the image it adds up to.
 pub(crate) struct Metadata {
@@ -59,7 +58,7 @@ impl Metadata {
 
     /// The data directory's id.
     pub(crate) fn directory_id(&self) -> Uuid {
-        uuid::loaded(self.identity.directory_id)
+        Uuid::from_bytes(self.identity.directory_id)
     }
 
     /// Makes one change: `decide` says what to record, `serve` acts on the image that has it before

@@ -1,6 +1,6 @@
-//! Ids of 128 bits: fresh random ones, and those of the protocol in the form that files have them in.
+//! Ids of 128 bits: new random ones, and their text.
 
-use levada_log::checkpoint;
+use levada_log::checkpoint::{id_text, parse_id};
 use levada_wire::primitives::Uuid;
 
 /// The id of the metadata log itself, in its `partition.metadata`.
@@ -19,22 +19,12 @@ pub fn random() -> Uuid {
 
 /// The 22 characters that Kafka prints for `id`.
 pub fn text(id: Uuid) -> String {
-    stored(id).to_string()
+    id_text(id.to_bytes())
 }
 
 /// The id that `text` stands for; `None` if it is not one.
 pub fn parse(text: &str) -> Option<Uuid> {
-    text.parse().ok().map(loaded)
-}
-
-/// The id in the form of the log's files.
-pub fn stored(id: Uuid) -> checkpoint::Uuid {
-    checkpoint::Uuid(u128::from_be_bytes(id.to_bytes()))
-}
-
-/// The id that was in one of the log's files.
-pub fn loaded(checkpoint::Uuid(bits): checkpoint::Uuid) -> Uuid {
-    Uuid::from_bytes(bits.to_be_bytes())
+    parse_id(text).map(Uuid::from_bytes)
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ impl DataDir {
     pub(super) fn make_way(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
         let dir = self.partition(topic, index);
         match PartitionMetadata::load(&*self.disk, &dir)? {
-            Some(found) if found.topic_id != from_wire_id(topic_id) => self.set_aside(&dir, topic, index),
+            Some(found) if found.topic_id != topic_id.to_bytes() => self.set_aside(&dir, topic, index),
             _ => Ok(()),
         }
     }
@@ -139,7 +139,7 @@ impl DataDir {
         if self.disk.len(&dir.join(PartitionMetadata::FILE_NAME)).is_ok() {
             return Ok(());
         }
-        PartitionMetadata { topic_id: from_wire_id(topic_id) }.store(&*self.disk, &dir)
+        PartitionMetadata { topic_id: topic_id.to_bytes() }.store(&*self.disk, &dir)
     }
 
     /// Waits until the names of all partitions' directories are on the device.
@@ -223,10 +223,6 @@ fn aside(topic: &str, index: i32, suffix: &str) -> String {
     let room = NAME_MAX - unique.len() - suffix.len() - index.to_string().len() - 2;
     let topic = &topic[..topic.len().min(room)];
     format!("{topic}-{index}.{unique}{suffix}")
-}
-
-fn from_wire_id(id: Uuid) -> levada_log::checkpoint::Uuid {
-    levada_log::checkpoint::Uuid(u128::from_be_bytes(id.to_bytes()))
 }
 
 /// Takes the lock that keeps two processes out of one directory; it is held for as long as the file is.

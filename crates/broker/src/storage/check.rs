@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use levada_log::LogError;
 use levada_log::check::{Checked, Finding, Gravity, Left, partition};
-use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata};
+use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata, id_text};
 use levada_log::disk::{Disk, RealDisk};
 use parking_lot::Mutex;
 
@@ -244,8 +244,9 @@ impl<'a> Examiner<'a> {
         };
         // A file that cannot be read has been reported.
         let Ok(Some(found)) = PartitionMetadata::load(&RealDisk, path) else { return };
-        if found.topic_id != uuid::stored(topic.id()) {
-            let what = format!("belongs to a topic of id {}, not {}", found.topic_id, uuid::text(topic.id()));
+        if found.topic_id != topic.id().to_bytes() {
+            let (found, expected) = (id_text(found.topic_id), uuid::text(topic.id()));
+            let what = format!("belongs to a topic of id {found}, not {expected}");
             let path = path.join(PartitionMetadata::FILE_NAME);
             checked.push(finding(Gravity::Damage, &path, what, aside));
         }

@@ -9,6 +9,7 @@ use levada_broker::{
     metadata::{records::UserScramCredentialRecord, store::StoreError},
     storage::{self, StorageError},
 };
+use levada_log::checkpoint::id_text;
 
 use super::scram;
 use crate::{config::SourceArgs, failure::Failure};
@@ -61,7 +62,7 @@ impl Format {
                 writeln!(
                     out,
                     "formatted {dir}: cluster {cluster}, node {node}, directory {}",
-                    identity.directory_id
+                    id_text(identity.directory_id)
                 )?;
                 Ok(())
             }

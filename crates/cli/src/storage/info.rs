@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, io::Write};
 
 use levada_broker::storage::{self, Held};
+use levada_log::checkpoint::id_text;
 use serde_json::{Value, json};
 
 use super::Place;
@@ -44,7 +45,7 @@ impl Info {
             Some(identity) => {
                 writeln!(out, "Cluster    {}", identity.cluster_id)?;
                 writeln!(out, "Node       {}", identity.node_id)?;
-                writeln!(out, "Id         {}", identity.directory_id)?;
+                writeln!(out, "Id         {}", id_text(identity.directory_id))?;
             }
         }
         writeln!(out, "State      {}", state(info))?;
@@ -132,7 +133,7 @@ fn as_json(info: &storage::Info) -> Value {
         "directory": info.path,
         "cluster_id": info.identity.as_ref().map(|identity| &identity.cluster_id),
         "node_id": info.identity.as_ref().map(|identity| identity.node_id),
-        "directory_id": info.identity.as_ref().map(|identity| identity.directory_id.to_string()),
+        "directory_id": info.identity.as_ref().map(|identity| id_text(identity.directory_id)),
         "in_use": info.in_use,
         "clean": info.clean,
         "metadata": info.metadata.as_ref().map(|metadata| json!({

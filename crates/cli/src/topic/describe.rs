@@ -146,6 +146,5 @@ fn comma_separated(nodes: &[i32]) -> String {
 
 /// An id as Kafka's tools print it: URL-safe base64 without padding.
 fn id_text(id: &Uuid) -> String {
-    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-    URL_SAFE_NO_PAD.encode(id.as_bytes())
+    levada_log::checkpoint::id_text(id.to_bytes())
 }

@@ -8,7 +8,7 @@ use tempfile::{TempDir, tempdir};
 
 use super::{Checked, FINDINGS_MAX, Finding, Gravity, Left, partition};
 use crate::batch::{Builder, EndMarker, Marker};
-use crate::checkpoint::{PartitionMetadata, Uuid};
+use crate::checkpoint::PartitionMetadata;
 use crate::disk::RealDisk;
 use crate::disk::twin::Twin;
 use crate::{Append, LogConfig, OpenOptions, Writer};
@@ -41,7 +41,7 @@ fn log() -> TempDir {
         }
     }
     writer.close().unwrap();
-    PartitionMetadata { topic_id: Uuid(7) }.store(&RealDisk, dir.path()).unwrap();
+    PartitionMetadata { topic_id: [7; 16] }.store(&RealDisk, dir.path()).unwrap();
     dir
 }
 

@@ -6,45 +6,37 @@ use super::{Replacement, Rights, lines, replace};
 use crate::LogError;
 use crate::disk::Disk;
 
-/// A topic's or directory's id: 128 bits, written as Kafka does, in 22 characters of URL-safe base 64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Uuid(pub u128);
+/// The 128 bits of a topic's or directory's id, highest byte first.
+pub type IdBytes = [u8; 16];
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-impl std::fmt::Display for Uuid {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for at in 0..21 {
-            let digit = (self.0 >> (122 - 6 * at)) & 63;
-            write!(f, "{}", char::from(ALPHABET[digit as usize]))?;
-        }
-        write!(f, "{}", char::from(ALPHABET[((self.0 & 3) << 4) as usize]))
-    }
+/// An id as Kafka writes it: 22 characters of URL-safe base 64.
+pub fn id_text(id: IdBytes) -> String {
+    let bits = u128::from_be_bytes(id);
+    let digits = (0..21).map(|at| (bits >> (122 - 6 * at)) & 63).chain([(bits & 3) << 4]);
+    digits.map(|digit| char::from(ALPHABET[digit as usize])).collect()
 }
 
-impl std::str::FromStr for Uuid {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Uuid, String> {
-        let refused = || format!("{text:?} is no id");
-        let bytes = text.trim_end_matches('=').as_bytes();
-        if bytes.len() != 22 {
-            return Err(refused());
-        }
-        let mut value = 0_u128;
-        for (at, byte) in bytes.iter().enumerate() {
-            let digit = ALPHABET.iter().position(|letter| letter == byte).ok_or_else(refused)? as u128;
-            value = if at < 21 { value << 6 | digit } else { value << 2 | digit >> 4 };
-        }
-        Ok(Uuid(value))
+/// The id that a text stands for; `None` if it is not one.
+pub fn parse_id(text: &str) -> Option<IdBytes> {
+    let bytes = text.trim_end_matches('=').as_bytes();
+    if bytes.len() != 22 {
+        return None;
     }
+    let mut bits = 0_u128;
+    for (at, byte) in bytes.iter().enumerate() {
+        let digit = ALPHABET.iter().position(|letter| letter == byte)? as u128;
+        bits = if at < 21 { bits << 6 | digit } else { bits << 2 | digit >> 4 };
+    }
+    Some(bits.to_be_bytes())
 }
 
 /// `partition.metadata`: which topic a partition's directory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionMetadata {
     /// The topic's id.
-    pub topic_id: Uuid,
+    pub topic_id: IdBytes,
 }
 
 impl PartitionMetadata {
@@ -68,7 +60,7 @@ impl PartitionMetadata {
     }
 
     fn text(&self) -> String {
-        format!("version: 0\ntopic_id: {}", self.topic_id)
+        format!("version: 0\ntopic_id: {}", id_text(self.topic_id))
     }
 
     /// Reads the file, `None` if there is none.
@@ -83,7 +75,7 @@ impl PartitionMetadata {
             return Err(damaged("version is not 0"));
         }
         let id = value_of(&text, "topic_id", ':').ok_or_else(|| damaged("there is no topic_id"))?;
-        let topic_id = id.parse().map_err(|detail: String| damaged(&detail))?;
+        let topic_id = parse_id(id).ok_or_else(|| damaged(&format!("{id:?} is no id")))?;
         Ok(Some(PartitionMetadata { topic_id }))
     }
 }
@@ -96,7 +88,7 @@ pub struct MetaProperties {
     /// The broker's id.
     pub node_id: i32,
     /// This directory's id.
-    pub directory_id: Uuid,
+    pub directory_id: IdBytes,
 }
 
 impl MetaProperties {
@@ -109,6 +101,7 @@ impl MetaProperties {
     /// A failing disk.
     pub fn store(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
         let MetaProperties { cluster_id, node_id, directory_id } = self;
+        let directory_id = id_text(*directory_id);
         let text =
             format!("cluster.id={cluster_id}\ndirectory.id={directory_id}\nnode.id={node_id}\nversion=1\n");
         replace(disk, &dir.join(Self::FILE_NAME), text.as_bytes(), Rights::Writable)
@@ -129,10 +122,12 @@ impl MetaProperties {
         if version != "1" {
             return Err(damaged(format!("version is {version:?}, not 1")));
         }
+        let directory_id = value("directory.id")?;
+        let no_id = || damaged(format!("{directory_id:?} is no id"));
         Ok(Some(MetaProperties {
             cluster_id: value("cluster.id")?.to_owned(),
             node_id: value("node.id")?.parse().map_err(|_| damaged("node.id is no number".to_owned()))?,
-            directory_id: value("directory.id")?.parse().map_err(damaged)?,
+            directory_id: parse_id(directory_id).ok_or_else(no_id)?,
         }))
     }
 }

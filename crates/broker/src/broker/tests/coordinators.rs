@@ -51,7 +51,7 @@ fn commit(now: &Incarnation, group_id: &str, offset: i64) -> Result<(), GroupErr
         group_instance_id: None,
         generation: -1,
         retention_ms: None,
-        topics: vec![CommitTopic { name: "t".to_owned(), topic_id: uuid::Uuid::nil(), partitions }],
+        topics: vec![CommitTopic { name: "t".to_owned(), topic_id: Uuid::ZERO, partitions }],
     };
     let committed = now.run(now.broker.coordinators().groups().ask(request))?;
     committed[0].partitions[0].1.map_or(Ok(()), Err)

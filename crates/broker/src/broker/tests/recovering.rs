@@ -137,7 +137,7 @@ fn a_topic_that_goes_while_it_is_checked_takes_its_commits_along() {
         group_instance_id: None,
         generation: -1,
         retention_ms: None,
-        topics: vec![CommitTopic { name: "slow".to_owned(), topic_id: uuid::Uuid::nil(), partitions }],
+        topics: vec![CommitTopic { name: "slow".to_owned(), topic_id: Uuid::ZERO, partitions }],
     };
     assert!(now.run(now.broker.coordinators().groups().ask(commit)).is_ok());
     assert_eq!(committed(&now), ["slow"]);

@@ -68,7 +68,7 @@ impl ClassicGroup {
 
     fn join_new(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: JoinRequest) -> Option<Write> {
         let name = request.group_instance_id.as_deref().unwrap_or(&request.client_id);
-        let member_id = format!("{name}-{}", request.nonce);
+        let member_id = format!("{name}-{}", uuid::Uuid::from_u128(request.nonce));
         if let Some(instance) = &request.group_instance_id {
             return match self.static_members.get(instance).cloned() {
                 Some(old) => self.replace_and_rebalance(turn, ticket, old, member_id, request),

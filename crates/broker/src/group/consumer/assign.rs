@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use uuid::Uuid;
+use levada_wire::Uuid;
 
 use crate::group::records::Partitions;
 

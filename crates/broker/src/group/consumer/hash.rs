@@ -18,11 +18,11 @@ pub(super) fn metadata_hash(names: &BTreeSet<String>, topics: &dyn Topics) -> i6
 }
 
 /// Version, id, name, partitions. The racks of the replicas would follow each partition; there are none.
-fn topic_hash(name: &str, id: uuid::Uuid, partitions: i32) -> u64 {
+fn topic_hash(name: &str, id: levada_wire::Uuid, partitions: i32) -> u64 {
     let mut topic = vec![0];
-    let (high, low) = id.as_u64_pair();
-    topic.extend(high.to_le_bytes());
-    topic.extend(low.to_le_bytes());
+    // As two numbers of 64 bits, lowest byte first.
+    topic.extend(id.as_bytes()[..8].iter().rev());
+    topic.extend(id.as_bytes()[8..].iter().rev());
     let units: Vec<u16> = name.encode_utf16().collect();
     topic.extend(units.iter().flat_map(|unit| unit.to_le_bytes()));
     topic.extend(u32::try_from(units.len()).unwrap_or(u32::MAX).to_le_bytes());

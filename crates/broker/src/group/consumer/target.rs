@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use uuid::Uuid;
+use levada_wire::Uuid;
 
 use super::assign::{ASSIGNORS, Candidate, assign};
 use super::hash::metadata_hash;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use uuid::Uuid;
+use levada_wire::Uuid;
 
 use crate::clock::Now;
 use crate::group::config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings};
@@ -130,7 +130,7 @@ fn the_hash_of_a_real_kafka() {
     struct Golden;
     impl Topics for Golden {
         fn by_name(&self, name: &str) -> Option<(Uuid, i32)> {
-            let id = Uuid::from_u128(0x6e1e_9abb_6f11_4728_8bf8_8f29_6b40_e9fa);
+            let id = Uuid::from_bytes(0x6e1e_9abb_6f11_4728_8bf8_8f29_6b40_e9fa_u128.to_be_bytes());
             (name == "t").then_some((id, 2))
         }
         fn by_id(&self, _: Uuid) -> Option<(String, i32)> {

@@ -1,5 +1,7 @@
 //! Offsets: committing, also in transactions, looking up, removing, expiring, forgetting deleted topics.
 
+use levada_wire::Uuid;
+
 use super::Coordinator;
 use super::appends::HeldFetch;
 use crate::group::classic::ClassicGroup;
@@ -140,7 +142,7 @@ impl Coordinator {
                 records.extend(known.map(|key| Record::Offset(key, None)));
             }
             let partitions = partitions.into_iter().map(|partition| (partition, error)).collect();
-            CommittedTopic { name, topic_id: uuid::Uuid::nil(), partitions }
+            CommittedTopic { name, topic_id: Uuid::ZERO, partitions }
         });
         let outcome = Outcome::OffsetDelete(Ok(topics.collect()));
         if records.is_empty() {

@@ -33,7 +33,8 @@ impl Coordinator {
         now_ms: i64,
     ) -> Result<(), GroupError> {
         let new = request.member_id.is_empty();
-        let member_id = if new { request.nonce.to_string() } else { request.member_id.clone() };
+        let member_id =
+            if new { uuid::Uuid::from_u128(request.nonce).to_string() } else { request.member_id.clone() };
         let group = self.consumers.get(&request.group_id).ok_or(GroupError::UnknownMemberId)?;
         if self.config.consumer.keeps_kinds_apart() {
             return Err(GroupError::InconsistentGroupProtocol);

@@ -5,7 +5,7 @@ mod migration;
 mod transactions;
 
 use bytes::Bytes;
-use uuid::Uuid;
+use levada_wire::Uuid;
 
 use super::{Coordinator, ListFilter, Replayed, partition_for};
 use crate::clock::Now;
@@ -134,7 +134,8 @@ fn metadata_has_a_limit_of_its_own_in_every_partition() {
         partition(3, "ü".repeat(4_096)),
         partition(4, "😀".repeat(2_049)),
     ];
-    let topics = vec![CommitTopic { name: "t".into(), topic_id: Uuid::from_u128(1), partitions }];
+    let topics =
+        vec![CommitTopic { name: "t".into(), topic_id: Uuid::from_bytes(1_u128.to_be_bytes()), partitions }];
     let answer = rig.ask(CommitRequest { topics, ..commit("g", "t", 0) }).unwrap();
     let too_large = Some(GroupError::OffsetMetadataTooLarge);
     assert_eq!(answer[0].partitions, [(1, None), (2, too_large), (3, None), (4, too_large)]);
@@ -149,12 +150,12 @@ fn metadata_has_a_limit_of_its_own_in_every_partition() {
 fn offsets_of_a_topic_that_was_made_anew_are_not_mistaken_for_its_own() {
     let mut rig = Rig::new(config());
     let mut request = commit("g", "t", 5);
-    request.topics[0].topic_id = Uuid::from_u128(1);
+    request.topics[0].topic_id = Uuid::from_bytes(1_u128.to_be_bytes());
     rig.commit(request).unwrap();
     for (asked, expected) in [(0, 5), (1, 5), (2, -1)] {
         let mut request = fetch("g", "t", false);
         let topics = request.topics.as_mut().unwrap();
-        topics[0].topic_id = Uuid::from_u128(asked);
+        topics[0].topic_id = Uuid::from_bytes(asked.to_be_bytes());
         assert_eq!(rig.ask(request).unwrap()[0].partitions[0].offset, expected, "{asked}");
     }
 }
@@ -445,7 +446,7 @@ mod expiry {
         let partitions =
             (0..2_500).map(|index| CommitPartition { index, offset: 1, leader_epoch: -1, metadata: None });
         let topics =
-            vec![CommitTopic { name: "t".into(), topic_id: Uuid::nil(), partitions: partitions.collect() }];
+            vec![CommitTopic { name: "t".into(), topic_id: Uuid::ZERO, partitions: partitions.collect() }];
         rig.ask(CommitRequest { topics, ..commit("g", "t", 0) }).unwrap();
         rig.hold_appends = true;
         rig.pass(8 * DAY_MS);
@@ -476,7 +477,7 @@ fn commits_of_an_open_transaction_are_unstable_until_it_ends() {
                 metadata: String::new(),
                 commit_timestamp_ms: 0,
                 expire_timestamp_ms: None,
-                topic_id: Uuid::nil(),
+                topic_id: Uuid::ZERO,
             };
             let record = Record::Offset(key, Some(value)).encode().unwrap();
             coordinator
@@ -523,7 +524,7 @@ fn topics_that_were_not_asked_for_are_not_answered() {
     rig.commit(commit("g", "t", 1)).unwrap();
     let none = FetchRequest { topics: Some(Vec::new()), ..fetch("g", "t", false) };
     assert_eq!(rig.ask(none), Ok(Vec::new()));
-    let twice = FetchTopic { name: "t".into(), topic_id: Uuid::nil(), partitions: vec![0, 5, 0] };
+    let twice = FetchTopic { name: "t".into(), topic_id: Uuid::ZERO, partitions: vec![0, 5, 0] };
     let request = FetchRequest { topics: Some(vec![twice]), ..fetch("g", "t", false) };
     let found: Vec<i64> = rig.ask(request).unwrap()[0].partitions.iter().map(|found| found.offset).collect();
     assert_eq!(found, [1, -1, 1]);

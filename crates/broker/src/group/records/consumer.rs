@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{Bytes, BytesMut};
+use levada_wire::Uuid;
 use levada_wire::primitives::{
-    BufferTarget, DecodeError, DecodeLimits, Decoder, EncodeError, Encoder, TagOutcome, Uuid as WireUuid,
+    BufferTarget, DecodeError, DecodeLimits, Decoder, EncodeError, Encoder, TagOutcome,
 };
-use uuid::Uuid;
 
 use super::{RecordError, nullable_string, string, text};
 use crate::group::request::Protocol;
@@ -314,7 +314,7 @@ fn write_topic<'a>(
     topic: Uuid,
     partitions: impl ExactSizeIterator<Item = &'a i32>,
 ) -> Result<(), EncodeError> {
-    out.write_uuid(WireUuid::from_bytes(*topic.as_bytes()))?;
+    out.write_uuid(topic)?;
     out.write_compact_array_len(partitions.len())?;
     for partition in partitions {
         out.write_i32(*partition)?;
@@ -459,7 +459,7 @@ fn read_strings(value: &mut Decoder) -> Result<BTreeSet<String>, DecodeError> {
 }
 
 fn read_topic(value: &mut Decoder) -> Result<(Uuid, Vec<i32>), DecodeError> {
-    let topic = Uuid::from_bytes(value.read_uuid()?.to_bytes());
+    let topic = value.read_uuid()?;
     let count = value.read_compact_array_len()?;
     Ok((topic, value.read_vec(count, Decoder::read_i32)?))
 }

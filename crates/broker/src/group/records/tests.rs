@@ -1,8 +1,8 @@
 //! Golden records of a real Kafka, older versions, and hostile bytes.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use levada_wire::Uuid;
 use proptest::prelude::*;
-use uuid::Uuid;
 
 use crate::group::coordinator::Replayed;
 
@@ -58,9 +58,9 @@ fn a_golden_commit_says_what_the_client_committed() {
     let named = find("simple", "t");
     // The client library counts the NUL behind its text as part of it.
     assert_eq!((named.offset, named.leader_epoch, named.metadata.as_str()), (5, 0, "grüße\0"));
-    assert!(!named.topic_id.is_nil() && named.expire_timestamp_ms.is_none());
+    assert!(!named.topic_id.is_zero() && named.expire_timestamp_ms.is_none());
     let by_id = find("simple", "u");
-    assert_eq!((by_id.offset, by_id.leader_epoch, by_id.topic_id.is_nil()), (7, -1, false));
+    assert_eq!((by_id.offset, by_id.leader_epoch, by_id.topic_id.is_zero()), (7, -1, false));
     let expiring = find("old", "t");
     assert_eq!(expiring.expire_timestamp_ms, Some(expiring.commit_timestamp_ms + 3_600_000));
     assert_eq!((expiring.offset, expiring.metadata.as_str()), (9, "kept"));
@@ -104,7 +104,7 @@ fn every_older_version_of_a_commit_is_read() {
             metadata: "m".into(),
             commit_timestamp_ms: 1_000,
             expire_timestamp_ms: (version == 1).then_some(2_000),
-            topic_id: Uuid::nil(),
+            topic_id: Uuid::ZERO,
         };
         assert_eq!(OffsetValue::decode(value.freeze()).unwrap(), expected, "version {version}");
     }
@@ -218,7 +218,7 @@ prop_compose! {
             metadata,
             commit_timestamp_ms,
             expire_timestamp_ms,
-            topic_id: if expires { Uuid::nil() } else { Uuid::from_u128(id) },
+            topic_id: if expires { Uuid::ZERO } else { Uuid::from_bytes(id.to_be_bytes()) },
         }))
     }
 }

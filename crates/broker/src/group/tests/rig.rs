@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use uuid::Uuid;
+use levada_wire::Uuid;
 
 use crate::clock::Now;
 use crate::group::config::GroupConfig;
@@ -200,8 +200,8 @@ impl Rig {
         self.answer::<R>(ticket).expect("an answer at once")
     }
 
-    pub(in crate::group) fn nonce(&self) -> Uuid {
-        Uuid::from_u64_pair(7, self.next)
+    pub(in crate::group) fn nonce(&self) -> u128 {
+        7 << 64 | u128::from(self.next)
     }
 
     /// A request to join as a dynamic member.
@@ -367,7 +367,7 @@ pub(in crate::group) fn commit(group_id: &str, topic: &str, offset: i64) -> Comm
         retention_ms: None,
         topics: vec![CommitTopic {
             name: topic.into(),
-            topic_id: Uuid::nil(),
+            topic_id: Uuid::ZERO,
             partitions: vec![CommitPartition { index: 0, offset, leader_epoch: -1, metadata: None }],
         }],
     }
@@ -382,7 +382,7 @@ pub(in crate::group) fn fetch(group_id: &str, topic: &str, require_stable: bool)
         group_id: group_id.into(),
         member_id: None,
         member_epoch: -1,
-        topics: Some(vec![FetchTopic { name: topic.into(), topic_id: Uuid::nil(), partitions: vec![0] }]),
+        topics: Some(vec![FetchTopic { name: topic.into(), topic_id: Uuid::ZERO, partitions: vec![0] }]),
         require_stable,
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use levada_log::checkpoint::{MetaProperties, PartitionMetadata, Rights, Synced, sync_together};
 use levada_log::disk::{Disk, Entry, Kind};
+use levada_wire::primitives::Uuid;
 
 use super::journal::Journal;
 use super::snapshot::{BOOTSTRAP, Snapshot, SnapshotId};
@@ -25,7 +26,7 @@ pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperti
     let identity = MetaProperties {
         cluster_id: options.cluster_id.clone().unwrap_or_else(|| uuid::text(uuid::random())),
         node_id: options.node_id,
-        directory_id: uuid::stored(uuid::random()),
+        directory_id: uuid::random().to_bytes(),
     };
     let metadata_dir = dir.join(METADATA_DIR);
     disk.create_dir(&metadata_dir).map_err(|source| StoreError::io("create", &metadata_dir, source))?;
@@ -45,7 +46,7 @@ pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperti
     let first_path = SnapshotId { end_offset: 0, epoch: 0 }.path(&metadata_dir);
     first.write(disk, &first_path, (0, now_ms), Rights::ReadOnly)?;
     Journal::create(disk, &metadata_dir)?;
-    let topic = PartitionMetadata { topic_id: uuid::stored(uuid::METADATA_TOPIC_ID) };
+    let topic = PartitionMetadata { topic_id: uuid::METADATA_TOPIC_ID.to_bytes() };
     topic.prepare(disk, &metadata_dir)?.publish()?;
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let files = [Synced::File(&bootstrap_path), Synced::File(&first_path)];
@@ -71,7 +72,7 @@ fn first_levels() -> Vec<Record> {
 fn voter(options: &StoreOptions, identity: &MetaProperties) -> Voter {
     Voter {
         voter_id: identity.node_id,
-        directory_id: uuid::loaded(identity.directory_id),
+        directory_id: Uuid::from_bytes(identity.directory_id),
         endpoints: vec![options.controller.clone()],
         min_kraft_version: 0,
         max_kraft_version: KRAFT_VERSION,

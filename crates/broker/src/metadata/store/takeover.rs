@@ -8,7 +8,6 @@ use levada_wire::primitives::Uuid;
 use super::StoreError;
 use crate::metadata::features::FEATURES;
 use crate::metadata::image::{ConfigResource, Image};
-use crate::metadata::uuid;
 
 /// Topics or partitions named in one sentence.
 const NAMED_MAX: usize = 5;
@@ -67,8 +66,8 @@ pub(super) fn check(dir: &Path, image: &Image, identity: &MetaProperties) -> Res
 
 /// Partitions of this node whose replica is assigned to another directory: here they would begin empty.
 fn elsewhere(image: &Image, identity: &MetaProperties) -> Vec<String> {
-    let (node, own) = (identity.node_id, uuid::loaded(identity.directory_id));
-    let reserved = |id: Uuid| uuid::stored(id).0 < RESERVED_IDS;
+    let (node, own) = (identity.node_id, Uuid::from_bytes(identity.directory_id));
+    let reserved = |id: Uuid| u128::from_be_bytes(id.to_bytes()) < RESERVED_IDS;
     let mut found = Vec::new();
     for topic in image.topics().iter() {
         for (index, partition) in topic.partitions() {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn topic(number: u128) -> Uuid {
-    Uuid::from_u128(number)
+    Uuid::from_bytes(number.to_be_bytes())
 }
 
 fn candidate(id: &str, topics: &[u128]) -> Candidate {
@@ -14,7 +14,9 @@ fn candidate(id: &str, topics: &[u128]) -> Candidate {
 
 fn show(assigned: &BTreeMap<String, Partitions>) -> Vec<String> {
     let member = |(id, partitions): (&String, &Partitions)| {
-        let topics = partitions.iter().map(|(topic, held)| format!("{}{held:?}", topic.as_u128()));
+        let topics = partitions
+            .iter()
+            .map(|(topic, held)| format!("{}{held:?}", u128::from_be_bytes(topic.to_bytes())));
         format!("{id}: {}", topics.collect::<Vec<_>>().join(" "))
     };
     assigned.iter().map(member).collect()

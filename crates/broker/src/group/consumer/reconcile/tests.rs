@@ -2,7 +2,7 @@
 
 use super::*;
 
-const T: Uuid = Uuid::from_u128(1);
+const T: Uuid = Uuid::from_bytes(1_u128.to_be_bytes());
 
 fn held(partitions: &[i32]) -> EpochPartitions {
     if partitions.is_empty() {

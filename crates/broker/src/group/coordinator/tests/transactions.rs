@@ -1,6 +1,6 @@
 //! Commits inside transactions, their ends, and the removal of offsets.
 
-use uuid::Uuid;
+use levada_wire::Uuid;
 
 use crate::group::consumer::tests::{catalogue, enter};
 use crate::group::error::GroupError;
@@ -22,7 +22,7 @@ fn txn_commit(group_id: &str, offset: i64) -> TxnCommitRequest {
         producer: PRODUCER,
         topics: vec![CommitTopic {
             name: "t".into(),
-            topic_id: Uuid::nil(),
+            topic_id: Uuid::ZERO,
             partitions: vec![CommitPartition { index: 0, offset, leader_epoch: -1, metadata: None }],
         }],
     }

@@ -412,6 +412,6 @@ impl World {
     }
 }
 
-fn pairs(partitions: &Partitions) -> impl Iterator<Item = (uuid::Uuid, i32)> + '_ {
+fn pairs(partitions: &Partitions) -> impl Iterator<Item = (levada_wire::Uuid, i32)> + '_ {
     partitions.iter().flat_map(|(topic, held)| held.iter().map(|index| (*topic, *index)))
 }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use levada_wire::Uuid;
 use rand::RngExt;
 
 use super::{FIRST, Incarnation, Life};
@@ -186,7 +187,7 @@ impl Life {
 
 fn commit_of(index: i32, offset: i64) -> CommitTopic {
     let partitions = vec![CommitPartition { index, offset, leader_epoch: -1, metadata: None }];
-    CommitTopic { name: FIRST.to_owned(), topic_id: uuid::Uuid::nil(), partitions }
+    CommitTopic { name: FIRST.to_owned(), topic_id: Uuid::ZERO, partitions }
 }
 
 /// Asks again as long as the transaction before is still being completed, as a client does.
