@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use levada_log::LogError;
 use levada_log::checkpoint::MetaProperties;
-use levada_log::disk::{self, Disk, Entry, Kind, ReadLock, RealDisk};
+use levada_log::disk::{self, Disk, Entry, Kind, ReadFiles, ReadLock, RealDisk};
 
 use crate::config::BrokerConfig;
 use crate::metadata::controller::controller_endpoint;

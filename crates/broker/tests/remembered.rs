@@ -12,12 +12,13 @@ use levada_broker::group::event::{
 };
 use levada_broker::group::request::{
     CommitPartition, CommitRequest, CommitTopic, ConsumerHeartbeatRequest, EndTxnRequest, JoinRequest,
-    Protocol, Request as GroupRequest, TxnCommitRequest,
+    Protocol, TxnCommitRequest,
 };
 use levada_broker::group::{Coordinator as Groups, GroupConfig, Visible};
+use levada_broker::machine::Request;
 use levada_broker::txn::coordinator::ListFilter as TxnFilter;
-use levada_broker::txn::event::{Action as TxnAction, Event as TxnEvent, MarkerResult, TopicPartition};
-use levada_broker::txn::request::{AddRequest, InitRequest, Protocol as TxnProtocol, Request as TxnRequest};
+use levada_broker::txn::event::{Action as TxnAction, Event as TxnEvent, MarkerResult, TopicPartition, Work};
+use levada_broker::txn::request::{AddRequest, InitRequest, Protocol as TxnProtocol};
 use levada_broker::txn::{Coordinator as Txns, Outcome as TxnOutcome, Ticket as TxnTicket, TxnConfig};
 use levada_wire::Uuid;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -105,6 +106,7 @@ impl GroupMachine {
                 match action {
                     GroupAction::Reply(..) => self.waiting -= 1,
                     GroupAction::Persist(id, _) => events.push_back(GroupEvent::Persisted(id, Ok(0))),
+                    GroupAction::Work(never) => match never {},
                 }
             }
         }
@@ -116,7 +118,7 @@ impl GroupMachine {
         GroupTicket(self.ticket)
     }
 
-    fn send(&mut self, request: impl GroupRequest) {
+    fn send(&mut self, request: impl Request<Groups>) {
         let ticket = self.ticket();
         self.step(request.event(ticket));
     }
@@ -239,12 +241,12 @@ impl TxnMachine {
             for action in self.coordinator.step(event, now) {
                 match action {
                     TxnAction::Reply(_, outcome) => self.answer = Some(outcome),
-                    TxnAction::Persist(id, _) => events.push_back(TxnEvent::Persisted(id, Ok(()))),
-                    TxnAction::WriteMarkers(id, markers) => {
+                    TxnAction::Persist(id, _) => events.push_back(TxnEvent::Persisted(id, Ok(0))),
+                    TxnAction::Work(Work::Markers(id, markers)) => {
                         let written = markers.partitions.into_iter().map(|one| (one, MarkerResult::Written));
                         events.push_back(TxnEvent::MarkersWritten(id, written.collect()));
                     }
-                    TxnAction::NeedProducerId => {
+                    TxnAction::Work(Work::ProducerId) => {
                         self.producer_id += 1;
                         events.push_back(TxnEvent::ProducerId(Ok(self.producer_id)));
                     }
@@ -253,7 +255,7 @@ impl TxnMachine {
         }
     }
 
-    fn ask(&mut self, request: impl TxnRequest) -> TxnOutcome {
+    fn ask(&mut self, request: impl Request<Txns>) -> TxnOutcome {
         self.ticket += 1;
         self.step(request.event(TxnTicket(self.ticket)));
         self.answer.take().expect("an answer at once")

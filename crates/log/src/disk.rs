@@ -14,45 +14,86 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use levada_io::map::WriteMap;
-use rustix::fs::{Advice, FallocateFlags, FlockOperation};
+use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::LogError;
 
-mod cached;
+mod lock;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 pub(crate) mod twin;
 
-pub(crate) use cached::Cached;
+pub use lock::{ReadLock, lock, lock_to_read};
 
-/// The operations a log asks of a file system. All of them block. Paths are given along with open files so that an
-/// implementation can tell files apart.
-pub trait Disk: Send + Sync + fmt::Debug {
-    /// Creates a file that must not exist, for reading and writing.
-    fn create(&self, path: &Path) -> io::Result<File>;
+/// Reads of a file system, which change nothing in it. All of them block unless [`ReadFiles::waits`] says otherwise. Paths are
+/// given along with open files so that an implementation can tell files apart. As provided, the methods ask the real file
+/// system: an implementation has those that it does otherwise.
+pub trait ReadFiles: Send + Sync + fmt::Debug {
     /// Opens an existing file for reading and writing.
-    fn open(&self, path: &Path) -> io::Result<File>;
+    fn open(&self, path: &Path) -> io::Result<File> {
+        regular(path)?;
+        OpenOptions::new().read(true).write(true).open(path)
+    }
     /// Opens an existing file for reading alone, which one may do who may not write to it.
     fn open_to_read(&self, path: &Path) -> io::Result<File> {
-        self.open(path)
+        regular(path)?;
+        File::open(path)
     }
-    /// Creates or replaces a small file as a whole; not atomic, not synced.
-    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
     /// The whole of a small file; one that is absurdly large is an error, and no reason to run out of memory.
-    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>>;
+    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let len = regular(path)?;
+        if len > WHOLE_BYTES_MAX {
+            let text = format!("{len} bytes are more than a file of this kind ever has");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
+        fs::read(path)
+    }
     /// Fills `into` from `position` on, as far as the file goes; returns the bytes read.
-    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize>;
-    /// As [`Disk::read_at`], but never waits for the device: `WouldBlock` if a byte of it is not in the page cache. Where the file
-    /// system cannot tell, it waits.
+    fn read_at(&self, file: &File, _path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < into.len() {
+            match file.read_at(&mut into[filled..], position + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+    /// As [`ReadFiles::read_at`], but never waits for the device: `WouldBlock` if a byte of it is not in the page cache. Where the
+    /// file system cannot tell, it waits.
     fn read_cached(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
         self.read_at(file, path, into, position)
     }
-    /// Whether its reads wait for the device; who must not wait should not read much either.
+    /// True if reads wait for the device; who must not wait should not read much either.
     fn waits(&self) -> bool {
         true
     }
+    /// From now on the kernel reads no more of this open file than it is asked for.
+    fn read_nothing_ahead(&self, file: &File, _path: &Path) {
+        // Advice that is not taken leaves everything as it was.
+        let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
+    }
+    /// What a directory holds, in no order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        fs::read_dir(dir)?.map(|found| Entry::of(&found?)).collect()
+    }
+    /// The length of a file that need not be open, bytes.
+    fn len(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(path)?.len())
+    }
+}
+
+/// All operations a log asks of a file system. All of them block. Changes have to be written out: one that an implementation
+/// forgot would go past its record, or its faults.
+pub trait Disk: ReadFiles {
+    /// Creates a file that must not exist, for reading and writing.
+    fn create(&self, path: &Path) -> io::Result<File>;
+    /// Creates or replaces a small file as a whole; not atomic, not synced.
+    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
     /// Writes all parts one after the other from `position` on. After an error any prefix may have been written.
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], position: u64) -> io::Result<()>;
     /// Writes the first `len` bytes of a file to the beginning of another.
@@ -85,11 +126,6 @@ pub trait Disk: Send + Sync + fmt::Debug {
         // Advice that is not taken leaves everything as it was.
         let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
     }
-    /// From now on the kernel reads no more of this open file than it is asked for.
-    fn read_nothing_ahead(&self, file: &File, _path: &Path) {
-        // As above.
-        let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
-    }
     /// Waits until the names in a directory are on the device.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Renames, replacing what has the new name.
@@ -100,14 +136,32 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Removes a directory and all that is in it.
     fn remove_dir(&self, dir: &Path) -> io::Result<()>;
-    /// What a directory holds, in no order.
-    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>>;
-    /// The length of a file that need not be open, bytes.
-    fn len(&self, path: &Path) -> io::Result<u64>;
     /// Takes away everybody's right to write to a file; who has it open may go on.
     fn protect(&self, path: &Path) -> io::Result<()>;
     /// As [`Disk::sync`], for a file that need not be open or writable.
     fn sync_file(&self, path: &Path) -> io::Result<()>;
+}
+
+/// The reads of a disk, of whose bytes only those in the page cache can be read.
+#[derive(Debug)]
+pub(crate) struct Cached<'a>(pub(crate) &'a dyn Disk);
+
+impl ReadFiles for Cached<'_> {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        self.0.open(path)
+    }
+
+    fn open_to_read(&self, path: &Path) -> io::Result<File> {
+        self.0.open_to_read(path)
+    }
+
+    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
+        self.0.read_cached(file, path, into, position)
+    }
+
+    fn waits(&self) -> bool {
+        false
+    }
 }
 
 /// One name in a directory.
@@ -117,6 +171,21 @@ pub struct Entry {
     pub path: PathBuf,
     /// What it leads to.
     pub kind: Kind,
+}
+
+impl Entry {
+    fn of(found: &fs::DirEntry) -> io::Result<Entry> {
+        let (path, mut kind) = (found.path(), found.file_type()?);
+        if kind.is_symlink() {
+            kind = fs::metadata(&path).map_or(kind, |target| target.file_type());
+        }
+        let kind = match kind {
+            kind if kind.is_file() => Kind::File,
+            kind if kind.is_dir() => Kind::Dir,
+            _ => Kind::Other,
+        };
+        Ok(Entry { path, kind })
+    }
 }
 
 /// What a name leads to, symbolic links followed.
@@ -146,49 +215,7 @@ const WHOLE_BYTES_MAX: u64 = 2 << 30;
 /// Vectors in one call; the kernel refuses more.
 const PARTS_MAX: usize = 1024;
 
-impl Disk for RealDisk {
-    fn create(&self, path: &Path) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).create_new(true).mode(mode(path)).open(path)
-    }
-
-    fn open(&self, path: &Path) -> io::Result<File> {
-        regular(path)?;
-        OpenOptions::new().read(true).write(true).open(path)
-    }
-
-    fn open_to_read(&self, path: &Path) -> io::Result<File> {
-        regular(path)?;
-        File::open(path)
-    }
-
-    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        regular_if_there(path)?;
-        let options = OpenOptions::new().write(true).create(true).truncate(true).mode(mode(path)).clone();
-        options.open(path)?.write_all(bytes)
-    }
-
-    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let len = regular(path)?;
-        if len > WHOLE_BYTES_MAX {
-            let text = format!("{len} bytes are more than a file of this kind ever has");
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
-        }
-        fs::read(path)
-    }
-
-    fn read_at(&self, file: &File, _path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
-        let mut filled = 0;
-        while filled < into.len() {
-            match file.read_at(&mut into[filled..], position + filled as u64) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(filled)
-    }
-
+impl ReadFiles for RealDisk {
     fn read_cached(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
         let mut filled = 0;
         while filled < into.len() {
@@ -205,6 +232,18 @@ impl Disk for RealDisk {
             }
         }
         Ok(filled)
+    }
+}
+
+impl Disk for RealDisk {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create_new(true).mode(mode(path)).open(path)
+    }
+
+    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        regular_if_there(path)?;
+        let options = OpenOptions::new().write(true).create(true).truncate(true).mode(mode(path)).clone();
+        options.open(path)?.write_all(bytes)
     }
 
     fn write_at(
@@ -286,27 +325,6 @@ impl Disk for RealDisk {
         fs::remove_dir_all(dir)
     }
 
-    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        let entry = |found: io::Result<fs::DirEntry>| {
-            let found = found?;
-            let (path, mut kind) = (found.path(), found.file_type()?);
-            if kind.is_symlink() {
-                kind = fs::metadata(&path).map_or(kind, |target| target.file_type());
-            }
-            let kind = match kind {
-                kind if kind.is_file() => Kind::File,
-                kind if kind.is_dir() => Kind::Dir,
-                _ => Kind::Other,
-            };
-            Ok(Entry { path, kind })
-        };
-        fs::read_dir(dir)?.map(entry).collect()
-    }
-
-    fn len(&self, path: &Path) -> io::Result<u64> {
-        Ok(fs::metadata(path)?.len())
-    }
-
     fn protect(&self, path: &Path) -> io::Result<()> {
         fs::set_permissions(path, fs::Permissions::from_mode(0o400))
     }
@@ -365,49 +383,6 @@ fn regular_if_there(path: &Path) -> io::Result<()> {
     match regular(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
-    }
-}
-
-/// What came of [`lock_to_read`].
-#[derive(Debug)]
-pub enum ReadLock {
-    /// Ours for as long as the file is held.
-    Held(File),
-    /// Nobody ever locked anything here.
-    Absent,
-    /// Another process has it.
-    Taken,
-}
-
-/// As [`lock`], for those who write nothing: a file that is not there is not made.
-///
-/// # Errors
-/// A failing disk.
-pub fn lock_to_read(path: &Path) -> io::Result<ReadLock> {
-    regular_if_there(path)?;
-    let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ReadLock::Absent),
-        other => other?,
-    };
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(ReadLock::Held(file)),
-        Err(Errno::WOULDBLOCK) => Ok(ReadLock::Taken),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Takes a data directory's lock, by a file of this name: `None` if another process has it. It is held as long as the file is open;
-/// the kernel lets go of it when the process ends, however it ends.
-///
-/// # Errors
-/// What the kernel says.
-pub fn lock(path: &Path) -> io::Result<Option<File>> {
-    regular_if_there(path)?;
-    let file = File::options().create(true).truncate(false).write(true).mode(FILE_MODE).open(path)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        Err(Errno::WOULDBLOCK) => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }
 

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::LogError;
-use crate::disk::{At, Disk};
+use crate::disk::{At, Disk, ReadFiles};
 
 mod offset;
 mod time;
@@ -91,7 +91,7 @@ impl Entries {
     }
 
     /// Bytes of all entries.
-    pub(crate) fn size_bytes(&self, disk: &dyn Disk) -> Result<u64, LogError> {
+    pub(crate) fn size_bytes(&self, disk: &dyn ReadFiles) -> Result<u64, LogError> {
         Ok((self.view(disk)?.count * self.width) as u64)
     }
 
@@ -102,7 +102,7 @@ impl Entries {
     }
 
     /// The published entries, mapping the file first if nobody has.
-    pub(crate) fn view(&self, disk: &dyn Disk) -> Result<View<'_>, LogError> {
+    pub(crate) fn view(&self, disk: &dyn ReadFiles) -> Result<View<'_>, LogError> {
         let mut count = self.count.load(Ordering::Acquire);
         if count == UNKNOWN {
             count = self.load(disk)?;
@@ -110,7 +110,7 @@ impl Entries {
         Ok(View { map: self.map.load(), path: &self.path, count })
     }
 
-    fn load(&self, disk: &dyn Disk) -> Result<usize, LogError> {
+    fn load(&self, disk: &dyn ReadFiles) -> Result<usize, LogError> {
         let _growing = self.growing.lock();
         let known = self.count.load(Ordering::Acquire);
         if known != UNKNOWN {
@@ -194,7 +194,7 @@ impl Entries {
     }
 
     /// Whether nothing but zeroes follows the entries, so that the file may be appended to.
-    pub(crate) fn ends_in_zeroes(&self, disk: &dyn Disk) -> Result<bool, LogError> {
+    pub(crate) fn ends_in_zeroes(&self, disk: &dyn ReadFiles) -> Result<bool, LogError> {
         let view = self.view(disk)?;
         let Some(map) = view.map() else { return Ok(true) };
         let end = view.count * self.width;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use levada_io::Extent;
 use parking_lot::Mutex;
 
-use crate::disk::{At, Cached, Disk};
+use crate::disk::{At, Cached, Disk, ReadFiles};
 use crate::epochs::Epochs;
 use crate::segment::{Head, Segment, assert_in_order};
 use crate::{LogError, ReadError};
@@ -237,13 +237,18 @@ impl Partition {
         Ok(Slice { cached: true, ..slice })
     }
 
-    fn look_up(&self, disk: &dyn Disk, range: (i64, i64), limits: (u32, bool)) -> Result<Slice, ReadError> {
+    fn look_up(
+        &self,
+        disk: &dyn ReadFiles,
+        range: (i64, i64),
+        limits: (u32, bool),
+    ) -> Result<Slice, ReadError> {
         self.find_range(disk, range, limits).map_err(|error| self.explain(error, range.0))
     }
 
     fn find_range(
         &self,
-        disk: &dyn Disk,
+        disk: &dyn ReadFiles,
         (offset, upto): (i64, i64),
         (max_bytes, min_one): (u32, bool),
     ) -> Result<Slice, ReadError> {
@@ -307,7 +312,7 @@ impl Partition {
     /// Where the first batch that is not wholly below `upto` starts.
     fn position_of(
         &self,
-        disk: &dyn Disk,
+        disk: &dyn ReadFiles,
         segment: &Segment,
         (upto, size): (i64, u64),
     ) -> Result<u64, ReadError> {
@@ -318,7 +323,7 @@ impl Partition {
     /// The end of the last batch within `max_bytes` of the first: free of charge where the index has a batch start close before the limit.
     fn limit(
         &self,
-        disk: &dyn Disk,
+        disk: &dyn ReadFiles,
         segment: &Segment,
         (first, end): (&Head, u64),
         (max_bytes, min_one): (u32, bool),

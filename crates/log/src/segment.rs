@@ -30,7 +30,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::LogError;
 use crate::batch::{HEADER_LEN, NO_TIMESTAMP};
-use crate::disk::{At, Disk, remove_if_there};
+use crate::disk::{At, Disk, ReadFiles, remove_if_there};
 use crate::index::{Aborted, OffsetIndex, TimeEntry, TimeIndex, TxnIndex};
 
 mod find;
@@ -267,7 +267,7 @@ impl Segment {
     }
 
     /// The open file; opens it the first time.
-    pub(crate) fn file(&self, disk: &dyn Disk) -> Result<&Arc<File>, LogError> {
+    pub(crate) fn file(&self, disk: &dyn ReadFiles) -> Result<&Arc<File>, LogError> {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
@@ -278,7 +278,7 @@ impl Segment {
 
     /// Has the kernel read no more of a finished segment than it is asked for. Whoever sends old records reads ahead of them as far as they
     /// may stay in memory; what the kernel brings in beside that, around each header that is looked at, stays at the cost of others.
-    pub(crate) fn read_nothing_ahead(&self, disk: &dyn Disk) -> Result<(), LogError> {
+    pub(crate) fn read_nothing_ahead(&self, disk: &dyn ReadFiles) -> Result<(), LogError> {
         if self.calmed.get().is_none() {
             disk.read_nothing_ahead(self.file(disk)?, &self.path);
             // Several may do it at once.
@@ -288,7 +288,7 @@ impl Segment {
     }
 
     /// Opens and maps everything that is opened on demand, before its name goes to another file.
-    pub(crate) fn hold(&self, disk: &dyn Disk) -> Result<(), LogError> {
+    pub(crate) fn hold(&self, disk: &dyn ReadFiles) -> Result<(), LogError> {
         self.file(disk)?;
         self.offsets.entries().view(disk)?;
         self.times.entries().view(disk)?;
@@ -298,14 +298,14 @@ impl Segment {
 
     /// Opens the transaction index before its name goes: who has read from the segment asks it next, and takes one that is not there for one without
     /// entries. If it cannot be opened here, it cannot be there, and the reader is told so.
-    pub(crate) fn hold_aborted(&self, disk: &dyn Disk) {
+    pub(crate) fn hold_aborted(&self, disk: &dyn ReadFiles) {
         if let Err(error) = self.aborted.count(disk) {
             tracing::warn!(%error, "readers of a segment that leaves the log may have to ask again");
         }
     }
 
     /// The largest timestamp, -1 if there is none. The first call may read the end of the time index.
-    pub(crate) fn max_timestamp(&self, disk: &dyn Disk) -> Result<i64, LogError> {
+    pub(crate) fn max_timestamp(&self, disk: &dyn ReadFiles) -> Result<i64, LogError> {
         let known = self.max_timestamp.load(Ordering::Acquire);
         if known != UNKNOWN {
             return Ok(known);
@@ -328,7 +328,7 @@ impl Segment {
     /// Goes through the batches from `position` to `end`, reading `window` bytes at a time.
     pub(crate) fn scan<'a>(
         &'a self,
-        disk: &'a dyn Disk,
+        disk: &'a dyn ReadFiles,
         range: std::ops::Range<u64>,
         window: usize,
     ) -> Result<Scan<'a>, LogError> {
@@ -336,7 +336,7 @@ impl Segment {
     }
 
     /// As [`Segment::max_timestamp`], or when the segment was last written to if nothing in it tells a time.
-    pub(crate) fn newest_ms(&self, disk: &dyn Disk) -> Result<i64, LogError> {
+    pub(crate) fn newest_ms(&self, disk: &dyn ReadFiles) -> Result<i64, LogError> {
         let newest = self.max_timestamp(disk)?;
         if newest != NO_TIMESTAMP {
             return Ok(newest);
@@ -346,7 +346,7 @@ impl Segment {
     }
 
     /// When the file was last written to.
-    pub(crate) fn modified(&self, disk: &dyn Disk) -> Result<SystemTime, LogError> {
+    pub(crate) fn modified(&self, disk: &dyn ReadFiles) -> Result<SystemTime, LogError> {
         self.file(disk)?.metadata().and_then(|data| data.modified()).at("look at", &self.path)
     }
 

@@ -14,7 +14,6 @@
 //!
 //! Racks are remembered and shown, but do not influence the assignment, as in Kafka.
 
-use levada_wire::Uuid;
 use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, StrBytes};
 

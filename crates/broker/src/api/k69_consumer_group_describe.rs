@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use levada_wire::Uuid;
 use levada_wire::messages::consumer_group_describe_response::{
     Assignment, DescribedGroup, Member, TopicPartitions,
 };

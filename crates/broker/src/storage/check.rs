@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use levada_log::LogError;
 use levada_log::check::{Checked, Finding, Gravity, Left, partition};
 use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata, id_text};
-use levada_log::disk::{Disk, RealDisk};
+use levada_log::disk::{ReadFiles, RealDisk};
 use parking_lot::Mutex;
 
 use super::{StorageError, directories, lock_existing, sizes};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use levada_log::checkpoint::{CleanShutdown, MetaProperties};
-use levada_log::disk::{Disk, RealDisk};
+use levada_log::disk::{ReadFiles, RealDisk};
 
 use super::{StorageError, directories, lock_existing, sizes};
 use crate::metadata::store::{Contents, METADATA_DIR, inspect, objections};

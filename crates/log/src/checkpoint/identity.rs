@@ -122,11 +122,13 @@ impl MetaProperties {
         if version != "1" {
             return Err(damaged(format!("version is {version:?}, not 1")));
         }
+        let cluster_id = value("cluster.id")?.to_owned();
+        let node_id = value("node.id")?.parse().map_err(|_| damaged("node.id is no number".to_owned()))?;
         let directory_id = value("directory.id")?;
         let no_id = || damaged(format!("{directory_id:?} is no id"));
         Ok(Some(MetaProperties {
-            cluster_id: value("cluster.id")?.to_owned(),
-            node_id: value("node.id")?.parse().map_err(|_| damaged("node.id is no number".to_owned()))?,
+            cluster_id,
+            node_id,
             directory_id: parse_id(directory_id).ok_or_else(no_id)?,
         }))
     }

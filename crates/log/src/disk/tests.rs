@@ -6,7 +6,7 @@ use std::io;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-use super::{Disk, RealDisk, exposed, lock, lock_to_read};
+use super::{Disk, ReadFiles, RealDisk, exposed, lock, lock_to_read};
 
 #[test]
 fn a_file_of_absurd_length_is_refused_and_not_read() {

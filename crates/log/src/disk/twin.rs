@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use levada_io::map::WriteMap;
 use parking_lot::Mutex;
 
-use super::{Disk, Entry, RealDisk};
+use super::{Disk, ReadFiles, RealDisk};
 
 /// Operations are named as the trait names them, files by the end of their name.
 #[derive(Debug, Default)]
@@ -65,27 +65,21 @@ impl Twin {
     }
 }
 
+impl ReadFiles for Twin {
+    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
+        let read = RealDisk.read_at(file, path, into, position)?;
+        self.read_bytes.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
 impl Disk for Twin {
     fn create(&self, path: &Path) -> io::Result<File> {
         self.ask("create", path).and_then(|()| RealDisk.create(path))
     }
 
-    fn open(&self, path: &Path) -> io::Result<File> {
-        RealDisk.open(path)
-    }
-
     fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.ask("write_file", path).and_then(|()| RealDisk.write_file(path, bytes))
-    }
-
-    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
-        RealDisk.read_file(path)
-    }
-
-    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
-        let read = RealDisk.read_at(file, path, into, position)?;
-        self.read_bytes.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
     }
 
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
@@ -145,14 +139,6 @@ impl Disk for Twin {
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
         self.ask("remove_dir", dir).and_then(|()| RealDisk.remove_dir(dir))
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        RealDisk.list(dir)
-    }
-
-    fn len(&self, path: &Path) -> io::Result<u64> {
-        RealDisk.len(path)
     }
 
     fn protect(&self, path: &Path) -> io::Result<()> {

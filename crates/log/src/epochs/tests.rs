@@ -56,7 +56,7 @@ fn the_file_comes_back_and_damage_is_named() {
     assert_eq!(Epochs::load(&RealDisk, dir.path()).unwrap(), Epochs::default());
     let known = epochs(&[(0, 0), (7, 1 << 40)]);
     known.store(&RealDisk, dir.path()).unwrap();
-    let path = dir.path().join(FILE_NAME);
+    let path = dir.path().join(LEADER_EPOCHS);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "0\n2\n0 0\n7 1099511627776\n");
     assert_eq!(Epochs::load(&RealDisk, dir.path()).unwrap(), known);
     for text in [

@@ -6,7 +6,7 @@ use levada_io::map::FileMap;
 
 use super::{Entries, View};
 use crate::LogError;
-use crate::disk::Disk;
+use crate::disk::{Disk, ReadFiles};
 
 const WIDTH: usize = 8;
 
@@ -54,7 +54,7 @@ impl OffsetIndex {
     }
 
     /// The last entry that does not lie behind `delta`, or the start of the segment.
-    pub(crate) fn lookup(&self, disk: &dyn Disk, delta: u32) -> Result<Hint, LogError> {
+    pub(crate) fn lookup(&self, disk: &dyn ReadFiles, delta: u32) -> Result<Hint, LogError> {
         let view = self.entries.view(disk)?;
         let after = partition_point(&view, |map, slot| delta_at(map, slot) <= delta);
         let delta = after.checked_sub(1).zip(view.map()).map(|(slot, map)| delta_at(map, slot));
@@ -62,7 +62,12 @@ impl OffsetIndex {
     }
 
     /// Of all entries below position `end`, in whatever order they are, the latest that does not lie behind `delta`. Reads the whole index.
-    pub(crate) fn nearest(&self, disk: &dyn Disk, delta: u32, end: u64) -> Result<Option<Entry>, LogError> {
+    pub(crate) fn nearest(
+        &self,
+        disk: &dyn ReadFiles,
+        delta: u32,
+        end: u64,
+    ) -> Result<Option<Entry>, LogError> {
         let view = self.entries.view(disk)?;
         let entries = (0..view.count).filter_map(|slot| entry_of(&view, slot));
         let fit = entries.filter(|entry| entry.delta <= delta && (1..end).contains(&entry.position));
@@ -70,14 +75,14 @@ impl OffsetIndex {
     }
 
     /// The last entry's position that is not greater than `limit`: the start of a batch, or 0.
-    pub(crate) fn boundary(&self, disk: &dyn Disk, limit: u64) -> Result<u64, LogError> {
+    pub(crate) fn boundary(&self, disk: &dyn ReadFiles, limit: u64) -> Result<u64, LogError> {
         let view = self.entries.view(disk)?;
         let after = partition_point(&view, |map, slot| position_at(map, slot) <= limit);
         view.vouch(position_before(&view, after))
     }
 
     /// All entries below a position, as (delta, position).
-    pub(crate) fn below(&self, disk: &dyn Disk, position: u64) -> Result<Vec<(u32, u32)>, LogError> {
+    pub(crate) fn below(&self, disk: &dyn ReadFiles, position: u64) -> Result<Vec<(u32, u32)>, LogError> {
         let view = self.entries.view(disk)?;
         let Some(map) = view.map() else { return Ok(Vec::new()) };
         let all = (0..view.count).map(|slot| (delta_at(map, slot), position_at(map, slot) as u32));
@@ -102,7 +107,7 @@ impl OffsetIndex {
     }
 
     /// The last entry, as (delta, position).
-    pub(crate) fn last(&self, disk: &dyn Disk) -> Result<Option<(u32, u32)>, LogError> {
+    pub(crate) fn last(&self, disk: &dyn ReadFiles) -> Result<Option<(u32, u32)>, LogError> {
         let view = self.entries.view(disk)?;
         let slot = view.count.checked_sub(1);
         view.vouch(
@@ -110,7 +115,7 @@ impl OffsetIndex {
         )
     }
 
-    pub(crate) fn count(&self, disk: &dyn Disk) -> Result<usize, LogError> {
+    pub(crate) fn count(&self, disk: &dyn ReadFiles) -> Result<usize, LogError> {
         Ok(self.entries.view(disk)?.count)
     }
 

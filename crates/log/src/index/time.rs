@@ -8,7 +8,7 @@ use levada_io::map::FileMap;
 use super::offset::partition_point;
 use super::{Entries, View};
 use crate::LogError;
-use crate::disk::Disk;
+use crate::disk::{Disk, ReadFiles};
 
 const WIDTH: usize = 12;
 
@@ -44,19 +44,19 @@ impl TimeIndex {
     }
 
     /// The last entry whose timestamp is not later.
-    pub(crate) fn lookup(&self, disk: &dyn Disk, timestamp: i64) -> Result<Option<TimeEntry>, LogError> {
+    pub(crate) fn lookup(&self, disk: &dyn ReadFiles, timestamp: i64) -> Result<Option<TimeEntry>, LogError> {
         let view = self.entries.view(disk)?;
         let after = partition_point(&view, |map, slot| map.read_i64_be(slot * WIDTH) <= timestamp);
         view.vouch(entry_before(&view, after))
     }
 
-    pub(crate) fn last(&self, disk: &dyn Disk) -> Result<Option<TimeEntry>, LogError> {
+    pub(crate) fn last(&self, disk: &dyn ReadFiles) -> Result<Option<TimeEntry>, LogError> {
         let view = self.entries.view(disk)?;
         view.vouch(entry_before(&view, view.count))
     }
 
     /// All entries below an offset.
-    pub(crate) fn below(&self, disk: &dyn Disk, delta: u32) -> Result<Vec<TimeEntry>, LogError> {
+    pub(crate) fn below(&self, disk: &dyn ReadFiles, delta: u32) -> Result<Vec<TimeEntry>, LogError> {
         let view = self.entries.view(disk)?;
         let Some(map) = view.map() else { return Ok(Vec::new()) };
         let all = (0..view.count).map(|slot| entry_at(map, slot));
@@ -80,7 +80,7 @@ impl TimeIndex {
         Ok(index)
     }
 
-    pub(crate) fn count(&self, disk: &dyn Disk) -> Result<usize, LogError> {
+    pub(crate) fn count(&self, disk: &dyn ReadFiles) -> Result<usize, LogError> {
         Ok(self.entries.view(disk)?.count)
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::LogError;
-use crate::disk::{At, Disk};
+use crate::disk::{At, Disk, ReadFiles};
 
 #[cfg(test)]
 mod tests;
@@ -54,7 +54,7 @@ impl TxnIndex {
     }
 
     /// How many entries there are. Opens the file, if there is one.
-    pub(crate) fn count(&self, disk: &dyn Disk) -> Result<usize, LogError> {
+    pub(crate) fn count(&self, disk: &dyn ReadFiles) -> Result<usize, LogError> {
         let known = self.count.load(Ordering::Acquire);
         if known != UNKNOWN {
             return Ok(known);
@@ -125,14 +125,14 @@ impl TxnIndex {
     }
 
     /// All entries.
-    pub(crate) fn entries(&self, disk: &dyn Disk) -> Result<Vec<Aborted>, LogError> {
+    pub(crate) fn entries(&self, disk: &dyn ReadFiles) -> Result<Vec<Aborted>, LogError> {
         (0..self.count(disk)?).map(|slot| self.entry(disk, slot)).collect()
     }
 
     /// Adds the transactions that overlap `from..upto`; returns whether no later segment can have more of them.
     pub(crate) fn overlapping(
         &self,
-        disk: &dyn Disk,
+        disk: &dyn ReadFiles,
         (from, upto): (i64, i64),
         into: &mut Vec<Aborted>,
     ) -> Result<bool, LogError> {
@@ -162,7 +162,7 @@ impl TxnIndex {
         }
     }
 
-    fn entry(&self, disk: &dyn Disk, slot: usize) -> Result<Aborted, LogError> {
+    fn entry(&self, disk: &dyn ReadFiles, slot: usize) -> Result<Aborted, LogError> {
         let mut bytes = [0; WIDTH];
         let read = match self.file.get() {
             Some(file) => disk.read_at(file, &self.path, &mut bytes, (slot * WIDTH) as u64),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::batch::HEADER_LEN;
-use crate::disk::{Cached, Disk};
+use crate::disk::{Cached, ReadFiles};
 use crate::index::Aborted;
 use crate::partition::{Partition, Slice};
 use crate::segment::Segment;
@@ -42,7 +42,7 @@ impl Partition {
     ) -> Result<Vec<AbortedTransaction>, ReadError> {
         let (Some(extent), Some(segments)) = (&slice.extent, &slice.segments) else { return Ok(Vec::new()) };
         let cached = Cached(&*self.disk);
-        let disk = if slice.cached { &cached } else { &*self.disk };
+        let disk: &dyn ReadFiles = if slice.cached { &cached } else { &*self.disk };
         let end = end_of(segments, disk, (slice.base_offset, extent.offset + extent.len));
         let found = end.and_then(|end| Ok(aborted_among(segments, disk, (from, end.min(upto)))?));
         found.map(told).map_err(|error| if slice.cached { error.or_cold() } else { error })
@@ -52,7 +52,7 @@ impl Partition {
 /// The aborted transactions with an offset in `from..upto`, in the order of their markers.
 pub(crate) fn aborted_among(
     segments: &[Arc<Segment>],
-    disk: &dyn Disk,
+    disk: &dyn ReadFiles,
     (from, upto): (i64, i64),
 ) -> Result<Vec<Aborted>, LogError> {
     let first = segments.partition_point(|segment| segment.base() <= from).saturating_sub(1);
@@ -68,7 +68,7 @@ pub(crate) fn aborted_among(
 /// The offset at which the batch behind `position` begins, in the segment that holds `offset`; the largest one if there is none yet.
 fn end_of(
     segments: &[Arc<Segment>],
-    disk: &dyn Disk,
+    disk: &dyn ReadFiles,
     (offset, position): (i64, u64),
 ) -> Result<i64, ReadError> {
     let at = segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1);

@@ -10,7 +10,7 @@
 use super::{Head, Scan, Segment};
 use crate::ReadError;
 use crate::batch::HEADER_LEN;
-use crate::disk::Disk;
+use crate::disk::ReadFiles;
 use crate::index::Entry;
 
 /// A search: for the first batch below `end` whose last offset is not before `offset`.
@@ -43,7 +43,7 @@ impl Segment {
     /// finds the batch. An index that was built with a larger interval, or lost entries, costs more reads, nothing else.
     pub(crate) fn find(
         &self,
-        disk: &dyn Disk,
+        disk: &dyn ReadFiles,
         offset: i64,
         end: u64,
         interval: u32,
@@ -66,7 +66,7 @@ impl Segment {
     }
 
     /// The position that the index gives for the offset, and what the index says beside it.
-    fn entrance(&self, disk: &dyn Disk, query: Query) -> Result<Entrance, ReadError> {
+    fn entrance(&self, disk: &dyn ReadFiles, query: Query) -> Result<Entrance, ReadError> {
         let hint = self.offsets.lookup(disk, self.delta(query.offset))?;
         // An entry may be ahead of what is published, or wrong.
         let start = match hint.position < query.end {
@@ -91,7 +91,7 @@ impl Segment {
     /// interval are large, and each has an entry.
     fn try_next_entry(
         &self,
-        disk: &dyn Disk,
+        disk: &dyn ReadFiles,
         query: Query,
         entrance: &Entrance,
         interval: u64,
@@ -116,7 +116,7 @@ impl Segment {
     /// The batch in the window that begins at the entrance.
     fn scan_window(
         &self,
-        disk: &dyn Disk,
+        disk: &dyn ReadFiles,
         query: Query,
         entrance: &Entrance,
         interval: u64,
@@ -133,7 +133,7 @@ impl Segment {
     /// batch on. Reads up to the whole segment, and notes that the index is to be built again.
     fn find_without_index(
         &self,
-        disk: &dyn Disk,
+        disk: &dyn ReadFiles,
         query: Query,
         start: u64,
     ) -> Result<Option<Head>, ReadError> {
@@ -149,7 +149,7 @@ impl Segment {
 
     fn find_by_any_entry(
         &self,
-        disk: &dyn Disk,
+        disk: &dyn ReadFiles,
         Query { offset, end }: Query,
     ) -> Result<Option<Head>, ReadError> {
         if let Some(entry) = self.offsets.nearest(disk, self.delta(offset), end)? {
@@ -165,7 +165,7 @@ impl Segment {
     /// Scans batch by batch from the start of `range`, where a batch begins that ends no later than `latest`.
     fn find_from(
         &self,
-        disk: &dyn Disk,
+        disk: &dyn ReadFiles,
         (offset, latest): (i64, Option<i64>),
         range: std::ops::Range<u64>,
         window: usize,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Segment;
 use crate::batch::{BatchView, HEADER_LEN, MAGIC, PREFIX_LEN};
-use crate::disk::{At, Disk};
+use crate::disk::{At, ReadFiles};
 use crate::{LogError, ReadError};
 
 /// Where in a batch its format lies; ten bytes on, its last offset delta ends.
@@ -34,7 +34,7 @@ impl Head {
 /// A walk over batches. Not a view of the future: it ends where it was told to.
 #[derive(Debug)]
 pub(crate) struct Scan<'a> {
-    disk: &'a dyn Disk,
+    disk: &'a dyn ReadFiles,
     segment: &'a Segment,
     file: Arc<File>,
     next: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Scan<'a> {
 
 impl<'a> Scan<'a> {
     pub(super) fn new(
-        disk: &'a dyn Disk,
+        disk: &'a dyn ReadFiles,
         segment: &'a Segment,
         range: Range<u64>,
         window_len: usize,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
 use levada_io::map::WriteMap;
-use levada_log::disk::{Disk, Entry, RealDisk};
+use levada_log::disk::{Disk, ReadFiles, RealDisk};
 
 /// See above.
 #[derive(Debug)]
@@ -31,25 +31,15 @@ impl Hasty {
     }
 }
 
+impl ReadFiles for Hasty {}
+
 impl Disk for Hasty {
     fn create(&self, path: &Path) -> io::Result<File> {
         self.change().and_then(|()| RealDisk.create(path))
     }
 
-    fn open(&self, path: &Path) -> io::Result<File> {
-        RealDisk.open(path)
-    }
-
     fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.change().and_then(|()| RealDisk.write_file(path, bytes))
-    }
-
-    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
-        RealDisk.read_file(path)
-    }
-
-    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
-        RealDisk.read_at(file, path, into, position)
     }
 
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
@@ -98,14 +88,6 @@ impl Disk for Hasty {
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
         self.change().and_then(|()| RealDisk.remove_dir(dir))
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        RealDisk.list(dir)
-    }
-
-    fn len(&self, path: &Path) -> io::Result<u64> {
-        RealDisk.len(path)
     }
 
     fn protect(&self, path: &Path) -> io::Result<()> {

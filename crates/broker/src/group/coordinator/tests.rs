@@ -7,7 +7,7 @@ mod transactions;
 use bytes::Bytes;
 use levada_wire::Uuid;
 
-use super::{Coordinator, ListFilter, Replayed, partition_for};
+use super::{Coordinator, ListFilter, Replayed};
 use crate::clock::Now;
 use crate::group::config::GroupConfig;
 use crate::group::error::GroupError;
@@ -18,7 +18,7 @@ use crate::group::request::{
     LeaveRequest,
 };
 use crate::group::tests::rig::{Rig, commit, commit_as, config, fetch, heartbeat, leave, sync};
-use crate::machine::{PersistFailure, Request};
+use crate::machine::{PersistFailure, Request, partition_for};
 
 #[test]
 fn groups_hash_to_the_partition_kafka_looks_for_them_in() {
@@ -155,7 +155,7 @@ fn offsets_of_a_topic_that_was_made_anew_are_not_mistaken_for_its_own() {
     for (asked, expected) in [(0, 5), (1, 5), (2, -1)] {
         let mut request = fetch("g", "t", false);
         let topics = request.topics.as_mut().unwrap();
-        topics[0].topic_id = Uuid::from_bytes(asked.to_be_bytes());
+        topics[0].topic_id = Uuid::from_bytes(u128::to_be_bytes(asked));
         assert_eq!(rig.ask(request).unwrap()[0].partitions[0].offset, expected, "{asked}");
     }
 }

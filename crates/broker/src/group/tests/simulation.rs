@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::rig::{GROUP, Rig, commit_as, config, heartbeat, leave, protocols, sync};
 use crate::group::config::GroupConfig;
+use crate::group::coordinator::Coordinator;
 use crate::group::error::GroupError;
 use crate::group::event::Ticket;
 use crate::group::request::{

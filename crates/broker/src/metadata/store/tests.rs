@@ -6,6 +6,7 @@ mod shortened;
 use std::fs;
 
 use levada_log::batch::BatchView;
+use levada_log::checkpoint::Rights;
 use levada_log::disk::RealDisk;
 use levada_wire::primitives::Uuid;
 use tempfile::TempDir;
@@ -282,7 +283,7 @@ fn offsets_and_epochs_that_no_log_gets_to_are_damage() {
         let late = |dir: &Path| {
             let snapshot = snapshot::Snapshot::default();
             let id = snapshot::SnapshotId { end_offset, epoch: 3 };
-            snapshot.write(&RealDisk, &id.path(dir), (3, 6), files::Access::Writable).unwrap();
+            snapshot.write(&RealDisk, &id.path(dir), (3, 6), Rights::Writable).unwrap();
             fs::remove_file(dir.join("00000000000000000000.log")).unwrap();
             let path = dir.join(format!("{end_offset:020}.log"));
             let batch = metadata_batch(&path, &values(&topic("late", 1)), end_offset, 3, 1_000).unwrap();
@@ -357,7 +358,7 @@ fn a_snapshot_stands_for_the_log_in_front_of_it() {
     let id = snapshot::SnapshotId { end_offset: 105, epoch: 3 };
     let path = id.path(&metadata);
     assert!(path.ends_with("00000000000000000105-0000000003.checkpoint"));
-    snapshot.write(&RealDisk, &path, (3, 6), files::Access::ReadOnly).unwrap();
+    snapshot.write(&RealDisk, &path, (3, 6), Rights::ReadOnly).unwrap();
     assert_eq!(snapshot::Snapshot::read(&RealDisk, &path).unwrap(), snapshot);
     let check = || {
         let (store, _) = open(dir.path());

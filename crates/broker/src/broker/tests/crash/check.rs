@@ -8,8 +8,8 @@ use levada_log::batch::{self, BatchView, EndMarker, Marker};
 use super::facts::{BatchFact, Facts, TopicFact};
 use super::life::{Incarnation, copier, settle};
 use crate::broker::Broker;
-use crate::clock::now_ms;
-use crate::group::request::FetchRequest;
+use crate::group::Producer;
+use crate::group::request::{EndTxnRequest, FetchRequest};
 use crate::metadata::image::ConfigResource;
 use crate::replica::{OFFSETS_TOPIC, Partition};
 use crate::txn::TxnState;
@@ -510,14 +510,13 @@ fn end_hanging(now: &Incarnation, partition: &Arc<Partition>, ongoing: &BTreeSet
         if ongoing.contains(&state.producer_id) {
             continue;
         }
-        let end = EndMarker {
-            marker: Marker::Abort,
-            producer_id: state.producer_id,
-            producer_epoch: state.epoch,
+        let end = EndTxnRequest {
+            producer: Producer { id: state.producer_id, epoch: state.epoch },
             coordinator_epoch: state.coordinator_epoch.max(0),
-            timestamp_ms: now_ms(),
+            commit: false,
+            transaction_version: 0,
         };
-        let written = now.run(now.broker.transactions().write_marker(partition, &end, 0));
+        let written = now.run(now.broker.transactions().write_marker(partition, end));
         written.map_err(|error| format!("{}: {state:?} is not ended: {error:?}", partition.name()))?;
     }
     Ok(())

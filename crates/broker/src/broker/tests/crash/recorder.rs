@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use levada_io::map::WriteMap;
-use levada_log::disk::{Disk, Entry, Kind, RealDisk};
+use levada_log::disk::{Disk, Entry, Kind, ReadFiles, RealDisk};
 use parking_lot::{Condvar, Mutex};
 
 /// One change that cannot be torn, but for a write. Files are numbered in the order of their creation: names change.
@@ -205,6 +205,15 @@ impl State {
     }
 }
 
+impl ReadFiles for Recorder {
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        self.panic_if_broken(dir);
+        let is_held = |held: &mut Option<&str>| held.is_some_and(|name| dir.ends_with(name));
+        self.let_go.wait_while(&mut self.held.lock(), |held| is_held(held));
+        RealDisk.list(dir)
+    }
+}
+
 impl Disk for Recorder {
     fn create(&self, path: &Path) -> io::Result<File> {
         let create = |state: &mut State| {
@@ -214,10 +223,6 @@ impl Disk for Recorder {
         let created =
             self.change(create, |(_, file)| vec![Op::Create { path: self.relative(path), file: *file }]);
         created.map(|(file, _)| file)
-    }
-
-    fn open(&self, path: &Path) -> io::Result<File> {
-        RealDisk.open(path)
     }
 
     fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -235,14 +240,6 @@ impl Disk for Recorder {
             [begin].into_iter().chain(write).collect()
         };
         self.change(write, ops).map(drop)
-    }
-
-    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
-        RealDisk.read_file(path)
-    }
-
-    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
-        RealDisk.read_at(file, path, into, position)
     }
 
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
@@ -372,17 +369,6 @@ impl Disk for Recorder {
             paths.map(|path| Op::Remove { path: self.relative(path) }).collect()
         };
         self.change(remove, ops).map(drop)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        self.panic_if_broken(dir);
-        let is_held = |held: &mut Option<&str>| held.is_some_and(|name| dir.ends_with(name));
-        self.let_go.wait_while(&mut self.held.lock(), |held| is_held(held));
-        RealDisk.list(dir)
-    }
-
-    fn len(&self, path: &Path) -> io::Result<u64> {
-        RealDisk.len(path)
     }
 
     fn protect(&self, _: &Path) -> io::Result<()> {

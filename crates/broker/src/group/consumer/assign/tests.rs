@@ -57,7 +57,7 @@ fn check(members: &[Candidate], counts: &BTreeMap<Uuid, i32>, assigned: &BTreeMa
         for (topic, held) in &assigned[&member.id] {
             assert!(member.topics.contains(topic) && !held.is_empty());
             for index in held {
-                assert!(*index < counts[topic] && seen.insert((*topic, *index)), "{topic} {index}");
+                assert!(*index < counts[topic] && seen.insert((*topic, *index)), "{topic:?} {index}");
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, IoSlice};
 use std::time::SystemTime;
 
-use levada_log::disk::{Disk, Entry};
+use levada_log::disk::{Disk, ReadFiles};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
@@ -187,22 +187,15 @@ impl Scarce {
     }
 }
 
+impl ReadFiles for Scarce {}
+
 impl Disk for Scarce {
     fn create(&self, path: &Path) -> io::Result<File> {
         self.ask("create")?;
         RealDisk.create(path)
     }
-    fn open(&self, path: &Path) -> io::Result<File> {
-        RealDisk.open(path)
-    }
     fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         RealDisk.write_file(path, bytes)
-    }
-    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
-        RealDisk.read_file(path)
-    }
-    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
-        RealDisk.read_at(file, path, into, position)
     }
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], position: u64) -> io::Result<()> {
         self.ask("write")?;
@@ -238,12 +231,6 @@ impl Disk for Scarce {
     }
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
         RealDisk.remove_dir(dir)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        RealDisk.list(dir)
-    }
-    fn len(&self, path: &Path) -> io::Result<u64> {
-        RealDisk.len(path)
     }
     fn protect(&self, path: &Path) -> io::Result<()> {
         RealDisk.protect(path)

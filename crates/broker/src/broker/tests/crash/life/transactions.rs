@@ -15,7 +15,7 @@ use crate::transaction::Membership;
 use crate::txn::TxnState;
 use crate::txn::coordinator::Described;
 use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol};
-use crate::txn::{TopicPartition, TxnError};
+use crate::txn::{Coordinator, Keyed, Request, TopicPartition, TxnError};
 
 /// A transactional id that somebody has taken up.
 #[derive(Clone, Copy)]
@@ -120,12 +120,10 @@ impl Life {
     }
 
     /// Asks the transaction coordinator until it has time.
-    fn ask<R: crate::txn::Request + Clone>(
-        &mut self,
-        id: &str,
-        decision: Option<bool>,
-        request: R,
-    ) -> (R::Answer, Span) {
+    fn ask<R, T>(&mut self, id: &str, decision: Option<bool>, request: R) -> (T, Span)
+    where
+        R: Request<Coordinator, Answer = Result<T, TxnError>> + Keyed + Clone,
+    {
         let (answer, span) = self.span(|life| {
             let now = life.now();
             now.run(until_taken(|| now.broker.coordinators().txns().ask(request.clone())))
