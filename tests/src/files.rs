@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -34,7 +34,10 @@ impl FileServer {
         fs::create_dir(&root).expect("a directory");
         fill(&root);
         let mut command = Command::new(place::binary());
-        command.arg("files").arg(&root).args(["--listen", "127.0.0.1:0", "--shards", "2"]).args(args);
+        command.arg("files").arg(&root).args(["--listen", "127.0.0.1:0"]).args(args);
+        if !args.contains(&"--shards") {
+            command.args(["--shards", "2"]);
+        }
         FileServer::spawn(command, home)
     }
 
@@ -90,9 +93,21 @@ impl FileServer {
         format!("http://{}{path}", self.address())
     }
 
-    /// Where metrics are.
-    pub fn metrics_url(&self) -> String {
-        format!("http://{}/metrics", self.metrics.as_ref().expect("metrics were asked for"))
+    /// The sum of the samples of a metric, which is a number without a fraction; `name` may have labels at its end.
+    pub fn metric(&self, name: &str) -> u64 {
+        let address = self.metrics.as_ref().expect("metrics were asked for").parse().expect("an address");
+        let mut client = Client::open(address);
+        client.say(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let text = client.answer(true).text();
+        let mut values = Vec::new();
+        for rest in text.lines().filter_map(|line| line.strip_prefix(name)) {
+            if rest.starts_with([' ', '{']) {
+                let value = rest.rsplit(' ').next().expect("a value");
+                values.push(value.parse::<u64>().expect("a number"));
+            }
+        }
+        assert!(!values.is_empty(), "{name}: {text}");
+        values.iter().sum()
     }
 
     /// Its process.
@@ -188,6 +203,17 @@ impl Client {
     /// The socket.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
+    }
+
+    /// Says that no more requests come.
+    pub fn end(&self) {
+        // A server that has hung up is found out by reading.
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Has the connection reset when it is dropped, so that its port is free at once for tests of very many.
+    pub fn leave_no_trace(&self) {
+        rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("a socket");
     }
 
     /// Sends bytes. A server that has hung up is found out by reading.

@@ -8,6 +8,7 @@ pub mod corpus;
 pub mod files;
 pub mod hostile;
 pub mod journal;
+pub mod lab;
 pub mod ledger;
 pub mod node;
 pub mod pki;

@@ -65,6 +65,17 @@ pub fn python() -> PathBuf {
     installed("python").join("bin/python")
 }
 
+/// The checker of HTTP servers.
+pub fn http_checker() -> PathBuf {
+    installed("http").join("bin/redbot")
+}
+
+/// The program of nginx, if it could be unpacked here.
+pub fn nginx() -> Option<PathBuf> {
+    let path = cache().join("nginx/usr/sbin/nginx");
+    path.exists().then_some(path)
+}
+
 /// A script below `tests/python`.
 pub fn script(name: &str) -> PathBuf {
     root().join("tests/python").join(name)
@@ -75,10 +86,14 @@ pub fn transcript(name: &str) -> PathBuf {
     root().join("tests/transcripts").join(name).with_extension("txt")
 }
 
-fn installed(name: &str) -> PathBuf {
+fn cache() -> PathBuf {
     let given = std::env::var_os("LEVADA_TEST_CACHE").map(PathBuf::from);
     let home = || Path::new(&std::env::var_os("HOME").expect("HOME is set")).join(".cache/levada-test");
-    let path = given.unwrap_or_else(home).join(name);
+    given.unwrap_or_else(home)
+}
+
+fn installed(name: &str) -> PathBuf {
+    let path = cache().join(name);
     assert!(path.exists(), "{} is missing: cargo xtask deps", path.display());
     path
 }

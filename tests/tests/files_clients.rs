@@ -41,10 +41,10 @@ fn content(index: usize, version: u8) -> Vec<u8> {
 
 #[test]
 fn wget_mirrors_a_tree_while_its_files_are_replaced() {
-    const FILES: usize = 700;
+    let count = std::env::var("LEVADA_TEST_FILES").map_or(700, |count| count.parse().expect("a number"));
     let name = |index: usize| format!("d{}/e {}/f&{index}.bin", index % 5, index % 3);
     let server = FileServer::start(&["--listing"], |root| {
-        for index in 0..FILES {
+        for index in 0..count {
             let path = root.join(name(index));
             fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
             fs::write(path, content(index, 1)).expect("a file");
@@ -56,7 +56,7 @@ fn wget_mirrors_a_tree_while_its_files_are_replaced() {
         let replacing = scope.spawn(|| {
             let mut replaced = 0_usize;
             while !done.load(Ordering::Relaxed) {
-                let (index, version) = (replaced * 13 % FILES, (replaced / FILES % 100) as u8 + 2);
+                let (index, version) = (replaced * 13 % count, (replaced / count % 100) as u8 + 2);
                 let beside = root.join(".next");
                 fs::write(&beside, content(index, version)).expect("a file");
                 fs::rename(&beside, root.join(name(index))).expect("a name");
@@ -71,15 +71,15 @@ fn wget_mirrors_a_tree_while_its_files_are_replaced() {
         replacing.join().expect("no panic")
     });
     let mirrored = tree(&mirror);
-    assert_eq!(mirrored.len(), FILES);
-    for index in 0..FILES {
+    assert_eq!(mirrored.len(), count);
+    for index in 0..count {
         let bytes = &mirrored[Path::new(&name(index))];
         let version = bytes.first().copied().unwrap_or(1);
         let whole = *bytes == content(index, version)
             || (index % 7 == 0 && bytes.iter().all(|byte| *byte == version));
         assert!(whole, "{} is no version of itself", name(index));
     }
-    assert!(replaced > FILES / 10, "only {replaced} were replaced meanwhile");
+    assert!(replaced > count / 10, "only {replaced} were replaced meanwhile");
     server.stop();
 }
 

@@ -1,4 +1,4 @@
-//! Installs what the black-box tests run: Debian packages, a Python virtual environment, Java jars, and the
+//! Installs what the black-box tests run: Debian packages, Python virtual environments, nginx, Java jars, and the
 //! tests' own Java programs.
 //!
 //! What is downloaded lands in one cache directory outside the repository and is stamped with a hash of the
@@ -17,13 +17,16 @@ struct Tool {
     package: &'static str,
 }
 
-const TOOLS: [Tool; 8] = [
+const TOOLS: [Tool; 11] = [
+    Tool { probe: &["ab", "-V"], package: "apache2-utils" },
+    Tool { probe: &["aria2c", "--version"], package: "aria2" },
     Tool { probe: &["chromium", "--version"], package: "chromium" },
     Tool { probe: &["curl", "--version"], package: "curl" },
     Tool { probe: &["javac", "-version"], package: "default-jdk-headless" },
     Tool { probe: &["kcat", "-V"], package: "kcat" },
     Tool { probe: &["mvn", "--version"], package: "maven" },
     Tool { probe: &["python3", "-c", "import ensurepip, venv"], package: "python3-venv" },
+    Tool { probe: &["rclone", "version"], package: "rclone" },
     Tool { probe: &["strace", "-V"], package: "strace" },
     Tool { probe: &["wget", "--version"], package: "wget" },
 ];
@@ -117,6 +120,9 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     stamped(&[root.join("tests/requirements.txt")], &cache.join("python"), |lists, target| {
         python(&lists[0], target)
     })?;
+    let checker = [root.join("tests/http/requirements.txt")];
+    stamped(&checker, &cache.join("http"), |lists, target| python(&lists[0], target))?;
+    nginx(&cache.join("nginx"));
     let libs = cache.join("kafka/libs");
     stamped(&[root.join("tests/pom.xml")], &libs, |lists, target| jars(&lists[0], target))?;
     stamped(
@@ -125,6 +131,24 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
         |sources, target| compile(sources, &libs, target),
     )?;
     go_programs(&root.join("tests/go"), &target(root).join("test-go"))
+}
+
+/// Unpacks nginx of Debian without installing it, which would start it. Without it its test is left out, and says so.
+fn nginx(target: &Path) {
+    let unpacked = stamped(&[], target, |_, target| {
+        say(&format!("nginx into {}", target.display()));
+        let fresh = target.with_extension("new");
+        remove(&fresh)?;
+        fs::create_dir(&fresh).map_err(|error| format!("{}: {error}", fresh.display()))?;
+        let script = "set -e; get() { apt-get download -qq nginx nginx-common; }; get || { apt-get update -qq; get; }; \
+            for package in *.deb; do dpkg-deb -x \"$package\" .; done; rm ./*.deb; usr/sbin/nginx -v";
+        run(Command::new("sh").args(["-c", script]).current_dir(&fresh))?;
+        remove(target)?;
+        fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
+    });
+    if let Err(error) = unpacked {
+        say(&format!("no nginx: {error}"));
+    }
 }
 
 /// Builds the tests' own Go programs. Without Go, or what they are made with, their tests are left out, and say so.

@@ -21,8 +21,10 @@ mod broker;
 mod calibrate;
 mod claims;
 mod compare;
+mod files;
 mod goals;
 mod report;
+mod side_by_side;
 mod table;
 
 /// Measure on this machine what each way of moving bytes costs
@@ -31,6 +33,7 @@ mod table;
   levada lab transfer --quick                   a first look at the paths from file to socket
   levada lab transfer --only cold               some of the cases
   levada lab broker --quick                     what a broker costs, beside Kafka's
+  levada lab files --quick --nginx              what a file server costs, beside nginx
   levada lab all --full --record full.jsonl     everything, thoroughly")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -62,6 +65,7 @@ enum Command {
   levada lab compare --output json before.jsonl after.jsonl")]
     Compare(compare::Args),
     Broker(broker::Args),
+    Files(files::Args),
     /// Compare ways to copy a file, call by call
     #[command(after_help = "Examples:
   levada lab copy
@@ -186,6 +190,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => compare::run(&args, out),
         Command::Broker(args) => broker::run(&args, out),
+        Command::Files(args) => files::run(&args, out),
         Command::Transfer(args) => measure(&args, &TRANSFER, None, out),
         Command::Copy(args) => measure(&args, &COPY, None, out),
         Command::Read(args) => measure(&args, &READ, None, out),

@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, Socket as Bare, Type};
 
 use crate::socket::{Peer, Socket};
 
-/// Pending connections that the kernel keeps while every shard is busy.
+/// Pending connections that the kernel keeps for each queue while its shard is busy.
 const BACKLOG: i32 = 1024;
 
 /// An address to listen on.
@@ -72,11 +72,13 @@ pub(crate) enum Purpose {
     Metrics,
 }
 
-/// A bound listener. Its clones share the queue of connections.
+/// A bound listener.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Bound,
     purpose: Purpose,
+    /// True if other sockets may be bound to the address, each with a queue of its own.
+    is_shared: bool,
 }
 
 #[derive(Debug)]
@@ -90,33 +92,69 @@ enum Bound {
 /// # Errors
 /// It is taken, or nothing was handed over.
 pub(crate) fn bind(address: &Address, purpose: Purpose) -> io::Result<Vec<Listener>> {
-    let bound = match address {
-        Address::Tcp(host, port) => vec![Bound::Tcp(tcp(host, *port)?)],
-        Address::Unix(path) => vec![Bound::Unix(unix(path)?)],
-        Address::Inherited => inherited()?,
+    let (bound, is_shared) = match address {
+        Address::Tcp(host, port) => (vec![Bound::Tcp(tcp(host, *port)?)], true),
+        Address::Unix(path) => (vec![Bound::Unix(unix(path)?)], false),
+        Address::Inherited => (inherited()?, false),
     };
-    let listeners = bound.into_iter().map(|socket| Listener { socket, purpose });
+    let listeners = bound.into_iter().map(|socket| Listener { socket, purpose, is_shared });
     Ok(listeners.collect())
+}
+
+/// The listeners of each of so many shards. Those of an address of TCP have a queue each, so that a connection wakes one shard and no other;
+/// the kernel picks the queue by the addresses of the connection. Other listeners share one queue.
+///
+/// # Errors
+/// The address of which a further socket cannot be bound.
+pub(crate) fn for_shards(
+    first: Vec<Listener>,
+    count: usize,
+) -> Result<Vec<Vec<Listener>>, (Address, io::Error)> {
+    let mut all = Vec::with_capacity(count);
+    for _ in 1..count {
+        let another = |listener: &Listener| {
+            let failed = |error| (listener.address().unwrap_or(Address::Inherited), error);
+            listener.another().map_err(failed)
+        };
+        all.push(first.iter().map(another).collect::<Result<Vec<_>, _>>()?);
+    }
+    // A queue that nobody takes connections from would keep them waiting: the first sockets are those of a shard as well.
+    all.push(first);
+    Ok(all)
 }
 
 fn tcp(host: &str, port: u16) -> io::Result<std::net::TcpListener> {
     if host.is_empty()
-        && let Ok(both_families) = open(SocketAddr::from(([0_u16; 8], port)))
+        && let Ok(both_families) = open(SocketAddr::from(([0_u16; 8], port)), Claim::Alone)
     {
         return Ok(both_families);
     }
     let host = if host.is_empty() { "0.0.0.0" } else { host };
     let address = (host, port).to_socket_addrs()?.next();
-    open(address.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the host has no address"))?)
+    let address =
+        address.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the host has no address"))?;
+    open(address, Claim::Alone)
 }
 
-fn open(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+/// The way to bind an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// Nobody else may have it.
+    Alone,
+    /// Beside a socket of this process.
+    Beside,
+}
+
+fn open(address: SocketAddr, claim: Claim) -> io::Result<std::net::TcpListener> {
     let socket = Bare::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
+    socket.set_reuse_port(claim == Claim::Beside)?;
     socket.bind(&address.into())?;
+    // Set before it was bound, this would let it in beside another process.
+    socket.set_reuse_port(true)?;
     // Connections inherit it.
     socket.set_tcp_nodelay(true)?;
     socket.listen(BACKLOG)?;
@@ -161,12 +199,15 @@ fn inherited() -> io::Result<Vec<Bound>> {
 
 impl Listener {
     /// The same for another shard.
-    pub(crate) fn share(&self) -> io::Result<Listener> {
+    fn another(&self) -> io::Result<Listener> {
         let socket = match &self.socket {
+            Bound::Tcp(listener) if self.is_shared => {
+                Bound::Tcp(open(listener.local_addr()?, Claim::Beside)?)
+            }
             Bound::Tcp(listener) => Bound::Tcp(listener.try_clone()?),
             Bound::Unix(listener) => Bound::Unix(listener.try_clone()?),
         };
-        Ok(Listener { socket, purpose: self.purpose })
+        Ok(Listener { socket, purpose: self.purpose, is_shared: self.is_shared })
     }
 
     /// The address as it is bound.

@@ -147,12 +147,12 @@ impl Server {
             files_max: usize::try_from(files).unwrap_or(usize::MAX).max(16),
             started: SystemTime::now(),
         });
+        let listeners = listen::for_shards(listeners, count)
+            .map_err(|(address, source)| StartError::Bind { address, source })?;
         let mut shards = Vec::with_capacity(count);
-        for index in 0..count {
-            let own = listeners.iter().map(listen::Listener::share).collect::<Result<Vec<_>, _>>();
+        for (index, own) in listeners.into_iter().enumerate() {
             let pen = log.as_ref().map(|log| log.pen(shared.stats.clone()));
-            let started = own.and_then(|own| serving::start(index, shared.clone(), own, pen));
-            match started {
+            match serving::start(index, shared.clone(), own, pen) {
                 Ok(shard) => shards.push(shard),
                 Err(error) => {
                     shared.stop.raise();

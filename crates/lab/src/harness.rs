@@ -1,7 +1,13 @@
-//! What experiments are set up with: a workbench, bytes to move, a second process at the other end, TLS records.
+//! Set-up of experiments: a workbench, bytes to move, processes at the other end and their use of the processor, load, bare loops, TLS.
 
 pub(crate) mod bench;
+pub(crate) mod event_loop;
+pub(crate) mod identity;
 pub(crate) mod memory_sender;
+pub(crate) mod pace;
 pub(crate) mod payload;
 pub mod peer;
+pub(crate) mod process;
+pub(crate) mod program;
+pub(crate) mod spliced;
 pub(crate) mod tls_records;

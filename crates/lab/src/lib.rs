@@ -38,7 +38,7 @@
 //! |---|---|---|
 //! | `machine` | processors, noise, flame graphs, the environment | |
 //! | `method` | what an experiment is: cases, metrics, limits, statistics | |
-//! | `harness` | workbench, payload, the second process, TLS records | `machine`, `method` |
+//! | `harness` | workbench, payload, other processes, load, bare loops, TLS | `machine`, `method` |
 //! | `record` | JSON Lines, typed; summaries and comparisons | the above |
 //! | `runner` | alternation, rounds, the round that checks | the above |
 //! | `experiments` | what is measured; those on brokers with a harness of their own | the above |
@@ -57,7 +57,8 @@ mod published;
 mod runner;
 
 pub use error::LabError;
-pub use experiments::{broker, calibrate, copy, read, receive, search, send, transfer};
+pub use experiments::offer::{Begin, Offer};
+pub use experiments::{broker, calibrate, copy, files, read, receive, search, send, transfer};
 pub use harness::bench::Bench;
 pub use harness::peer;
 pub use machine::interrupt::Interrupt;

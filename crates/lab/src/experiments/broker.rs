@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use crate::error::LabError;
 use crate::experiments::broker::harness::frames::Place;
-use crate::experiments::broker::harness::node::{Node, Paused};
+use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic::{self, Filled};
+use crate::experiments::offer::{Offer, few, fewest};
 use crate::harness::bench::Bench;
-use crate::method::experiment::{Case, Experiment, Metrics};
+use crate::harness::process::Paused;
+use crate::method::experiment::{Case, Metrics};
 use crate::method::limits::Limits;
-use crate::method::limits::Scale;
 use crate::record::Metric;
 
 mod append;
@@ -75,36 +76,8 @@ impl Systems {
     }
 }
 
-/// Makes an experiment on a bench.
-pub type Begin = for<'b> fn(&'b Bench, &Systems) -> Result<Box<dyn Experiment + 'b>, LabError>;
-
-/// An experiment on brokers, to be begun when its turn comes: beginning starts brokers.
-#[derive(Debug, Clone, Copy)]
-pub struct Offer {
-    /// One word, as on the command line.
-    pub name: &'static str,
-    /// Begins it.
-    pub begin: Begin,
-    /// How many rounds make sense.
-    pub limits: fn(Scale) -> Limits,
-}
-
-/// Of experiments whose runs take seconds.
-fn few(scale: Scale) -> Limits {
-    Limits {
-        rounds: scale.choose(1, 3, 11, 21),
-        least_rounds: scale.choose(1, 1, 5, 11),
-        time: Duration::from_secs(scale.choose(0, 10, 120, 900)),
-    }
-}
-
-/// Of experiments whose runs take half a minute and are alike.
-fn fewest(scale: Scale) -> Limits {
-    Limits::exactly(scale.choose(1, 1, 3, 5))
-}
-
 /// All experiments on brokers, in the order in which they are run.
-pub const OFFERS: [Offer; 18] = [
+pub const OFFERS: [Offer<Systems>; 18] = [
     Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
     Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
     Offer {

@@ -64,7 +64,7 @@ pub fn start_on(pid: u32) -> Result<Option<&'static str>, LabError> {
     let Some(mut perf) = Perf::sampling_other(dir.path(), pid) else { return Ok(None) };
     perf.enable();
     install(Sampler::Other(perf, dir));
-    Ok(Some("perf, in the process of the broker; code that a virtual machine has made has no names"))
+    Ok(Some("perf, in the process of the server; code that a virtual machine has made has no names"))
 }
 
 /// Begins to count system calls of this process instead, by the kernel's own tracepoints; whether that can be done: it takes perf, root

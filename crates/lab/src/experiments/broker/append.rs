@@ -8,10 +8,10 @@ use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::connection::Connection;
 use crate::experiments::broker::harness::frames::{self, Place};
 use crate::experiments::broker::harness::node::{Node, System};
-use crate::experiments::broker::harness::pace::Latencies;
-use crate::experiments::broker::harness::process::{Spent, faults};
 use crate::experiments::broker::harness::topic::{self, Filled, IN_FLIGHT};
 use crate::harness::bench::Bench;
+use crate::harness::pace::Latencies;
+use crate::harness::process::{Spent, faults};
 use crate::method::experiment::{Case, Experiment, Outcome, Pass};
 use crate::record::Metric;
 

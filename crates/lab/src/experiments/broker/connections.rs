@@ -5,9 +5,10 @@ use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::connection::Connection;
 use crate::experiments::broker::harness::frames::{self, Place, Wanted};
 use crate::experiments::broker::harness::node::{Node, System};
-use crate::experiments::broker::harness::process;
 use crate::experiments::broker::harness::topic;
 use crate::harness::bench::Bench;
+use crate::harness::process;
+use crate::harness::program::allow_descriptors;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
@@ -39,17 +40,6 @@ pub(super) fn answered(node: &Node, place: &Place) -> Result<Connection, LabErro
     connection.send(&frames::fetch(place, Wanted { offset: 0, max_bytes: 1 << 20, max_wait_ms: 0 })?)?;
     frames::fetched(connection.receive(4)?, place)?;
     Ok(connection)
-}
-
-/// Raises the limit of open descriptors, for this process and those that it starts.
-pub(super) fn allow_descriptors(wanted: u64) -> Result<(), LabError> {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current.is_some_and(|current| current < wanted) {
-        limit.current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
-        setrlimit(Resource::Nofile, limit).map_err(LabError::step("cannot raise the limit of open files"))?;
-    }
-    Ok(())
 }
 
 impl Experiment for Connections<'_> {

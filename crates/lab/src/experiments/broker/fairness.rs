@@ -13,13 +13,12 @@ use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::connection::Connection;
 use crate::experiments::broker::harness::floor::{Fetches, LABEL as FLOOR};
 use crate::experiments::broker::harness::frames::{self, Place, Wanted};
-use crate::experiments::broker::harness::live::joined;
 use crate::experiments::broker::harness::metrics::Scrape;
 use crate::experiments::broker::harness::node::{Node, System};
-use crate::experiments::broker::harness::pace::{self, Latencies, Pace};
 use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
+use crate::harness::pace::{self, Latencies, Pace, joined};
 use crate::machine::cpu;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
@@ -95,7 +94,7 @@ impl<'b> Fairness<'b> {
         std::thread::scope(|scope| {
             let large = scope.spawn(|| {
                 cpu::pin(bench.places().receiver());
-                replay::step_back();
+                pace::step_back();
                 if with_large { read_large(address, &topics.large, &over) } else { Ok(0.0) }
             });
             let small: Vec<_> = (0..self.readers)

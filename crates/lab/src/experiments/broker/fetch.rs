@@ -11,10 +11,10 @@ use crate::experiments::broker::harness::connection::Connection;
 use crate::experiments::broker::harness::floor::{self, Fetches};
 use crate::experiments::broker::harness::frames::Place;
 use crate::experiments::broker::harness::node::{Node, System};
-use crate::experiments::broker::harness::process::Spent;
 use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
+use crate::harness::process::Spent;
 use crate::method::experiment::{Case, Experiment, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 

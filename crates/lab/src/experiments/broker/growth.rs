@@ -6,14 +6,15 @@ use levada_log::batch::Builder;
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
-use crate::experiments::broker::connections::{allow_descriptors, answered};
+use crate::experiments::broker::connections::answered;
 use crate::experiments::broker::harness::connection::Connection;
 use crate::experiments::broker::harness::frames::{self, Place};
 use crate::experiments::broker::harness::node::{Node, System};
-use crate::experiments::broker::harness::process::Spent;
 use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic::{self, Filled, IN_FLIGHT};
 use crate::harness::bench::Bench;
+use crate::harness::process::Spent;
+use crate::harness::program::allow_descriptors;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 

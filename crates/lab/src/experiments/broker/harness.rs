@@ -1,13 +1,10 @@
 //! What all experiments on brokers share: processes to measure, a client, topics, load, and the floor to compare with.
 
 pub(crate) mod connection;
-pub(crate) mod event_loop;
 pub(crate) mod floor;
 pub(crate) mod frames;
 pub(crate) mod live;
 pub(crate) mod metrics;
 pub(crate) mod node;
-pub(crate) mod pace;
-pub(crate) mod process;
 pub(crate) mod replay;
 pub(crate) mod topic;

@@ -6,9 +6,9 @@ use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::frames::Place;
 use crate::experiments::broker::harness::node::Node;
-use crate::experiments::broker::harness::process::{self, Spent};
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
+use crate::harness::process::{self, Spent};
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::Metric;
 

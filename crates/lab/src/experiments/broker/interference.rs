@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::frames::Place;
-use crate::experiments::broker::harness::live::{Live, Lived, Until, joined};
+use crate::experiments::broker::harness::live::{Live, Lived, Until};
 use crate::experiments::broker::harness::metrics::Scrape;
 use crate::experiments::broker::harness::node::Node;
+use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic::{self, Filled};
-use crate::experiments::broker::harness::{pace, replay};
 use crate::harness::bench::Bench;
+use crate::harness::pace::{self, joined};
 use crate::machine::cpu;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
@@ -94,7 +95,7 @@ impl<'b> Interference<'b> {
         let (lived, replayed) = std::thread::scope(|scope| {
             let replayer = scope.spawn(|| {
                 cpu::pin(bench.places().receiver());
-                replay::step_back();
+                pace::step_back();
                 // After the live ones have warmed up.
                 std::thread::sleep(Duration::from_millis(150));
                 let start = Instant::now();

@@ -12,9 +12,9 @@ use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::connection::Connection;
 use crate::experiments::broker::harness::frames::{self, Place};
 use crate::experiments::broker::harness::node::Node;
-use crate::experiments::broker::harness::process::Spent;
 use crate::experiments::broker::harness::topic;
 use crate::harness::bench::Bench;
+use crate::harness::process::Spent;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 

@@ -5,9 +5,10 @@ use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::frames::Place;
 use crate::experiments::broker::harness::node::Node;
+use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic;
-use crate::experiments::broker::harness::{process, replay};
 use crate::harness::bench::Bench;
+use crate::harness::process;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::Metric;
 

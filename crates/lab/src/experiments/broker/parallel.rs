@@ -5,12 +5,12 @@ use std::time::Instant;
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::frames::Place;
-use crate::experiments::broker::harness::live::joined;
 use crate::experiments::broker::harness::node::Node;
-use crate::experiments::broker::harness::process::Spent;
 use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
+use crate::harness::pace::joined;
+use crate::harness::process::Spent;
 use crate::method::experiment::{Case, Experiment, Outcome, Pass};
 use crate::record::Metric;
 

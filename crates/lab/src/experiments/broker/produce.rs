@@ -8,9 +8,9 @@ use crate::experiments::broker::harness::connection::Connection;
 use crate::experiments::broker::harness::floor;
 use crate::experiments::broker::harness::frames::{self, Place};
 use crate::experiments::broker::harness::node::Node;
-use crate::experiments::broker::harness::process::Spent;
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
+use crate::harness::process::Spent;
 use crate::method::experiment::{Case, Experiment, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 

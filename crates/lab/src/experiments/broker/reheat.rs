@@ -12,11 +12,11 @@ use rustix::fs::Advice;
 
 use crate::error::LabError;
 use crate::experiments::broker::harness::node::Node;
-use crate::experiments::broker::harness::process;
 use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::experiments::broker::{Fill, Systems};
 use crate::harness::bench::Bench;
+use crate::harness::process;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::Metric;
 

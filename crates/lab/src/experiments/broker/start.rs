@@ -3,9 +3,9 @@
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::node::{Node, System};
-use crate::experiments::broker::harness::process;
 use crate::experiments::broker::harness::topic;
 use crate::harness::bench::Bench;
+use crate::harness::process;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 

@@ -5,15 +5,12 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use levada_wire::{Client, ClientOptions};
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
 use crate::error::LabError;
@@ -21,9 +18,10 @@ use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::floor::{self, Fetches};
 use crate::experiments::broker::harness::frames::{self, Place, Wanted};
 use crate::experiments::broker::harness::node::{Node, System};
-use crate::experiments::broker::harness::process::Spent;
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
+use crate::harness::identity::Identity;
+use crate::harness::process::Spent;
 use crate::method::experiment::{Case, Experiment, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
@@ -63,7 +61,8 @@ impl<'b> TlsFetch<'b> {
         bench.reserve(bytes * systems.all().len() as u64)?;
         let folder = tempfile::Builder::new().prefix("tls").tempdir_in(bench.dir());
         let folder = folder.map_err(LabError::file("cannot make a directory in", bench.dir()))?;
-        let (identity, client, server) = parties(&folder.path().join("broker.pem"))?;
+        let Identity { path: identity, client, server } =
+            Identity::create(&folder.path().join("broker.pem"))?;
         let begin = |system| {
             let (mut node, address) = Node::new(bench, systems, system)?.sealed(&identity)?;
             node.start(bench)?;
@@ -174,38 +173,6 @@ fn read(client: &mut Client, filled: &Filled, max_bytes: i32) -> Result<u64, Lab
         batch += len / filled.batch_len;
     }
     Ok((batch * filled.batch_len) as u64)
-}
-
-type Parties = (PathBuf, Arc<ClientConfig>, Arc<ServerConfig>);
-
-/// A certificate that lives as long as the experiment: in a file for the brokers, and what both ends go by.
-fn parties(path: &std::path::Path) -> Result<Parties, LabError> {
-    let wrong = |error: &dyn std::fmt::Display| {
-        LabError::step("cannot make a certificate")(io::Error::other(error.to_string()))
-    };
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(|error| wrong(&error))?;
-    let (certificate, key) = (CertificateDer::from(made.cert.der().to_vec()), made.signing_key);
-    let pem = key.serialize_pem() + &made.cert.pem();
-    std::fs::write(path, pem).map_err(LabError::file("cannot write", path))?;
-    let mut provider = ring::default_provider();
-    provider.cipher_suites = vec![ring::cipher_suite::TLS13_AES_128_GCM_SHA256];
-    let provider: Arc<CryptoProvider> = Arc::new(provider);
-    let versions = [&rustls::version::TLS13];
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate.clone()).map_err(|error| wrong(&error))?;
-    let client = ClientConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&versions)
-        .map_err(|error| wrong(&error))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(|error| wrong(&error))?;
-    let server = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&versions)
-        .map_err(|error| wrong(&error))?
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
-        .map_err(|error| wrong(&error))?;
-    Ok((path.to_path_buf(), Arc::new(client), Arc::new(server)))
 }
 
 impl Experiment for TlsFetch<'_> {

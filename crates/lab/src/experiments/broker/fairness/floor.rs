@@ -4,19 +4,16 @@
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::AtomicBool;
 
 use rustix::net::SendFlags;
-use rustix::pipe::SpliceFlags;
 
 use crate::error::LabError;
-use crate::experiments::broker::harness::event_loop::{self, Wants};
-use crate::experiments::broker::harness::floor::{self, Fetches};
+use crate::experiments::broker::harness::floor::Fetches;
 use crate::harness::bench::Bench;
-
-/// A broker's turn.
-const TURN_BYTES: usize = 1 << 20;
+use crate::harness::event_loop::{self, Wants};
+use crate::harness::spliced::{self, Spliced};
 
 /// Serves whoever connects, from the first of `topics` that a request names, while `clients` runs.
 pub(super) fn beside<T>(
@@ -24,7 +21,7 @@ pub(super) fn beside<T>(
     topics: &[Fetches<'_>],
     clients: impl FnOnce(SocketAddr) -> Result<T, LabError>,
 ) -> Result<T, LabError> {
-    let served = floor::around(bench, |listener, over| serve(listener, topics, over), clients);
+    let served = event_loop::around(bench, |listener, over| serve(listener, topics, over), clients);
     served.map(|(seen, _)| seen)
 }
 
@@ -35,11 +32,9 @@ fn serve(listener: &TcpListener, topics: &[Fetches<'_>], over: &AtomicBool) -> i
 
 struct Connection {
     stream: TcpStream,
-    pipe: Option<(OwnedFd, OwnedFd)>,
-    /// Bytes in the pipe.
-    held: usize,
-    /// What of its topic's file is still to be read: which topic, from where, to where.
-    rest: Option<(usize, u64, u64)>,
+    /// The topic whose file the rest of an answer comes from.
+    topic: usize,
+    rest: Spliced,
 }
 
 impl AsFd for Connection {
@@ -51,46 +46,21 @@ impl AsFd for Connection {
 impl Connection {
     fn new(stream: TcpStream) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
-        Ok(Connection { stream, pipe: None, held: 0, rest: None })
+        Ok(Connection { stream, topic: 0, rest: Spliced::default() })
     }
 
     /// Takes a request, or sends more of the answer.
     fn turn(&mut self, topics: &[Fetches<'_>]) -> io::Result<Wants> {
-        if self.rest.is_none() && !self.begin(topics)? {
+        if self.rest.is_done() && !self.begin(topics)? {
             return Ok(Wants::Nothing);
         }
-        let Some((topic, mut from, end)) = self.rest else { return Ok(Wants::ToReceive) };
-        let (reader, writer) = match &mut self.pipe {
-            Some(pipe) => pipe,
-            none => none.insert(pipe()?),
-        };
-        let mut left = TURN_BYTES;
-        while left > 0 && (self.held > 0 || from < end) {
-            if self.held == 0 {
-                let want = usize::try_from(end - from).unwrap_or(usize::MAX).min(left);
-                self.held = rustix::pipe::splice(
-                    topics[topic].file,
-                    Some(&mut from),
-                    &*writer,
-                    None,
-                    want,
-                    SpliceFlags::MOVE,
-                )?;
-                if self.held == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-            }
-            let more = if from < end { SpliceFlags::MORE } else { SpliceFlags::empty() };
-            let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK | more;
-            match rustix::pipe::splice(&*reader, None, &self.stream, None, self.held, flags) {
-                Ok(count) => (self.held, left) = (self.held - count, left - count),
-                Err(rustix::io::Errno::AGAIN) => break,
-                Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => return Ok(Wants::Nothing),
-                Err(errno) => return Err(errno.into()),
+        match self.rest.turn(topics[self.topic].file, &self.stream) {
+            Err(error) if spliced::is_gone(&error) => Ok(Wants::Nothing),
+            outcome => {
+                outcome?;
+                Ok(if self.rest.is_done() { Wants::ToReceive } else { Wants::ToSend })
             }
         }
-        self.rest = (self.held > 0 || from < end).then_some((topic, from, end));
-        Ok(if self.rest.is_some() { Wants::ToSend } else { Wants::ToReceive })
     }
 
     /// Takes a request, which comes whole, and answers it, but for what goes by `splice`; whether the client is still there.
@@ -113,17 +83,11 @@ impl Connection {
             fetches.copy(&self.stream, &header, (from, len))?;
         } else {
             rustix::net::send(&self.stream, &header, SendFlags::MORE | SendFlags::NOSIGNAL)?;
-            self.rest = Some((at, from as u64, (from + len) as u64));
+            self.topic = at;
+            self.rest.begin(from as u64, len as u64);
         }
         Ok(true)
     }
-}
-
-/// Large enough for a turn.
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (reader, writer) = rustix::pipe::pipe()?;
-    rustix::pipe::fcntl_setpipe_size(&writer, TURN_BYTES)?;
-    Ok((reader, writer))
 }
 
 #[cfg(test)]

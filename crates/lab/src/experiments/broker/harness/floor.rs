@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
@@ -55,31 +54,6 @@ pub(crate) fn beside(
         let spent = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         asked?;
         spent.map_err(LabError::step("the bare loop failed"))
-    })
-}
-
-/// Has a loop of its own serve whoever connects, on the broker's processor, until it is told that it is over, which is when `clients` is
-/// done; what that was, and what the loop used of the processor.
-pub(crate) fn around<T>(
-    bench: &Bench,
-    serve: impl FnOnce(&TcpListener, &AtomicBool) -> io::Result<()> + Send,
-    clients: impl FnOnce(SocketAddr) -> Result<T, LabError>,
-) -> Result<(T, Duration), LabError> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(LabError::step("no port is free"))?;
-    let address = listener.local_addr().map_err(LabError::step("a listener has an address"))?;
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let server: ScopedJoinHandle<'_, io::Result<Duration>> = scope.spawn(|| {
-            cpu::pin(bench.places().sender());
-            let before = cpu::of_this_thread();
-            serve(&listener, &over)?;
-            Ok(cpu::of_this_thread().saturating_sub(before))
-        });
-        let seen = clients(address);
-        over.store(true, Ordering::Relaxed);
-        let served = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let spent = served.map_err(LabError::step("the bare loop failed"))?;
-        Ok((seen?, spent))
     })
 }
 

@@ -12,9 +12,9 @@ use crate::error::LabError;
 use crate::experiments::broker::harness::connection::Connection;
 use crate::experiments::broker::harness::frames::{self, Place, Wanted};
 use crate::experiments::broker::harness::node::Node;
-use crate::experiments::broker::harness::pace::{self, Latencies, Pace};
 use crate::experiments::broker::harness::topic;
 use crate::harness::bench::Bench;
+use crate::harness::pace::{self, Latencies, Pace, joined};
 use crate::method::experiment::Metrics;
 
 /// What is sent, and how often.
@@ -104,11 +104,6 @@ impl Live {
             Ok(lived)
         })
     }
-}
-
-/// What a thread came to.
-pub(crate) fn joined<T>(outcome: std::thread::Result<Result<T, LabError>>) -> Result<T, LabError> {
-    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 impl Lived {

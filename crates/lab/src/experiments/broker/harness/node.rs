@@ -1,9 +1,9 @@
 //! A broker that is measured: a process of its own, with a directory, addresses and a processor of its own.
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use levada_wire::{Client, ClientOptions};
@@ -13,6 +13,8 @@ use tempfile::TempDir;
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::harness::bench::Bench;
+use crate::harness::process::{self, Paused};
+use crate::harness::program::free_addresses;
 use crate::machine::interrupt::Interrupt;
 
 mod kafka;
@@ -98,7 +100,7 @@ impl Node {
 
     /// Opens a second listener, with TLS 1.3 by one suite that all have. This process encrypts, not the kernel.
     pub(crate) fn sealed(mut self, identity: &Path) -> Result<(Node, SocketAddr), LabError> {
-        let [address, ..] = free_addresses()?;
+        let [address] = free_addresses()?;
         let mut listeners = format!("PLAINTEXT://{},SSL://{address}", self.plan.kafka);
         match self.system {
             System::Levada => self = self.with("levada.ssl.kernel.offload", "never"),
@@ -196,8 +198,7 @@ impl Node {
     /// Stops its clock until the guard goes: while another broker's latency is measured, even an idle one would now and then have the
     /// processor.
     pub(crate) fn pause(&self) -> Paused {
-        let pid = self.child.as_ref().and_then(|child| Pid::from_raw(child.id().cast_signed()));
-        Paused { pid: pid.filter(|pid| rustix::process::kill_process(*pid, Signal::STOP).is_ok()) }
+        process::pause(self.pid())
     }
 
     pub(crate) fn system(&self) -> System {
@@ -229,21 +230,6 @@ impl Node {
     }
 }
 
-/// A broker that stands still.
-#[derive(Debug)]
-pub(crate) struct Paused {
-    pid: Option<Pid>,
-}
-
-impl Drop for Paused {
-    fn drop(&mut self) {
-        if let Some(pid) = self.pid {
-            // It is our child and has not been waited for, so that the number is still its own.
-            let _ = rustix::process::kill_process(pid, Signal::CONT);
-        }
-    }
-}
-
 impl Drop for Node {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
@@ -256,24 +242,4 @@ impl Drop for Node {
 
 fn data(home: &Path) -> PathBuf {
     home.join("data")
-}
-
-/// Ports that nobody listens on, taken all at once so that they differ.
-fn free_addresses() -> Result<[SocketAddr; 3], LabError> {
-    let bind = || TcpListener::bind("127.0.0.1:0").map_err(LabError::step("no port is free"));
-    let listeners = [bind()?, bind()?, bind()?];
-    let address =
-        |listener: &TcpListener| listener.local_addr().map_err(LabError::step("a listener has an address"));
-    Ok([address(&listeners[0])?, address(&listeners[1])?, address(&listeners[2])?])
-}
-
-/// A command that inherits no setting of ours.
-fn bare(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("LEVADA_") {
-            command.env_remove(name);
-        }
-    }
-    command
 }

@@ -43,9 +43,3 @@ pub(crate) fn step(
         count => Ok(count),
     }
 }
-
-/// Makes the calling thread the last to get the processor, so that a greedy client does not stand in the way of the others' clocks.
-pub(crate) fn step_back() {
-    // Not allowed only in odd containers; then clients share as they come.
-    let _ = levada_io::priority::last();
-}

@@ -10,10 +10,10 @@ use std::time::Duration;
 use bytes::BytesMut;
 
 use crate::error::LabError;
-use crate::experiments::broker::harness::event_loop::{self, Wants};
 use crate::experiments::broker::harness::floor;
 use crate::experiments::broker::harness::frames::Place;
 use crate::harness::bench::Bench;
+use crate::harness::event_loop::{self, Wants};
 
 /// What the clients send, so that nothing has to be looked for.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) fn beside<T>(
     load: &Load<'_>,
     clients: impl FnOnce(SocketAddr) -> Result<T, LabError>,
 ) -> Result<(T, Duration), LabError> {
-    floor::around(bench, |listener, over| serve(listener, load, over), clients)
+    event_loop::around(bench, |listener, over| serve(listener, load, over), clients)
 }
 
 fn serve(listener: &TcpListener, load: &Load<'_>, over: &AtomicBool) -> io::Result<()> {

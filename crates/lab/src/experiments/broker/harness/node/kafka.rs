@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{Plan, bare, data};
+use super::{Plan, data};
 use crate::error::LabError;
+use crate::harness::program::bare;
 
 /// From Kafka's `kafka-server-start.sh` and `kafka-run-class.sh`.
 const JVM: [&str; 9] = [

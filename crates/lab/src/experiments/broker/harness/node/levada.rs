@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use super::{Plan, bare, data};
+use super::{Plan, data};
+use crate::harness::program::bare;
 
 pub(super) fn command(plan: &Plan) -> Command {
     let mut command = bare(&plan.systems.levada);

@@ -1,11 +1,17 @@
-//! A bare loop of `epoll` that serves many connections on one thread, for floors that a broker of one thread is compared with.
+//! A bare loop of `epoll` that serves many connections on one thread, for floors that a server of one thread is compared with.
 
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
+
+use crate::error::LabError;
+use crate::harness::bench::Bench;
+use crate::machine::cpu;
 
 /// How often the loop looks whether it is over.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -24,8 +30,33 @@ pub(crate) enum Wants {
     Nothing,
 }
 
+/// Has a loop of its own serve whoever connects, on the sender's processor, until it is told that it is over, which is when `clients` is
+/// done; what that was, and what the loop used of the processor.
+pub(crate) fn around<T>(
+    bench: &Bench,
+    serve: impl FnOnce(&TcpListener, &AtomicBool) -> io::Result<()> + Send,
+    clients: impl FnOnce(SocketAddr) -> Result<T, LabError>,
+) -> Result<(T, Duration), LabError> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(LabError::step("no port is free"))?;
+    let address = listener.local_addr().map_err(LabError::step("a listener has an address"))?;
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let server: ScopedJoinHandle<'_, io::Result<Duration>> = scope.spawn(|| {
+            cpu::pin(bench.places().sender());
+            let before = cpu::of_this_thread();
+            serve(&listener, &over)?;
+            Ok(cpu::of_this_thread().saturating_sub(before))
+        });
+        let seen = clients(address);
+        over.store(true, Ordering::Relaxed);
+        let served = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let spent = served.map_err(LabError::step("the bare loop failed"))?;
+        Ok((seen?, spent))
+    })
+}
+
 /// Accepts connections, made by `open`, and gives each a `turn` whenever it is ready, until it is over. A new connection wants to receive; a
-/// turn is told the connection's number, from 0.
+/// turn is told the connection's number, from 0; the number of a closed connection goes to a new one.
 pub(crate) fn serve<C: AsFd>(
     listener: &TcpListener,
     over: &AtomicBool,
@@ -34,7 +65,8 @@ pub(crate) fn serve<C: AsFd>(
 ) -> io::Result<()> {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     epoll::add(&set, listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
-    let mut connections: Vec<(C, Wants)> = Vec::new();
+    let mut connections: Vec<Option<(C, Wants)>> = Vec::new();
+    let mut free = Vec::new();
     let mut events = Vec::with_capacity(1024);
     while !over.load(Ordering::Relaxed) {
         events.clear();
@@ -48,20 +80,26 @@ pub(crate) fn serve<C: AsFd>(
                 let (stream, _) = listener.accept()?;
                 stream.set_nodelay(true)?;
                 let connection = open(stream)?;
-                let data = epoll::EventData::new_u64(connections.len() as u64);
+                let at = free.pop().unwrap_or_else(|| {
+                    connections.push(None);
+                    connections.len() - 1
+                });
+                let data = epoll::EventData::new_u64(at as u64);
                 epoll::add(&set, &connection, data, epoll::EventFlags::IN)?;
-                connections.push((connection, Wants::ToReceive));
+                connections[at] = Some((connection, Wants::ToReceive));
                 continue;
             }
             let at = usize::try_from(number).unwrap_or(usize::MAX);
-            let Some((connection, wants)) = connections.get_mut(at) else { continue };
+            let Some(Some((connection, wants))) = connections.get_mut(at) else { continue };
             let before = std::mem::replace(wants, turn(at, connection)?);
             let flags = match *wants {
                 now if now == before => continue,
                 Wants::ToReceive => epoll::EventFlags::IN,
                 Wants::ToSend => epoll::EventFlags::OUT,
                 Wants::Nothing => {
-                    epoll::delete(&set, &*connection)?;
+                    // Closing takes it out of the set.
+                    connections[at] = None;
+                    free.push(at);
                     continue;
                 }
             };

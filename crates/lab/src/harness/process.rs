@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal};
+
 /// Processor time of a process at one moment.
 ///
 /// By thread it is exact to the nanosecond, but a thread that ends takes its own along; the process's sum forgets nobody and is rounded
@@ -98,6 +100,27 @@ fn status(pid: u32, key: &str) -> u64 {
 fn value(text: &str, key: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
     line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Stops the clock of a child process until the guard goes.
+pub(crate) fn pause(pid: u32) -> Paused {
+    let pid = Pid::from_raw(pid.cast_signed());
+    Paused { pid: pid.filter(|pid| rustix::process::kill_process(*pid, Signal::STOP).is_ok()) }
+}
+
+/// A process that stands still.
+#[derive(Debug)]
+pub(crate) struct Paused {
+    pid: Option<Pid>,
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid {
+            // It is our child and has not been waited for, so that the number is still its own.
+            let _ = rustix::process::kill_process(pid, Signal::CONT);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::error::LabError;
 use crate::harness::bench::Bench;
 use crate::machine::cpu;
 use crate::method::experiment::Metrics;
-use crate::record::Metric;
+use crate::method::metric::Metric;
 
 /// Requests at even distances.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +49,17 @@ pub(crate) fn settle(bench: &Bench) {
     cpu::pin(bench.places().receiver());
     // Without it the kernel may wake it 50 µs late.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// Makes the calling thread the last to get the processor, so that a greedy client does not stand in the way of the others' clocks.
+pub(crate) fn step_back() {
+    // Not allowed only in odd containers; then clients share as they come.
+    let _ = levada_io::priority::last();
+}
+
+/// What a thread came to.
+pub(crate) fn joined<T>(outcome: std::thread::Result<Result<T, LabError>>) -> Result<T, LabError> {
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Latencies, in nanoseconds, to three digits.

@@ -1,0 +1,95 @@
+//! Programs side by side, each a process of its own, over a loopback device of their own.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::ValueEnum;
+use levada_lab::Offer;
+
+use super::{RunArgs, Session};
+use crate::failure::Failure;
+
+/// Settings that all comparisons of programs have.
+#[derive(Debug, clap::Args)]
+pub(super) struct SideArgs {
+    /// Another build of Levada to measure
+    #[arg(long, value_name = "FILE")]
+    levada: Option<PathBuf>,
+    /// Where the connections run
+    #[arg(long, value_name = "WHERE", default_value = "own", overrides_with = "network")]
+    network: Network,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// Whose loopback device servers and clients use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Network {
+    /// One of their own, where cubic is set for both ends; if that is not allowed, the machine's
+    Own,
+    /// The machine's, as it is set
+    Host,
+}
+
+/// Makes the loopback device of a new network namespace usable, with cubic for all its connections, and goes on as another program.
+const PREPARE: &str = r#"ip link set lo up || exit 125
+for range in 127.0.0.0/8 127.0.0.1; do
+    ip route change table local local $range dev lo proto kernel scope host src 127.0.0.1 congctl cubic || exit 125
+done
+exec "$@""#;
+
+const UNSHARE: [&str; 5] = ["--map-root-user", "--net", "sh", "-c", PREPARE];
+
+/// Runs those of `offers` that are named, or all, with what `systems` makes of the path of Levada.
+pub(super) fn run<S>(
+    args: &SideArgs,
+    (offers, names): (&[Offer<S>], &[String]),
+    systems: impl FnOnce(PathBuf) -> S,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let this =
+        std::env::current_exe().map_err(|error| Failure::new(format!("where is this program? {error}")))?;
+    if args.network == Network::Own {
+        if network_can_be_ours() {
+            return Err(again_in_own_network(&this));
+        }
+        eprintln!(
+            "no network of our own (unshare and ip, and the right to use them): congestion control is as the system has it"
+        );
+    }
+    let systems = systems(args.levada.clone().unwrap_or(this));
+    let wanted = |offer: &&Offer<S>| names.is_empty() || names.iter().any(|name| name == offer.name);
+    let mut session = Session::begin(&args.run)?;
+    let mut ended = Ok(());
+    for offer in offers.iter().filter(wanted) {
+        session.limit(&args.run, offer.limits);
+        ended = session.run(|bench| (offer.begin)(bench, &systems));
+        if ended.is_err() {
+            break;
+        }
+    }
+    session.end(&args.run, out)?;
+    ended.map_err(Failure::from)
+}
+
+/// Replaces this process; returns only if that fails.
+fn again_in_own_network(this: &Path) -> Failure {
+    let again = std::env::args_os().skip(1).chain(["--network".into(), "host".into()]);
+    let mut command = Command::new("unshare");
+    let error = command.args(UNSHARE).arg("sh").arg(this).args(again).exec();
+    Failure::new(format!("cannot run unshare: {error}"))
+}
+
+/// Tries it with a program that does nothing.
+fn network_can_be_ours() -> bool {
+    let mut command = Command::new("unshare");
+    command
+        .args(UNSHARE)
+        .args(["sh", "true"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}

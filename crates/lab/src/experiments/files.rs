@@ -1,0 +1,101 @@
+//! Servers of static files side by side: `levada files` and, where its program is given, nginx, each a process with one worker on one
+//! processor, and a bare loop of the system calls that the work takes.
+//!
+//! The client is the same for all (`client.rs`), on another processor. What a server used of its processor is read from its worker process
+//! alone. The servers serve the same directory, run during the whole of an experiment and take turns; those whose turn it is not are idle.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::LabError;
+use crate::experiments::files::server::Server;
+use crate::experiments::files::site::Site;
+use crate::experiments::offer::{Offer, few, fewest};
+use crate::harness::bench::Bench;
+use crate::harness::process::{self, Paused};
+use crate::method::experiment::Case;
+use crate::method::limits::Limits;
+
+mod client;
+mod fairness;
+mod floor;
+mod idle;
+mod requests;
+mod server;
+mod site;
+mod volume;
+
+pub use fairness::Fairness;
+pub use idle::Idle;
+pub use requests::Requests;
+pub use server::System;
+pub use volume::Volume;
+
+/// Programs that can be started.
+#[derive(Debug, Clone)]
+pub struct Systems {
+    /// The program that `files` is a command of.
+    pub levada: PathBuf,
+    /// nginx.
+    pub nginx: Option<PathBuf>,
+}
+
+impl Systems {
+    /// Those that there are; nginx first, so that it is what Levada is compared with.
+    pub fn all(&self) -> Vec<System> {
+        let nginx = self.nginx.is_some().then_some(System::Nginx);
+        nginx.into_iter().chain([System::Levada]).collect()
+    }
+}
+
+/// All experiments on servers of files, in the order in which they are run.
+pub const OFFERS: [Offer<Systems>; 4] = [
+    Offer {
+        name: "requests",
+        begin: |bench, systems| Ok(Box::new(Requests::new(bench, systems)?)),
+        limits: Limits::of,
+    },
+    Offer {
+        name: "volume",
+        begin: |bench, systems| Ok(Box::new(Volume::new(bench, systems)?)),
+        limits: Limits::of,
+    },
+    Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems))), limits: fewest },
+    Offer {
+        name: "fairness",
+        begin: |bench, systems| Ok(Box::new(Fairness::new(bench, systems)?)),
+        limits: few,
+    },
+];
+
+/// The name of the bare loop in tables.
+const FLOOR: &str = "floor";
+
+/// A server of each system, running.
+fn started(bench: &Bench, systems: &Systems, site: &Site) -> Result<Vec<Server>, LabError> {
+    systems.all().into_iter().map(|system| Server::start(bench, systems, system, site)).collect()
+}
+
+fn labels(servers: &[Server]) -> impl Iterator<Item = &'static str> + Clone {
+    servers.iter().map(|server| server.system().label())
+}
+
+fn named<'s>(servers: &'s [Server], label: &str) -> Option<&'s Server> {
+    servers.iter().find(|server| server.system().label() == label)
+}
+
+/// The process that does the work of a case; none for the bare loop.
+fn worker(servers: &[Server], case: &Case) -> Option<u32> {
+    named(servers, &case.name).map(Server::worker)
+}
+
+/// How long a server that was paused gets to catch up.
+const CATCH_UP: Duration = Duration::from_millis(100);
+
+/// Pauses all servers but one, until the guards go.
+fn alone(servers: &[Server], label: &str) -> Vec<Paused> {
+    let others = servers.iter().filter(|server| server.system().label() != label);
+    let paused: Vec<Paused> = others.map(|server| process::pause(server.worker())).collect();
+    std::thread::sleep(CATCH_UP);
+    paused
+}

@@ -1,0 +1,226 @@
+//! A server that is measured: a process with one worker, on the sender's processor.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use tempfile::TempDir;
+
+use crate::error::LabError;
+use crate::experiments::files::Systems;
+use crate::experiments::files::site::Site;
+use crate::harness::bench::Bench;
+use crate::harness::process::Spent;
+use crate::harness::program::{bare, free_addresses};
+use crate::machine::interrupt::Interrupt;
+
+/// Whose server it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum System {
+    /// `levada files`: this very binary.
+    Levada,
+    /// nginx, with the configuration of Debian's package and an open-file cache.
+    Nginx,
+}
+
+impl System {
+    /// The name in tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            System::Levada => "levada",
+            System::Nginx => "nginx",
+        }
+    }
+}
+
+/// A running server. Dropping it kills its processes.
+#[derive(Debug)]
+pub(super) struct Server {
+    system: System,
+    child: Child,
+    worker: u32,
+    plain: SocketAddr,
+    sealed: SocketAddr,
+    home: TempDir,
+}
+
+/// How long a server may take to start.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Between two attempts to connect to a server that starts.
+const KNOCK: Duration = Duration::from_millis(1);
+
+impl Server {
+    /// Starts a server of the site and waits until it accepts connections.
+    pub(super) fn start(
+        bench: &Bench,
+        systems: &Systems,
+        system: System,
+        site: &Site,
+    ) -> Result<Server, LabError> {
+        let home = tempfile::Builder::new().prefix(system.label()).tempdir_in(site.beside());
+        let home = home.map_err(LabError::file("cannot make a directory in", site.beside()))?;
+        let [plain, sealed] = free_addresses()?;
+        let mut command = match system {
+            System::Levada => levada(&systems.levada, site, (plain, sealed)),
+            System::Nginx => nginx(systems.nginx.as_deref(), site, (home.path(), plain, sealed))?,
+        };
+        let said = home.path().join("stderr");
+        let file = File::create(&said).map_err(LabError::file("cannot write", &said))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).process_group(0);
+        // Children run where the thread runs that starts them.
+        let pinned = bench.places().pin_sender();
+        let child = command.spawn().map_err(LabError::step(format!("cannot start {command:?}")))?;
+        drop(pinned);
+        let mut server = Server { system, worker: child.id(), child, plain, sealed, home };
+        server.await_answer()?;
+        if system == System::Nginx {
+            server.worker = server.only_child()?;
+        }
+        Ok(server)
+    }
+
+    fn await_answer(&mut self) -> Result<(), LabError> {
+        let start = Instant::now();
+        while TcpStream::connect(self.sealed).is_err() {
+            if self.child.try_wait().ok().flatten().is_some() || start.elapsed() > LIMIT {
+                return Err(self.failed("does not start"));
+            }
+            if Interrupt::asked() {
+                return Err(LabError::Interrupted);
+            }
+            std::thread::sleep(KNOCK);
+        }
+        Ok(())
+    }
+
+    /// The worker of a process that starts one and does no work itself.
+    fn only_child(&self) -> Result<u32, LabError> {
+        let path = format!("/proc/{0}/task/{0}/children", self.child.id());
+        let start = Instant::now();
+        while start.elapsed() < LIMIT {
+            let children = fs::read_to_string(&path).map_err(LabError::file("cannot read", &path))?;
+            if let Some(child) = children.split_whitespace().next().and_then(|pid| pid.parse().ok()) {
+                return Ok(child);
+            }
+            std::thread::sleep(KNOCK);
+        }
+        Err(self.failed("starts no worker"))
+    }
+
+    /// An error of this server, with the last lines that it printed.
+    fn failed(&self, what: &str) -> LabError {
+        const LINES: usize = 5;
+        let said = fs::read_to_string(self.home.path().join("stderr")).unwrap_or_default();
+        let lines: Vec<&str> = said.lines().collect();
+        let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
+        LabError::Step { what: format!("{} {what}", self.system.label()), cause: std::io::Error::other(last) }
+    }
+
+    pub(super) fn system(&self) -> System {
+        self.system
+    }
+
+    /// The process that serves.
+    pub(super) fn worker(&self) -> u32 {
+        self.worker
+    }
+
+    /// Address in the clear.
+    pub(super) fn plain(&self) -> SocketAddr {
+        self.plain
+    }
+
+    /// Address behind TLS.
+    pub(super) fn sealed(&self) -> SocketAddr {
+        self.sealed
+    }
+
+    /// Runs `work`; its result, and the processor time of the server meanwhile.
+    pub(super) fn beside<T>(
+        &self,
+        work: impl FnOnce() -> Result<T, LabError>,
+    ) -> Result<(T, Duration), LabError> {
+        let before = Spent::of(self.worker);
+        let done = work()?;
+        Ok((done, Spent::since(self.worker, &before)))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
+            // The worker is in the group of its master. A group that has ended already is what is wanted.
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// The defaults of `levada files`, with one shard.
+fn levada(program: &Path, site: &Site, (plain, sealed): (SocketAddr, SocketAddr)) -> Command {
+    let mut command = bare(program);
+    command.arg("files").arg(site.root()).args(["--shards", "1"]).env("LEVADA_LOG", "warn");
+    command.args(["--listen", &plain.to_string(), "--listen-tls", &sealed.to_string()]);
+    command.arg("--tls-cert").arg(&site.identity.path);
+    command
+}
+
+/// nginx with a configuration of its own in `home`.
+fn nginx(
+    program: Option<&Path>,
+    site: &Site,
+    (home, plain, sealed): (&Path, SocketAddr, SocketAddr),
+) -> Result<Command, LabError> {
+    let program = program
+        .ok_or_else(|| LabError::step("nginx is to be started")(std::io::Error::other("no --nginx")))?;
+    let path = home.join("nginx.conf");
+    let text = configuration(&found(program), site, (home, plain, sealed));
+    fs::write(&path, text).map_err(LabError::file("cannot write", &path))?;
+    let mut command = bare(program);
+    command.arg("-p").arg(home).arg("-e").arg("stderr").arg("-c").arg(path);
+    Ok(command)
+}
+
+/// The path of a program that may be named without one.
+fn found(program: &Path) -> PathBuf {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut paths = std::env::split_paths(&folders).map(|folder| folder.join(program));
+    paths.find(|path| path.exists()).unwrap_or_else(|| program.to_owned())
+}
+
+/// The settings of `nginx.conf` in Debian's package, one worker, and what favours a server of files: no access log, open files kept, connections
+/// kept for any number of requests.
+fn configuration(
+    program: &Path,
+    site: &Site,
+    (home, plain, sealed): (&Path, SocketAddr, SocketAddr),
+) -> String {
+    let user = if rustix::process::geteuid().is_root() { "user root root;" } else { "" };
+    // Beside the program, wherever the package was unpacked.
+    let types = program.ancestors().nth(3).map(|top| top.join("etc/nginx/mime.types"));
+    let types = types.filter(|types| types.exists());
+    let types = types.map(|types| format!("include {};", types.display())).unwrap_or_default();
+    let (home, root, identity) = (home.display(), site.root(), site.identity.path.display());
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let temporary = temporary.map(|name| format!("{name}_temp_path {home}/{name};")).join(" ");
+    format!(
+        "daemon off; {user} worker_processes 1; pid {home}/nginx.pid;
+        events {{ worker_connections 10000; }}
+        http {{
+            sendfile on; tcp_nopush on; types_hash_max_size 2048; {types} default_type application/octet-stream;
+            ssl_protocols TLSv1 TLSv1.1 TLSv1.2 TLSv1.3; ssl_prefer_server_ciphers on; gzip on;
+            access_log off; open_file_cache max=4096 inactive=60s; keepalive_requests 1000000000; {temporary}
+            server {{
+                listen {plain}; listen {sealed} ssl; ssl_certificate {identity}; ssl_certificate_key {identity};
+                root {root};
+            }}
+        }}
+        ",
+        root = root.display()
+    )
+}

@@ -1,0 +1,117 @@
+//! `levada files` and its machine: sockets that are handed over, files that are on the disk only, and connections of several shards.
+
+use std::fs::{self, File};
+use std::io::IoSliceMut;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use levada_tests::files::{Client, FileServer};
+use levada_tests::place;
+use rustix::fs::Advice;
+use rustix::io::{Errno, ReadWriteFlags};
+use tempfile::TempDir;
+
+/// Starts a program as systemd does, with the standard input as the first socket that is handed over.
+const HAND_OVER: &str = r#"exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@""#;
+
+#[test]
+fn a_socket_that_was_handed_over_is_served() {
+    let home = TempDir::new().expect("a directory");
+    fs::create_dir(home.path().join("root")).expect("a directory");
+    fs::write(home.path().join("root/file"), "by a socket of systemd").expect("a file");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let mut early = Client::open(address);
+    early.say(b"GET /file HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut command = Command::new("sh");
+    command.args(["-c", HAND_OVER, "sh"]).arg(place::binary()).arg("files").arg(home.path().join("root"));
+    command.args(["--listen", "systemd", "--shards", "2"]).stdin(Stdio::from(OwnedFd::from(listener)));
+    let server = FileServer::spawn(command, home);
+    assert_eq!(server.addresses(), [address.to_string()]);
+    // A client that came before the server is served as well.
+    assert_eq!(early.answer(true).text(), "by a socket of systemd");
+    assert_eq!(server.get("/file").text(), "by a socket of systemd");
+    server.stop();
+}
+
+/// True if the kernel has let go of the file's pages.
+fn evict(path: &Path) -> bool {
+    let file = File::open(path).expect("the file");
+    // The question below must not start the kernel's read-ahead.
+    rustix::fs::fadvise(&file, 0, None, Advice::Random).expect("advice");
+    file.sync_data().expect("written back");
+    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("advice");
+    let mut byte = [0];
+    let read = rustix::io::preadv2(&file, &mut [IoSliceMut::new(&mut byte)], 0, ReadWriteFlags::NOWAIT);
+    read == Err(Errno::AGAIN)
+}
+
+fn content(number: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at / 4096 * 31 + at + number) as u8).collect()
+}
+
+#[test]
+fn files_on_the_disk_only_come_whole_and_other_threads_wait_for_them() {
+    const FILES: [usize; 6] = [100, 16_384, 16_385, 1 << 20, 3_000_000, 9_999_999];
+    let server = FileServer::start(&["--metrics", "127.0.0.1:0"], |root| {
+        for (number, len) in FILES.into_iter().enumerate() {
+            fs::write(root.join(number.to_string()), content(number, len)).expect("a file");
+        }
+    });
+    let is_cold = (0..FILES.len()).all(|number| evict(&server.root().join(number.to_string())));
+    let mut clients: Vec<Client> = FILES.iter().map(|_| server.connect()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.say(format!("GET /{number} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        let answer = client.answer(true);
+        assert_eq!(answer.status, 200, "{number}");
+        assert!(answer.body == content(number, FILES[number]), "{number}");
+    }
+    if !is_cold {
+        return println!("skipped: the count of bytes waited for, since this file system keeps its pages");
+    }
+    let warmed = server.metric("levada_transfer_warmed_bytes_total");
+    // The kernel reads ahead of what is waited for.
+    assert!(warmed > 1 << 20, "{warmed} bytes were waited for by other threads");
+    server.stop();
+}
+
+/// Listening sockets of a port of 127.0.0.1.
+fn queues(port: u16) -> usize {
+    let table = fs::read_to_string("/proc/net/tcp").expect("the kernel's table of sockets");
+    let (address, listening) = (format!("0100007F:{port:04X}"), "0A");
+    let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    fields.filter(|fields| fields[1] == address && fields[3] == listening).count()
+}
+
+#[test]
+fn each_shard_has_a_queue_of_connections_of_its_own() {
+    const CONNECTIONS: usize = 200;
+    let server = FileServer::start(&["--shards", "3", "--metrics", "127.0.0.1:0"], |root| {
+        fs::write(root.join("file"), "small").expect("a file");
+    });
+    assert_eq!(queues(server.address().port()), 3);
+    let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.say(b"GET /file HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    for client in &mut clients {
+        assert_eq!(client.answer(true).text(), "small");
+    }
+    server.stop();
+}
+
+#[test]
+fn an_address_that_another_server_has_is_refused() {
+    let server = FileServer::start(&["--shards", "2"], |root| fs::write(root.join("a"), "").expect("a file"));
+    let mut second = Command::new(place::binary());
+    second.arg("files").arg(server.root()).args(["--listen", &server.address().to_string()]);
+    let said = second.args(["--shards", "2"]).output().expect("the binary starts");
+    assert!(!said.status.success());
+    let text = String::from_utf8_lossy(&said.stderr);
+    assert!(text.contains(&format!("cannot listen on {}", server.address())), "{text}");
+    server.stop();
+}
