@@ -1,11 +1,11 @@
 //! Runs the foreign suites against Levada and against a real Kafka and prints both scores: `suites [NAME]...`.
-//! Fails if a test passes on Kafka only and that is not known. `cargo xtask test --suites` installs what it needs.
+//! Fails if a test passes on Kafka only and that is not known, or if tests could not be built. `cargo xtask test --suites` installs what it needs.
 
 use std::process::{Command, ExitCode, Stdio};
 
 use levada_tests::node::Kind;
 use levada_tests::place;
-use levada_tests::suite::outcome::Outcomes;
+use levada_tests::suite::outcome::{NOT_BUILT, Outcomes};
 use levada_tests::suite::report::{Score, json, markdown};
 use levada_tests::suite::{SUITES, Suite, unexpected, word};
 
@@ -31,7 +31,10 @@ fn main() -> ExitCode {
     std::fs::write(results.join("scores.json"), json(&scores)).expect("room for the results");
     println!("{page}\nEach test, and what the suites said: {}", results.display());
     let differ = |score: &Score| !unexpected(score.suite.name, &score.levada, &score.kafka).is_empty();
-    if scores.iter().any(differ) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let is_not_built =
+        |score: &Score| score.levada.keys().chain(score.kafka.keys()).any(|test| test.ends_with(NOT_BUILT));
+    let fails = scores.iter().any(|score| differ(score) || is_not_built(score));
+    if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn find(name: &str) -> &'static Suite {

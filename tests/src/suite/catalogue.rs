@@ -73,14 +73,11 @@ impl Known {
 }
 
 const SHARE: &str = "share groups (KIP-932) are not served yet, so the suite skips it";
-const USERS: &str = "there are no users yet";
 
 /// What is known not to pass.
 pub const KNOWN: &[Known] = &[
     Known { suite: "kgo", test: "TestShareGroup*", reason: SHARE },
     Known { suite: "kgo", test: "TestConsumeRegexShareSkipsInternal", reason: SHARE },
-    Known { suite: "kafka-go", test: "TestAlterUserScramCredentials", reason: USERS },
-    Known { suite: "kafka-go", test: "TestDescribeUserScramCredentials", reason: USERS },
 ];
 
 fn go_test(folder: &Path) -> Command {

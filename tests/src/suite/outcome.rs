@@ -16,10 +16,16 @@ pub enum Outcome {
 /// Each test by its name.
 pub type Outcomes = BTreeMap<String, Outcome>;
 
-/// Reads `go test -json`. Of a test with parts only the parts count.
+/// Ends the name of a package whose tests could not be built.
+pub const NOT_BUILT: &str = " (not built)";
+
+/// Reads `go test -json`. Of a test with parts only the parts count. A package that could not be built is a failed test.
 pub fn go(output: &str) -> Outcomes {
     let mut outcomes = Outcomes::new();
     for event in output.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()) {
+        if let (Some(package), true) = (event["Package"].as_str(), event["FailedBuild"].is_string()) {
+            outcomes.insert(format!("{package}{NOT_BUILT}"), Outcome::Failed);
+        }
         let (Some(test), Some(action)) = (event["Test"].as_str(), event["Action"].as_str()) else { continue };
         let outcome = match action {
             "pass" => Outcome::Passed,

@@ -19,6 +19,7 @@ fn of_a_go_test_with_parts_only_the_parts_count() {
 {"Action":"pass","Test":"TestD/one"}
 {"Action":"fail","Test":"TestD"}
 {"Action":"fail","Package":"p"}
+{"Action":"fail","Package":"q/r","FailedBuild":"somebody/else"}
 not json
 "#;
     let expected = [
@@ -28,6 +29,7 @@ not json
         ("TestC", Outcome::Skipped),
         ("TestD", Outcome::Failed),
         ("TestD/one", Outcome::Passed),
+        ("q/r (not built)", Outcome::Failed),
     ];
     assert_eq!(go(output), outcomes(&expected));
 }
