@@ -61,6 +61,8 @@ pub(crate) struct DataDir {
     path: PathBuf,
     /// A hash of what each checkpoint has, by file name, of those that were written by this process.
     stored: Mutex<BTreeMap<&'static str, u64>>,
+    /// True if there may be directories whose names are not on the device: those found at the start, and those made since.
+    has_new_names: Mutex<bool>,
     /// Held, not read: the kernel lets go of the lock when the process ends, however it ends.
     _lock: File,
 }
@@ -79,6 +81,7 @@ impl DataDir {
             disk,
             background,
             stored: Mutex::default(),
+            has_new_names: Mutex::new(true),
             _lock: lock,
         })
     }
@@ -142,13 +145,30 @@ impl DataDir {
         PartitionMetadata { topic_id: topic_id.to_bytes() }.store(&*self.disk, &dir)
     }
 
-    /// Waits until the names of all partitions' directories are on the device.
+    /// True if the partition has a directory.
+    pub(super) fn has_partition(&self, topic: &str, index: i32) -> bool {
+        self.disk.len(&self.partition(topic, index)).is_ok()
+    }
+
+    /// A partition's directory was made: [`DataDir::sync_names`] has something to wait for.
+    pub(super) fn note_new_name(&self) {
+        *self.has_new_names.lock() = true;
+    }
+
+    /// Waits until the names of all partitions' directories are on the device. Those that were there before are not synced again: the
+    /// recovery of many partitions would wait for the device once for each.
     pub(super) fn sync_names(&self) -> Result<(), LogError> {
-        self.disk.sync_dir(&self.path).map_err(|source| LogError::Io {
-            operation: "sync",
-            path: self.path.clone(),
-            source: Arc::new(source),
-        })
+        // Locked until the end: another thread's directory may be waiting for the same sync.
+        let mut has_new_names = self.has_new_names.lock();
+        if *has_new_names {
+            self.disk.sync_dir(&self.path).map_err(|source| LogError::Io {
+                operation: "sync",
+                path: self.path.clone(),
+                source: Arc::new(source),
+            })?;
+            *has_new_names = false;
+        }
+        Ok(())
     }
 
     /// Takes the name from a deleted partition's directory and returns the new one, for removal: what a

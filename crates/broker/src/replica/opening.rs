@@ -124,7 +124,12 @@ impl Replicas {
             ..OpenOptions::new(self.data_dir.partition(&topic, index))
         };
         self.data_dir.make_way(&topic, index, identity.topic_id)?;
-        let (writer, report) = Writer::open(options, now_ms())?;
+        let is_new = !self.data_dir.has_partition(&topic, index);
+        let opened = Writer::open(options, now_ms());
+        if is_new {
+            self.data_dir.note_new_name();
+        }
+        let (writer, report) = opened?;
         self.data_dir.identify(&topic, index, identity.topic_id)?;
         if let Some(cut) = &report.cut {
             tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "the log ended in a torn batch, which was cut off");

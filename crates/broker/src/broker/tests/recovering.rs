@@ -232,3 +232,23 @@ fn checkpoints_that_name_offsets_no_log_reaches_cost_no_record() {
         assert_eq!((partition.log().log_start(), partition.log().log_end()), (0, offset + 1));
     }
 }
+
+#[test]
+fn the_recovery_of_many_partitions_does_not_wait_for_the_device_once_for_each() {
+    let home = directory();
+    let begin =
+        |disk: &Arc<Recorder>| Incarnation::begin(disk.clone(), home.path(), Ways::default()).unwrap();
+    let now = begin(&Arc::new(Recorder::new(home.path())));
+    for at in 0..30 {
+        create(&now, &format!("t{at}"));
+    }
+    drop(now);
+    let disk = Arc::new(Recorder::new(home.path()));
+    let now = begin(&disk);
+    assert!(now.broker.replicas().recovery().wait(LONG), "the recovery has ended");
+    let recovered = disk.syncs_of_names();
+    assert!(recovered < 10, "{recovered} syncs of the directory for 30 partitions");
+    // A new directory's name is on the device before its partition serves.
+    create(&now, "new");
+    assert!(disk.syncs_of_names() > recovered);
+}

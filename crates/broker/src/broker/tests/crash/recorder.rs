@@ -136,6 +136,12 @@ impl Recorder {
         assert!(!is_broken, "on purpose");
     }
 
+    /// How often the names in the recorder's own directory were synced.
+    pub(in crate::broker::tests) fn syncs_of_names(&self) -> usize {
+        let is_root = |op: &&Op| matches!(op, Op::SyncDir { path } if path.as_os_str().is_empty());
+        self.state.lock().ops.iter().filter(is_root).count()
+    }
+
     /// How many changes there were so far.
     pub(in crate::broker::tests) fn count(&self) -> usize {
         let mut state = self.state.lock();
