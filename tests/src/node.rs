@@ -37,6 +37,9 @@ struct Plan {
     listeners: Vec<(String, String, SocketAddr)>,
     kafka: SocketAddr,
     http: SocketAddr,
+    /// Further arguments of `levada serve`.
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     /// A command that runs the broker as its child, such as a tracer.
     wrapper: Vec<String>,
 }
@@ -94,6 +97,8 @@ impl Node {
             listeners: Vec::new(),
             kafka: free_port(),
             http: free_port(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
             wrapper: Vec::new(),
         };
         Node { plan, running: None, home }
@@ -111,6 +116,16 @@ impl Node {
         self.plan.options.retain(|(other, _)| other != key);
         self.plan.options.push((key.to_string(), value.to_string()));
         self
+    }
+
+    /// Adds words to the command line of Levada, from the next start on.
+    pub fn arguments(&mut self, words: &[&str]) {
+        self.plan.arguments.extend(words.iter().map(|word| (*word).to_string()));
+    }
+
+    /// Sets a variable of Levada's environment, from the next start on.
+    pub fn variable(&mut self, name: &str, value: &str) {
+        self.plan.environment.push((name.to_string(), value.to_string()));
     }
 
     /// Opens another listener beside PLAINTEXT, from the next start on; its address.
@@ -182,7 +197,8 @@ impl Node {
         self.wait();
     }
 
-    fn wait(&mut self) -> ExitStatus {
+    /// Waits for the end of the broker, which something else has caused.
+    pub fn wait(&mut self) -> ExitStatus {
         let running = self.running.as_mut().expect("the node runs");
         let status =
             await_some("the end of the broker", STOP_LIMIT, || running.child.try_wait().expect("wait"));

@@ -76,6 +76,11 @@ impl Broker {
         &self.coordinators
     }
 
+    /// What follows the metadata and the configuration.
+    pub(crate) fn publisher(&self) -> &Publisher {
+        &self.publisher
+    }
+
     /// Changes of the metadata.
     pub(crate) fn controller(&self) -> &Arc<Controller> {
         &self.controller

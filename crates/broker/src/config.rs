@@ -41,6 +41,7 @@ pub(crate) use live::LiveConfig;
 pub use properties::{Entry, SyntaxError, parse as parse_properties};
 pub use replay::ReplayCache;
 pub use security::{Secret, SecurityConfig};
+pub(crate) use sources::Differences;
 pub use sources::{Note, Settings, Sources, env_name};
 pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicKey, broker_key, topic_key};
 pub use thresholds::{threshold_files, thresholds};

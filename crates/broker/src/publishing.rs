@@ -18,6 +18,8 @@ mod configs;
 mod recovery;
 mod serving;
 
+pub(crate) use self::configs::ReloadError;
+
 /// The rooms that follow the metadata.
 #[derive(Clone)]
 pub(crate) struct Publisher {

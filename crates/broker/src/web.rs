@@ -11,6 +11,7 @@ mod readiness;
 
 pub use self::metrics::{GroupState, GroupStates, Lag, LogState, TransactionStates, UpkeepState};
 pub use self::readiness::Readiness;
+pub(crate) use self::process::resident_bytes;
 pub use crate::{
     replay::ReplayStats,
     replica::{CleanerStats, RecoveryProgress, Work},
@@ -131,14 +132,15 @@ pub enum WebError {
 }
 
 impl WebServer {
-    /// Binds `listen` and serves `source` from a new thread, to those who show the token if there is one.
+    /// Binds `listen`, unless there is a socket for it already, and serves `source` from a new thread, to those who show the token if there
+    /// is one.
     pub fn start(
-        listen: &HostPort,
+        (listen, socket): (&HostPort, Option<TcpListener>),
         token: Option<Secret>,
         source: Arc<dyn Source>,
     ) -> Result<Self, WebError> {
         let refused = |source| WebError::Bind { listen: listen.clone(), source };
-        let listener = bind(listen).map_err(refused)?;
+        let listener = socket.map_or_else(|| bind(listen), Ok).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()

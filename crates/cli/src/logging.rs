@@ -51,6 +51,8 @@ pub(crate) fn start() -> Logs {
     let log = tracing_subscriber::fmt::layer()
         .with_ansi(colour::on_stderr())
         .fmt_fields(debug_fn(write_field).delimited(" "))
+        // A terminal that was closed takes no complaint about lost lines either.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     tracing_subscriber::registry()
         .with(audit_layer.with_filter(filter_fn(is_audit)).with_filter(audit_filter))

@@ -1,6 +1,6 @@
 //! `levada serve`: runs the broker until it is told to stop.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
@@ -10,6 +10,9 @@ use levada_broker::server::{Recovery, RecoveryProgress, Server, Signals};
 use crate::{config::SourceArgs, failure::Failure, logging};
 
 /// Serve Kafka clients until SIGTERM or SIGINT
+///
+/// SIGHUP reads the configuration file, keys and trust again. SIGQUIT writes the state to the log, then stops the broker. A second SIGINT ends the
+/// process at once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada serve                                  for this machine alone, data in ./levada-data
@@ -34,18 +37,23 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let server = Server::start(config).map_err(|error| Failure::new(error.to_string()))?;
     for address in server.kafka_addresses() {
-        eprintln!("listening on {address}");
+        say(format_args!("listening on {address}"));
     }
     if let Some(address) = server.http_address() {
-        eprintln!("http on {address}");
+        say(format_args!("http on {address}"));
     }
-    eprintln!("ready in {} ms", started.elapsed().as_millis());
+    say(format_args!("ready in {} ms", started.elapsed().as_millis()));
     let recovery = server.recovery();
     if recovery.progress().left > 0 {
         std::thread::spawn(move || show_recovery(&recovery));
     }
-    server.wait(signals);
+    server.wait(&signals, || args.sources.read());
     Ok(())
+}
+
+/// Writes a line to stderr. The broker serves without it too: the terminal may be gone.
+fn say(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Says how far the recovery is until it is over: a bar on a terminal, lines of the log elsewhere.

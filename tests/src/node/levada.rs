@@ -14,7 +14,7 @@ pub(super) fn command(plan: &Plan, data: &Path) -> Command {
             command.env_remove(name);
         }
     }
-    command.arg("serve");
+    command.envs(plan.environment.iter().cloned()).arg("serve").args(&plan.arguments);
     let [listeners, protocols] = plan.listeners(None);
     let own = [
         ("listeners", listeners),

@@ -135,13 +135,16 @@ impl Broker {
             stopping: AtomicBool::new(false),
         });
         broker.metadata.node_started(&broker.node(bound))?;
-        let clean = left.clean;
+        let (clean, is_new) = (left.clean, report.unused);
         broker.publisher.begin(left)?;
         let recovery = broker.replicas.recovery();
         recovery.wait(RECOVERY_GRACE);
         let (took_ms, recovering) = (started.elapsed().as_millis(), recovery.progress().left);
         let partitions = broker.replicas.partitions().count();
-        tracing::info!(partitions, recovering, clean, took_ms, "data directory open");
+        match is_new {
+            true => tracing::info!(took_ms, "new data directory"),
+            false => tracing::info!(partitions, recovering, clean, took_ms, "data directory open"),
+        }
         Ok(broker)
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::foreign::{self, Foreign};
 use super::kafka::kafka_key;
+use super::sources::Differences;
 use super::{BrokerConfig, ConfigErrors, ConfigType, Dynamic, Key, Origin, broker_key, prefix};
 
 const FIXED: &str = "Cannot update these configs dynamically";
@@ -33,6 +34,13 @@ impl BrokerConfig {
     pub(crate) fn with_dynamic(&self, own: &Values, cluster: &Values) -> Result<Self, ConfigErrors> {
         let layers = DynamicLayers { own: usable(own), cluster: usable(cluster) };
         Self::from_settings(self.settings().with_dynamic(layers))
+    }
+
+    /// This configuration with what may change without a restart in `fresh`, which was read from the same sources later. The error is
+    /// that of the combination.
+    pub(crate) fn reloaded(&self, fresh: &BrokerConfig) -> Result<(Self, Differences), ConfigErrors> {
+        let (settings, differences) = self.settings().reloaded(fresh.settings());
+        Ok((Self::from_settings(settings)?, differences))
     }
 
     /// This configuration with other values of its own broker.

@@ -1,10 +1,14 @@
 //! The layers that may set a key, laid over each other: flags over environment over file over default. Every value
 //! is checked and keeps its origin; everything that is wrong is reported at once.
 
-use std::{collections::BTreeMap, fmt, fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, fs,
+    path::PathBuf,
+};
 
 use super::{
-    ConfigError, ConfigErrors, Origin,
+    ConfigError, ConfigErrors, Dynamic, Origin,
     dynamic::DynamicLayers,
     error::name_of,
     foreign::{self, Foreign},
@@ -54,6 +58,15 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.set.keys()).entries(self.set_by_name.keys()).finish()
     }
+}
+
+/// Names of the keys that have other values in a configuration that was read again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Differences {
+    /// Keys whose new values take effect at once.
+    pub(crate) applied: Vec<String>,
+    /// Keys whose new values need a restart.
+    pub(crate) waiting: Vec<String>,
 }
 
 /// One assignment found in a layer.
@@ -171,6 +184,48 @@ impl Settings {
         Self { dynamic, ..self.clone() }
     }
 
+    /// These settings with the values that `fresh` has for keys that may change while the broker runs, and the names of all keys whose
+    /// values differ. The dynamic layers stay.
+    pub(super) fn reloaded(&self, fresh: &Settings) -> (Settings, Differences) {
+        let mut merged = fresh.with_dynamic(self.dynamic.clone());
+        let mut differences = Differences::default();
+        let names: BTreeSet<&str> = self.names().chain(fresh.names()).collect();
+        for name in names {
+            // A key without a row has no effect.
+            let Some(key) = prefix::row(name) else { continue };
+            if self.before_the_start(name) == fresh.before_the_start(name) {
+                continue;
+            }
+            if key.dynamic == Dynamic::ReadOnly {
+                merged.restore(name, self);
+                differences.waiting.push(name.to_owned());
+            } else {
+                differences.applied.push(name.to_owned());
+            }
+        }
+        (merged, differences)
+    }
+
+    /// Every key that was set before the start.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.set.keys().copied().chain(self.set_by_name())
+    }
+
+    /// The value of a key without the dynamic layers.
+    fn before_the_start(&self, name: &str) -> Option<&str> {
+        let default = || broker_key(name)?.default;
+        self.explicit(name).map(|(value, _)| value).or_else(default)
+    }
+
+    /// Takes over from `other` the value of one key, or its absence.
+    fn restore(&mut self, name: &str, other: &Settings) {
+        self.set.remove(name);
+        self.set_by_name.remove(name);
+        self.set.extend(other.set.get_key_value(name).map(|(key, value)| (*key, value.clone())));
+        let by_name = other.set_by_name.get_key_value(name);
+        self.set_by_name.extend(by_name.map(|(key, value)| (key.clone(), value.clone())));
+    }
+
     /// What was set while the broker ran.
     pub(super) fn dynamic(&self) -> &DynamicLayers {
         &self.dynamic
@@ -284,3 +339,6 @@ pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
 fn known_names() -> impl Iterator<Item = &'static str> {
     BROKER_KEYS.iter().map(|key| key.name).chain(foreign::names())
 }
+
+#[cfg(test)]
+mod tests;

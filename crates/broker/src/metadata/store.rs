@@ -83,6 +83,8 @@ pub struct Store {
 pub struct OpenReport {
     /// The directory was new.
     pub formatted: bool,
+    /// No broker has started on the directory before.
+    pub unused: bool,
     /// Records replayed, control records included.
     pub records: u64,
     /// What was cut off the log's end.
@@ -143,6 +145,7 @@ impl Store {
         })?;
         report.epoch = epoch;
         let is_new = loaded.replay.image().features().is_empty();
+        report.unused = is_new;
         let mut store = Self {
             disk: disk.clone(),
             identity,

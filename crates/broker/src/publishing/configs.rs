@@ -2,11 +2,24 @@
 
 use std::sync::Arc;
 
-use crate::config::Values;
+use crate::config::{BrokerConfig, ConfigErrors, Differences, Values};
 use crate::group::OwnSetting;
 use crate::metadata::image::{ConfigResource, Image, ResourceKind};
 use crate::publishing::Publisher;
 use crate::replica::log_config::{log_config, topic_config};
+use crate::stores::TlsError;
+use crate::tls::Tls;
+
+/// Why a configuration that was read again is not used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReloadError {
+    /// Its values do not go together with those that only a restart changes.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// Keys or trust of a listener cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
 
 impl Publisher {
     /// Has everything go by the configuration that these resources have in the image.
@@ -22,6 +35,21 @@ impl Publisher {
         for resource in changed.iter().filter(|resource| resource.kind == ResourceKind::Topic) {
             self.apply_topic_config(image, &resource.name);
         }
+    }
+
+    /// Has everything go by a configuration that was read again, as far as that needs no restart, and reads TLS keys and trust again.
+    /// Returns the names of the changed keys. An error leaves everything as it was. Blocks for files.
+    pub(crate) fn reload(&self, fresh: &BrokerConfig) -> Result<Differences, ReloadError> {
+        self.metadata.hold(|image| {
+            let (config, differences) = self.config.load().reloaded(fresh)?;
+            // Only a check: `Tls::reload` keeps what it had where it cannot use a file.
+            Tls::load(&config, Some(&self.tls))?;
+            self.config.replace(config);
+            self.tls.reload(&self.config.load());
+            self.apply_group_configs(image);
+            image.topics().iter().for_each(|topic| self.apply_topic_config(image, topic.name()));
+            Ok(differences)
+        })
     }
 
     fn apply_broker_config(&self, image: &Image) {

@@ -212,8 +212,7 @@ impl Lane {
         Left::More
     }
 
-    /// Whether some thread writes, so that the next batch is queued.
-    #[cfg(test)]
+    /// True if some thread writes, so that the next batch is queued.
     pub(crate) fn is_busy(&self) -> bool {
         self.queue.lock().busy
     }

@@ -15,6 +15,7 @@ use crate::config::Listener;
 use crate::server::StartError;
 use crate::server::listener::Doorman;
 use crate::server::shard::Accepted;
+use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
 
 /// What the admin thread is given.
@@ -24,6 +25,8 @@ pub(crate) struct Duties {
     pub(crate) listeners: Vec<(Arc<Listener>, TcpListener)>,
     pub(crate) inboxes: Vec<mpsc::Sender<Accepted>>,
     pub(crate) handshakes: Option<mpsc::Sender<Accepted>>,
+    /// Signs of life, if the service manager asks for them.
+    pub(crate) pulse: Option<Arc<Pulse>>,
 }
 
 /// How often segments that were rolled are flushed and checkpoints written.
@@ -46,7 +49,11 @@ pub(crate) fn start(runtime: Runtime, duties: Duties) -> Result<JoinHandle<()>, 
 }
 
 async fn run(duties: Duties) {
-    let Duties { broker, stop, listeners, inboxes, handshakes } = duties;
+    let Duties { broker, stop, listeners, inboxes, handshakes, pulse } = duties;
+    if let Some(pulse) = pulse {
+        // The shards are counted first.
+        tokio::task::spawn_local(pulse.beat(inboxes.len()));
+    }
     let doorman = Doorman::new(broker.clone(), (inboxes, handshakes), stop.clone());
     for (listener, socket) in listeners {
         match tokio::net::TcpListener::from_std(socket) {

@@ -1,7 +1,7 @@
 //! From a configuration to a running broker and back: opens the data directory, binds the
-//! listeners, starts the shards and the admin thread, and stops them in order.
+//! listeners, starts the shards and the admin thread, does what signals ask for, and stops them in order.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -9,10 +9,15 @@ pub use self::signals::Signals;
 use crate::api::large;
 use crate::broker::Broker;
 pub use crate::broker::OpenError;
-use crate::config::{BrokerConfig, Listener};
+use crate::config::{BrokerConfig, ConfigErrors, Differences, Listener};
+use crate::publishing::ReloadError;
 pub use crate::replica::{Recovery, RecoveryProgress};
 use crate::server::channel::handshakes::{self, Handshakes};
+use crate::server::handed::Handed;
+pub use crate::server::handed::HandedError;
 use crate::server::shard::ShardHandle;
+use crate::server::signals::Order;
+use crate::server::supervisor::Supervisor;
 use crate::shutdown::Stop;
 use crate::web::{WebError, WebServer};
 
@@ -20,13 +25,16 @@ mod admin;
 pub mod channel;
 mod cold_lane;
 mod connection;
+mod dump;
 mod gate;
+mod handed;
 mod listener;
 mod log_pace;
 mod places;
 pub(crate) mod shard;
 mod signals;
 mod source;
+mod supervisor;
 
 /// A running broker. Dropping it does not stop it; [`Server::stop`] does.
 pub struct Server {
@@ -38,6 +46,7 @@ pub struct Server {
     large: JoinHandle<()>,
     handshakes: Option<Handshakes>,
     admin: JoinHandle<()>,
+    supervisor: Supervisor,
 }
 
 /// Why a broker did not start. Nothing is left running.
@@ -55,6 +64,9 @@ pub enum StartError {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// A socket of the service manager cannot be used.
+    #[error(transparent)]
+    Handed(#[from] HandedError),
     /// A thread or its runtime cannot be made.
     #[error("cannot start a thread: {source}")]
     Runtime {
@@ -81,19 +93,35 @@ fn warn_if_exposed(directory: &std::path::Path) {
     }
 }
 
+/// The listening sockets: one for each listener, and that of the HTTP address if the service manager has opened it.
+fn sockets(config: &BrokerConfig) -> Result<(Vec<TcpListener>, Option<TcpListener>), StartError> {
+    let mut handed = Handed::take()?;
+    let mut known: Vec<&str> = Vec::new();
+    let mut listeners = Vec::new();
+    for listener in &config.listeners {
+        known.push(&listener.name);
+        listeners.push(match handed.claim(&listener.name) {
+            Some(socket) => socket,
+            None => listener::bind(&listener.bind, "listeners")?,
+        });
+    }
+    let http = config.http_listen.as_ref().and_then(|_| {
+        known.push(handed::HTTP);
+        handed.claim(handed::HTTP)
+    });
+    handed.finish(&known)?;
+    Ok((listeners, http))
+}
+
 impl Server {
     /// Starts a broker and returns once it accepts connections.
     ///
     /// # Errors
     /// If an address is taken, the data directory is damaged or in use, or threads cannot be made.
     pub fn start(config: BrokerConfig) -> Result<Server, StartError> {
-        let mut listeners = Vec::new();
-        for listener in &config.listeners {
-            listeners.push(listener::bind(&listener.bind, "listeners")?);
-        }
-        let bound = |socket: &std::net::TcpListener| {
-            socket.local_addr().map_err(|source| StartError::Runtime { source })
-        };
+        let (listeners, http_socket) = sockets(&config)?;
+        let bound =
+            |socket: &TcpListener| socket.local_addr().map_err(|source| StartError::Runtime { source });
         let kafka_addresses = listeners.iter().map(bound).collect::<Result<Vec<_>, _>>()?;
 
         let directories = config.log_dirs.clone();
@@ -106,14 +134,18 @@ impl Server {
             Broker::open(config, &kafka_addresses)?
         };
         directories.iter().for_each(|directory| warn_if_exposed(directory));
-        let web = http_listen.map(|address| WebServer::start(&address, http_token, broker.clone()));
+        let web =
+            http_listen.map(|address| WebServer::start((&address, http_socket), http_token, broker.clone()));
         let web = web.transpose()?;
         let stop = Stop::new();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // The shards, and the admin thread as the last one.
+        let supervisor = Supervisor::of_environment(cores + 1);
+        let pulse = supervisor.pulse();
         let large = large::start(broker.clone(), stop.clone());
         let (handover, large) = large.map_err(|source| StartError::Runtime { source })?;
         let shards: Vec<_> = (0..cores)
-            .map(|index| shard::start(index, (broker.clone(), stop.clone()), handover.clone()))
+            .map(|index| shard::start(index, (broker.clone(), stop.clone()), handover.clone(), pulse.clone()))
             .collect::<Result<_, _>>()?;
         let inboxes: Vec<_> = shards.iter().map(|shard| shard.inbox.clone()).collect();
         let handshakes = match open.iter().any(|listener| listener.protocol.has_tls()) {
@@ -127,9 +159,10 @@ impl Server {
             listeners: open.into_iter().zip(listeners).collect(),
             inboxes,
             handshakes: handshake_inbox,
+            pulse,
         };
         let admin = admin::start(runtime, duties)?;
-        Ok(Server { broker, stop, kafka_addresses, web, shards, large, handshakes, admin })
+        Ok(Server { broker, stop, kafka_addresses, web, shards, large, handshakes, admin, supervisor })
     }
 
     /// Where Kafka clients connect, one address for each listener.
@@ -150,17 +183,49 @@ impl Server {
         self.broker.replicas().recovery().clone()
     }
 
-    /// Serves until a signal of `signals`, then stops in order. A second one ends the process at once,
-    /// with exit code 1; the next start then recovers. Blocks.
-    pub fn wait(self, signals: Signals) {
-        // The other end is a thread that lives as long as the process.
-        let _ = signals.received.recv();
-        std::thread::spawn(move || {
-            if signals.received.recv().is_ok() {
-                std::process::exit(1);
+    /// Serves until a signal asks for the stop, then stops in order. `read` reads the configuration again when a signal asks for that.
+    /// Blocks.
+    pub fn wait(mut self, signals: &Signals, read: impl Fn() -> Result<BrokerConfig, ConfigErrors>) {
+        self.supervisor.ready();
+        loop {
+            match signals.next(self.supervisor.pause()) {
+                None => {}
+                Some(Order::Reload) => {
+                    self.supervisor.reloading();
+                    self.reload(read());
+                    self.supervisor.ready();
+                }
+                Some(Order::DumpAndStop) => {
+                    dump::log_state(&self.broker, &self.shards);
+                    break;
+                }
+                Some(Order::Stop) => break,
             }
-        });
+            self.supervisor.keep_alive();
+        }
+        self.supervisor.stopping();
+        tracing::info!("the broker stops");
         self.stop();
+        tracing::info!("the broker has stopped");
+    }
+
+    /// Goes by a configuration that was read again, or says why it does not.
+    fn reload(&self, fresh: Result<BrokerConfig, ConfigErrors>) {
+        let reloaded =
+            fresh.map_err(ReloadError::from).and_then(|fresh| self.broker.publisher().reload(&fresh));
+        let Differences { applied, waiting } = match reloaded {
+            Ok(differences) => differences,
+            Err(error) => {
+                for line in error.to_string().lines() {
+                    tracing::error!("the configuration stays as it was: {line}");
+                }
+                return;
+            }
+        };
+        tracing::info!(changed = applied.join(","), "configuration read again");
+        if !waiting.is_empty() {
+            tracing::warn!(keys = waiting.join(","), "these keys change with the next start of the broker");
+        }
     }
 
     /// Stops in order: no new connections, requests in flight finish within a grace period, groups

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use levada_io::Engine;
@@ -20,6 +21,7 @@ use crate::server::cold_lane::ColdLane;
 use crate::server::connection;
 use crate::server::log_pace::LogPace;
 use crate::server::places::Place;
+use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
 
 /// What the connections of one shard share; never leaves its thread.
@@ -54,6 +56,8 @@ pub(crate) struct Accepted {
 /// The listener's end of a shard.
 pub(crate) struct ShardHandle {
     pub(crate) inbox: mpsc::Sender<Accepted>,
+    /// Connections that it serves.
+    pub(crate) connections: Arc<AtomicUsize>,
     pub(crate) thread: JoinHandle<()>,
 }
 
@@ -65,8 +69,11 @@ pub(crate) fn start(
     index: usize,
     (broker, stop): (Arc<Broker>, Stop),
     large: mpsc::Sender<LargeRequest>,
+    pulse: Option<Arc<Pulse>>,
 ) -> Result<ShardHandle, StartError> {
     let (inbox, accepted) = mpsc::channel(INBOX_CONNECTIONS);
+    let connections = Arc::new(AtomicUsize::new(0));
+    let count = connections.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -87,18 +94,23 @@ pub(crate) fn start(
             let service = Rc::new(Service { broker, stop, large: Some(large), requests });
             let shard = Rc::new(Shard { service, engine, cold_lane, told: LogPace::default() });
             // What a set of tasks is driven by is looked at with every step of one of them: it only waits.
-            let work = async move { tokio::task::spawn_local(run(shard, accepted)).await };
+            let work = async move {
+                if let Some(pulse) = pulse {
+                    tokio::task::spawn_local(pulse.beat(index));
+                }
+                tokio::task::spawn_local(run(shard, accepted, count)).await
+            };
             if let Err(error) = LocalSet::new().block_on(&runtime, work) {
                 tracing::error!(%error, "a shard has ended");
             }
         })
         .map_err(|source| StartError::Runtime { source })?;
-    Ok(ShardHandle { inbox, thread })
+    Ok(ShardHandle { inbox, connections, thread })
 }
 
 /// Serves connections until the stop signal, then until the last of them has gone or the grace
-/// period is over.
-async fn run(shard: Rc<Shard>, mut accepted: mpsc::Receiver<Accepted>) {
+/// period is over. `count` shows how many there are.
+async fn run(shard: Rc<Shard>, mut accepted: mpsc::Receiver<Accepted>, count: Arc<AtomicUsize>) {
     let served = shard.clone();
     let lane = tokio::task::spawn_local(async move {
         if let Some(lane) = &served.cold_lane {
@@ -117,6 +129,7 @@ async fn run(shard: Rc<Shard>, mut accepted: mpsc::Receiver<Accepted>) {
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             () = shard.stop().signalled() => break,
         }
+        count.store(connections.len(), Ordering::Relaxed);
     }
     let finished = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(shard.stop().grace(), finished).await.is_err() {

@@ -1,13 +1,115 @@
-//! The signals that stop a broker, caught from before it starts so that none is lost.
+//! The signals that a broker acts on, caught from before it starts so that none is lost.
+//!
+//! | Signal | Broker |
+//! |---|---|
+//! | SIGHUP | reads its configuration, keys and trust again |
+//! | SIGTERM, SIGINT | stops in order |
+//! | SIGQUIT | writes its state to the log, then stops in order |
+//! | SIGUSR1 | goes on |
+//! | SIGINT during a stop | ends at once |
 
 use std::io;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 
-/// SIGTERM and SIGINT, which from now on no longer end the process.
+#[cfg(test)]
+mod tests;
+
+/// Longest time from the signal to the end of the process. A device that takes longer to write what is in memory leaves a recovery to the
+/// next start.
+const STOP_LIMIT: Duration = Duration::from_secs(120);
+
+/// The broker's signals, which from now on no longer end the process.
 pub struct Signals {
-    pub(super) received: Receiver<()>,
+    orders: Receiver<Order>,
+}
+
+/// A signal's request to the running broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Read configuration, keys and trust again.
+    Reload,
+    /// Stop in order.
+    Stop,
+    /// Write the state to the log, then stop in order.
+    DumpAndStop,
+}
+
+/// Something that the thread of the signals has waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Hangup,
+    Terminate,
+    Interrupt,
+    Quit,
+    /// The time for a stop in order is over.
+    LimitReached,
+}
+
+/// Consequence of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Give(Order),
+    /// End the process now.
+    End(&'static str),
+}
+
+/// Meaning of the signals, which depends on those before.
+#[derive(Debug, Default)]
+struct Course {
+    is_stopping: bool,
+}
+
+impl Course {
+    fn on(&mut self, event: Event) -> Option<Action> {
+        let order = match (event, self.is_stopping) {
+            (Event::Hangup, false) => return Some(Action::Give(Order::Reload)),
+            (Event::Terminate | Event::Interrupt, false) => Order::Stop,
+            (Event::Quit, false) => Order::DumpAndStop,
+            (Event::Interrupt, true) => return Some(Action::End("SIGINT during the stop")),
+            (Event::LimitReached, true) => return Some(Action::End("the stop took too long")),
+            (Event::Hangup | Event::Terminate | Event::Quit, true) | (Event::LimitReached, false) => {
+                return None;
+            }
+        };
+        self.is_stopping = true;
+        Some(Action::Give(order))
+    }
+}
+
+/// The event queues of the signals.
+struct Caught {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+    /// Caught and never asked.
+    _user: Signal,
+}
+
+impl Caught {
+    fn catch() -> io::Result<Caught> {
+        Ok(Caught {
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            _user: signal(SignalKind::user_defined1())?,
+        })
+    }
+
+    async fn next(&mut self) -> Event {
+        tokio::select! {
+            _ = self.hangup.recv() => Event::Hangup,
+            _ = self.terminate.recv() => Event::Terminate,
+            _ = self.interrupt.recv() => Event::Interrupt,
+            _ = self.quit.recv() => Event::Quit,
+        }
+    }
 }
 
 impl Signals {
@@ -16,28 +118,56 @@ impl Signals {
     /// # Errors
     /// If the kernel gives no thread or no event queue.
     pub fn catch() -> io::Result<Signals> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-        let (mut terminate, mut interrupt) = {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let caught = {
             let _entered = runtime.enter();
-            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+            Caught::catch()?
         };
-        let (sender, received) = channel();
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let mut next = || runtime.block_on(either(&mut terminate, &mut interrupt));
-            loop {
-                next();
-                if sender.send(()).is_err() {
-                    return;
-                }
-            }
-        })?;
-        Ok(Signals { received })
+        let (sender, orders) = channel();
+        let name = "signals".to_owned();
+        std::thread::Builder::new().name(name).spawn(move || watch(&runtime, caught, &sender))?;
+        Ok(Signals { orders })
+    }
+
+    /// The next order; none if there is none within `limit`. Blocks.
+    pub(super) fn next(&self, limit: Option<Duration>) -> Option<Order> {
+        let received = match limit {
+            Some(limit) => self.orders.recv_timeout(limit),
+            None => self.orders.recv().map_err(RecvTimeoutError::from),
+        };
+        match received {
+            Ok(order) => Some(order),
+            Err(RecvTimeoutError::Timeout) => None,
+            // The other end is a thread that lives as long as the process.
+            Err(RecvTimeoutError::Disconnected) => Some(Order::Stop),
+        }
     }
 }
 
-async fn either(one: &mut Signal, other: &mut Signal) {
-    tokio::select! {
-        _ = one.recv() => {}
-        _ = other.recv() => {}
+/// Turns signals into orders until the process ends.
+fn watch(runtime: &Runtime, mut caught: Caught, orders: &Sender<Order>) {
+    let mut course = Course::default();
+    let mut limit = None;
+    loop {
+        let event = runtime.block_on(async {
+            match limit {
+                None => caught.next().await,
+                Some(at) => tokio::time::timeout_at(at, caught.next()).await.unwrap_or(Event::LimitReached),
+            }
+        });
+        match course.on(event) {
+            None => {}
+            Some(Action::End(reason)) => {
+                tracing::error!("{reason}: the process ends at once; the next start checks the logs");
+                std::process::exit(1);
+            }
+            Some(Action::Give(order)) => {
+                if order != Order::Reload {
+                    limit = Some(Instant::now() + STOP_LIMIT);
+                }
+                // A broker that did not start has nobody who takes orders.
+                let _ = orders.send(order);
+            }
+        }
     }
 }

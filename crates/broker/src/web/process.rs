@@ -16,7 +16,8 @@ impl Process {
     }
 }
 
-fn resident_bytes() -> Option<u64> {
+/// Memory in use.
+pub(crate) fn resident_bytes() -> Option<u64> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)

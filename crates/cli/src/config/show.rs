@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::PathBuf};
 
-use levada_broker::config::{BrokerConfig, Described, HIDDEN, Origin, Sources};
+use levada_broker::config::{BrokerConfig, ConfigErrors, Described, HIDDEN, Origin, Sources};
 use serde_json::json;
 
 use crate::{
@@ -51,6 +51,15 @@ impl SourceArgs {
 
     /// Reads the configuration and tells on stderr what was set without effect.
     pub(crate) fn load(&self) -> Result<BrokerConfig, Failure> {
+        let config = self.read()?;
+        for note in config.settings().notes() {
+            eprintln!("note: {} ({}) has no effect: {}", note.key, note.origin, note.text);
+        }
+        Ok(config)
+    }
+
+    /// Reads the configuration.
+    pub(crate) fn read(&self) -> Result<BrokerConfig, ConfigErrors> {
         let text = |pair: (std::ffi::OsString, std::ffi::OsString)| {
             Some((pair.0.into_string().ok()?, pair.1.into_string().ok()?))
         };
@@ -60,11 +69,7 @@ impl SourceArgs {
             flags: self.options.clone(),
             lenient: self.lenient,
         };
-        let config = BrokerConfig::load(&sources)?;
-        for note in config.settings().notes() {
-            eprintln!("note: {} ({}) has no effect: {}", note.key, note.origin, note.text);
-        }
-        Ok(config)
+        BrokerConfig::load(&sources)
     }
 }
 

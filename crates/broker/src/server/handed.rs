@@ -1,0 +1,77 @@
+//! Listening sockets that a service manager has opened for the broker (socket activation: `LISTEN_FDS`). Their names say which listener
+//! each is for.
+
+use std::net::TcpListener;
+
+use listenfd::ListenFd;
+
+/// Name of the socket for `/healthz` and `/metrics`.
+pub(super) const HTTP: &str = "http";
+
+/// Why the sockets cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum HandedError {
+    /// A socket is for no listener.
+    #[error(
+        "LISTEN_FDNAMES: socket {name:?} is for no listener; set FileDescriptorName= to one of {known}, or add the listener"
+    )]
+    Unknown {
+        /// The name of the socket.
+        name: String,
+        /// The names that a socket may have.
+        known: String,
+    },
+    /// A socket is of another kind.
+    #[error("LISTEN_FDS: socket {name:?} cannot be used: {source}; expected a listening TCP socket")]
+    Unusable {
+        /// The name of the socket.
+        name: String,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+}
+
+/// Sockets that nobody has claimed yet, by name.
+#[derive(Default)]
+pub(super) struct Handed {
+    sockets: Vec<(String, TcpListener)>,
+}
+
+impl Handed {
+    /// Takes the sockets that the environment names, if it names any for this process.
+    pub(super) fn take() -> Result<Handed, HandedError> {
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let mut names = names.split(':').map(str::to_owned);
+        let mut fds = ListenFd::from_env();
+        let mut sockets = Vec::new();
+        for index in 0..fds.len() {
+            // The name that systemd gives to a socket without one.
+            let name = names.next().filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned());
+            let socket = fds.take_tcp_listener(index).and_then(|socket| {
+                if let Some(socket) = &socket {
+                    socket.set_nonblocking(true)?;
+                }
+                Ok(socket)
+            });
+            match socket {
+                Ok(socket) => sockets.extend(socket.map(|socket| (name, socket))),
+                Err(source) => return Err(HandedError::Unusable { name, source }),
+            }
+        }
+        Ok(Handed { sockets })
+    }
+
+    /// The socket of this name, in whatever case.
+    pub(super) fn claim(&mut self, name: &str) -> Option<TcpListener> {
+        let place = self.sockets.iter().position(|(given, _)| given.eq_ignore_ascii_case(name))?;
+        Some(self.sockets.swap_remove(place).1)
+    }
+
+    /// Fails if a socket is left over. `known` are the names that were claimed.
+    pub(super) fn finish(self, known: &[&str]) -> Result<(), HandedError> {
+        match self.sockets.into_iter().next() {
+            None => Ok(()),
+            Some((name, _)) => Err(HandedError::Unknown { name, known: known.join(", ") }),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Messages to the service manager that has started the broker (`sd_notify`), and the signs of life that its watchdog asks for. Without a
+//! service manager all of it does nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+#[cfg(test)]
+mod tests;
+
+/// Signs of life for each message to the watchdog: with two, a thread that runs late once is no alarm.
+const BEATS: u32 = 2;
+
+/// The service manager as the broker talks to it.
+pub(super) struct Supervisor {
+    watchdog: Option<Watchdog>,
+}
+
+struct Watchdog {
+    /// Time between two messages.
+    pause: Duration,
+    pulse: Arc<Pulse>,
+    /// Beats at the last message.
+    seen: Vec<u64>,
+}
+
+/// Signs of life of the threads that serve.
+pub(crate) struct Pulse {
+    beats: Vec<AtomicU64>,
+    pause: Duration,
+}
+
+impl Pulse {
+    fn new(threads: usize, pause: Duration) -> Self {
+        Self { beats: (0..threads).map(|_| AtomicU64::new(0)).collect(), pause }
+    }
+
+    /// Gives signs of life for one thread, from its runtime; never returns.
+    pub(crate) async fn beat(self: Arc<Self>, thread: usize) {
+        loop {
+            self.beats[thread].fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(self.pause).await;
+        }
+    }
+
+    fn counts(&self) -> Vec<u64> {
+        self.beats.iter().map(|beats| beats.load(Ordering::Relaxed)).collect()
+    }
+}
+
+impl Watchdog {
+    /// True if every thread has given a sign of life since the last call that was true.
+    fn all_alive(&mut self) -> bool {
+        let counts = self.pulse.counts();
+        let alive = counts.iter().zip(&self.seen).all(|(now, seen)| now > seen);
+        if alive {
+            self.seen = counts;
+        }
+        alive
+    }
+}
+
+impl Supervisor {
+    /// The one that the environment names, for a broker of so many threads.
+    pub(super) fn of_environment(threads: usize) -> Self {
+        let limit = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());
+        Self { watchdog: limit.map(|limit| watchdog(threads, limit)) }
+    }
+
+    /// Signs of life, if the service manager asks for them.
+    pub(super) fn pulse(&self) -> Option<Arc<Pulse>> {
+        self.watchdog.as_ref().map(|watchdog| watchdog.pulse.clone())
+    }
+
+    /// Time until the next message to the watchdog; none without one.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        self.watchdog.as_ref().map(|watchdog| watchdog.pause)
+    }
+
+    /// Tells the watchdog that the broker runs, unless one of its threads gives no sign of life.
+    pub(super) fn keep_alive(&mut self) {
+        let Some(watchdog) = &mut self.watchdog else { return };
+        match watchdog.all_alive() {
+            true => tell(&[NotifyState::Watchdog]),
+            false => tracing::error!("a thread gives no sign of life; the watchdog is not told"),
+        }
+    }
+
+    /// The broker serves, or serves again after a reload.
+    pub(super) fn ready(&self) {
+        tell(&[NotifyState::Ready]);
+    }
+
+    /// The broker reads its configuration again.
+    pub(super) fn reloading(&self) {
+        match NotifyState::monotonic_usec_now() {
+            Ok(now) => tell(&[NotifyState::Reloading, now]),
+            Err(error) => tracing::warn!(%error, "the service manager is not told of the reload"),
+        }
+    }
+
+    /// The broker stops.
+    pub(super) fn stopping(&self) {
+        tell(&[NotifyState::Stopping]);
+    }
+}
+
+fn watchdog(threads: usize, limit: Duration) -> Watchdog {
+    // As sd_watchdog_enabled(3) advises.
+    let pause = limit / 2;
+    Watchdog { pause, pulse: Arc::new(Pulse::new(threads, pause / BEATS)), seen: vec![0; threads] }
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "the service manager cannot be told (NOTIFY_SOCKET)");
+    }
+}

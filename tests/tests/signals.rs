@@ -1,0 +1,334 @@
+//! Signals and the service manager: reloads, stops under load, a terminal that is closed, `sd_notify`, sockets that were handed over, and
+//! the rights of files.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use levada_tests::node::{Kind, free_port};
+use levada_tests::pki::{Authority, Flaw};
+use levada_tests::raw::{self, Batch, Connection};
+use levada_tests::{Node, Tool, await_some, journal, place, process};
+use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use tempfile::TempDir;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const CLEAN: &str = ".kafka_cleanshutdown";
+
+/// A command line of `levada serve` on a directory of its own.
+fn serve(data: &Path, kafka: SocketAddr) -> Vec<String> {
+    let options = [
+        format!("listeners=PLAINTEXT://{kafka}"),
+        "levada.http.listen=".to_owned(),
+        format!("log.dirs={}", data.display()),
+    ];
+    let mut words = vec![place::binary().display().to_string(), "serve".to_owned()];
+    words.extend(options.into_iter().flat_map(|option| ["-o".to_owned(), option]));
+    words
+}
+
+fn create_and_produce(address: SocketAddr, topic: &str) {
+    let mut connection = Connection::open(address);
+    assert_eq!(raw::topic_error(&connection.call(&raw::create_topic(topic, 1))), 0);
+    let answer = connection.call(&raw::produce(topic, -1, &Batch::of(&[b"one"]).encode()));
+    assert_eq!(raw::produce_error(&answer), 0);
+}
+
+fn said(node: &Node, text: &str) {
+    await_some(text, LIMIT, || node.talk().contains(text).then_some(()));
+}
+
+/// The service manager's end of `NOTIFY_SOCKET`.
+struct Manager {
+    socket: UnixDatagram,
+    home: TempDir,
+}
+
+impl Manager {
+    fn new() -> Manager {
+        let home = tempfile::tempdir().expect("a directory");
+        let socket = UnixDatagram::bind(home.path().join("notify")).expect("a socket");
+        socket.set_read_timeout(Some(LIMIT)).expect("a timeout");
+        Manager { socket, home }
+    }
+
+    fn path(&self) -> String {
+        self.home.path().join("notify").display().to_string()
+    }
+
+    /// The next message that is none for the watchdog.
+    fn next(&self) -> String {
+        loop {
+            let message = self.any();
+            if message != "WATCHDOG=1\n" {
+                return message;
+            }
+        }
+    }
+
+    fn any(&self) -> String {
+        let mut buffer = [0; 4096];
+        let len = self.socket.recv(&mut buffer).expect("a message");
+        String::from_utf8(buffer[..len].to_vec()).expect("text")
+    }
+}
+
+#[test]
+fn hup_applies_what_changed_and_a_bad_file_changes_nothing() {
+    let mut node = Node::of(Kind::Levada);
+    let file = node.scratch().join("server.properties");
+    let write = |text: &str| fs::write(&file, text).expect("a file");
+    write("log.retention.ms=1000000\nnum.partitions=3\n");
+    node.arguments(&["--config", &file.display().to_string()]);
+    node.start();
+    create_and_produce(node.address(), "kept");
+    let retention = |node: &Node| {
+        let settings = node.levada_json("config get topic kept retention.ms");
+        settings.to_string()
+    };
+    assert!(retention(&node).contains("1000000"), "{}", retention(&node));
+
+    write("log.retention.ms=2000000\nnum.partitions=5\n");
+    process::signal(node.pid(), Signal::HUP);
+    said(&node, "these keys change with the next start of the broker keys=\"num.partitions\"");
+    assert!(node.talk().contains("configuration read again changed=\"log.retention.ms\""), "{}", node.talk());
+    assert!(retention(&node).contains("2000000"), "{}", retention(&node));
+
+    write("log.retention.ms=3000000\nnum.partitons=5\n");
+    process::signal(node.pid(), Signal::HUP);
+    said(&node, "the configuration stays as it was: unknown key num.partitons");
+    assert!(retention(&node).contains("2000000"), "{}", retention(&node));
+    node.stop();
+}
+
+#[test]
+fn hup_reads_tls_keys_again_and_keeps_them_if_the_new_ones_cannot_be_used() {
+    let mut node = Node::of(Kind::Levada);
+    let address = node.listen("SECURE", "SSL");
+    let (first, second) = (node.scratch().join("first"), node.scratch().join("second"));
+    let (first, second) = (Authority::new(&first), Authority::new(&second));
+    let file = node.scratch().join("server.properties");
+    let write = |store: &Path| {
+        let line = format!("listener.name.secure.ssl.keystore.location={}\n", store.display());
+        fs::write(&file, line).expect("a file");
+    };
+    let trusted = |authority: &Authority| {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--cacert"]).arg(authority.certificate());
+        let status = curl.arg(format!("https://localhost:{}", address.port())).status().expect("curl runs");
+        // CURLE_SSL_CONNECT_ERROR (both authorities have one name) and CURLE_PEER_FAILED_VERIFICATION; what fails later is HTTP.
+        !matches!(status.code(), Some(35 | 60))
+    };
+    write(&first.issue("broker", Flaw::None));
+    node.arguments(&["--config", &file.display().to_string()]);
+    node.start();
+    assert!(trusted(&first) && !trusted(&second));
+    write(&second.issue("broker", Flaw::None));
+    process::signal(node.pid(), Signal::HUP);
+    said(&node, "configuration read again");
+    assert!(trusted(&second) && !trusted(&first));
+    write(Path::new("/nonexistent/broker.pem"));
+    process::signal(node.pid(), Signal::HUP);
+    said(&node, "the configuration stays as it was: listener SECURE: ssl.keystore.location");
+    assert!(trusted(&second));
+    node.stop();
+}
+
+#[test]
+fn quit_tells_the_state_and_stops_in_order_and_usr1_does_nothing() {
+    let mut node = Node::of(Kind::Levada);
+    node.start();
+    assert!(node.talk().contains("new data directory") && !node.talk().contains("clean="), "{}", node.talk());
+    create_and_produce(node.address(), "seen");
+    let _open = Connection::open(node.address());
+    process::signal(node.pid(), Signal::USR1);
+    process::signal(node.pid(), Signal::QUIT);
+    said(&node, "the broker has stopped");
+    let talk = node.talk();
+    for line in [
+        "state: connections open=",
+        "state: shard shard=0",
+        "state: memory request_bytes=",
+        "state: longest stall of a partition's writer work=\"append\"",
+        "state: partition partition=\"seen-0\" log_start=0 last_stable=1 high_watermark=1 log_end=1",
+        "state: groups coordinators=",
+        "state: transactions coordinators=",
+    ] {
+        assert!(talk.contains(line), "{line}: {talk}");
+    }
+    assert!(node.wait().success());
+    assert!(node.data().join(CLEAN).exists());
+    node.start();
+    assert!(node.talk().contains("clean=true"), "{}", node.talk());
+    node.stop();
+}
+
+#[test]
+fn stops_and_reloads_under_load_lose_nothing_and_leave_a_clean_directory() {
+    let mut node = Node::of(Kind::Levada).option("log.segment.bytes", "1048576");
+    node.start();
+    let (topic, partitions) = ("loaded", "2");
+    Tool::python("topics.py").args([&node.bootstrap(), topic, partitions]).run();
+    let acknowledged = node.scratch().join("acknowledged");
+    let mut load = Tool::python("load.py");
+    load.args([&node.bootstrap(), topic, partitions, &acknowledged.display().to_string(), "idempotent"]);
+    let mut load = load.spawn();
+    for _ in 0..4 {
+        while load.line_now().is_some() {}
+        load.line(LIMIT);
+        process::signal(node.pid(), Signal::HUP);
+        load.line(LIMIT);
+        node.stop();
+        assert!(node.data().join(CLEAN).exists());
+        node.start();
+        assert!(node.talk().contains("clean=true"), "{}", node.talk());
+    }
+    load.say("stop");
+    load.finish(Duration::from_secs(150));
+    let found = node.scratch().join("found");
+    Tool::python("journal.py").args([&node.bootstrap(), topic, partitions]).stdout(&found).run();
+    let (acknowledged, log) = (journal::read(&acknowledged), journal::read(&found));
+    assert!(!acknowledged.is_empty());
+    assert_eq!(journal::lost(&acknowledged, &log), Vec::<String>::new());
+    assert_eq!(journal::disorder(&log), Vec::<String>::new());
+    assert_eq!(acknowledged.len(), log.len());
+    node.stop();
+}
+
+#[test]
+fn the_service_manager_is_told_of_start_reload_life_and_stop() {
+    let manager = Manager::new();
+    let mut node = Node::of(Kind::Levada);
+    node.variable("NOTIFY_SOCKET", &manager.path());
+    node.variable("WATCHDOG_USEC", "400000");
+    node.start();
+    assert_eq!(manager.next(), "READY=1\n");
+    assert_eq!(manager.any(), "WATCHDOG=1\n");
+    process::signal(node.pid(), Signal::HUP);
+    let reloading = manager.next();
+    let since = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").map(str::trim_end);
+    assert!(since.is_some_and(|since| since.parse::<u64>().is_ok_and(|since| since > 0)), "{reloading}");
+    assert_eq!(manager.next(), "READY=1\n");
+    node.stop();
+    assert_eq!(manager.next(), "STOPPING=1\n");
+}
+
+/// A broker without the harness; dropping it kills the process.
+struct Bare(Child);
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        // Both fail only when the process has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Bare {
+    fn stop(&mut self) {
+        process::signal(self.0.id(), Signal::TERM);
+        let status = await_some("the end of the broker", LIMIT, || self.0.try_wait().expect("wait"));
+        assert!(status.success(), "{status}");
+    }
+}
+
+#[test]
+fn a_closed_terminal_does_not_end_the_broker() {
+    let (home, manager, address) = (tempfile::tempdir().expect("a directory"), Manager::new(), free_port());
+    let data = home.path().join("data");
+    let terminal =
+        openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+    grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("a terminal");
+    let name = ptsname(&terminal, Vec::new()).expect("a name").into_string().expect("a path");
+    let end = || Stdio::from(File::options().read(true).write(true).open(&name).expect("a terminal"));
+    // A session of its own, whose controlling terminal this is, as a shell's window has it.
+    let mut command = Command::new("setsid");
+    command.arg("--ctty").args(serve(&data, address)).env("NOTIFY_SOCKET", manager.path());
+    let mut broker =
+        Bare(command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("the broker starts"));
+    drop(command);
+    let (mut terminal, mut shown) = (File::from(terminal), String::new());
+    while !shown.contains("ready in") {
+        let mut buffer = [0; 1024];
+        let len = terminal.read(&mut buffer).expect("a terminal");
+        shown += &String::from_utf8_lossy(&buffer[..len]);
+    }
+    assert_eq!(manager.next(), "READY=1\n");
+    drop(terminal);
+    // The kernel has sent SIGHUP, and the log has lost its place.
+    assert!(manager.next().starts_with("RELOADING=1\n"));
+    assert_eq!(manager.next(), "READY=1\n");
+    create_and_produce(address, "after");
+    broker.stop();
+    assert!(data.join(CLEAN).exists());
+}
+
+/// Starts a broker as a service manager does that has opened these sockets.
+fn with_sockets(words: &[String], names: &str, first: TcpListener, second: TcpListener) -> Command {
+    let script = "exec 3<&0 4<&1 0</dev/null 1>/dev/null; \
+        export LISTEN_PID=$$ LISTEN_FDS=2; exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).args(words).env("LISTEN_FDNAMES", names);
+    command.stdin(OwnedFd::from(first)).stdout(OwnedFd::from(second)).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn sockets_that_were_handed_over_are_served_by_their_names() {
+    let home = tempfile::tempdir().expect("a directory");
+    let listen = || TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = |socket: &TcpListener| socket.local_addr().expect("an address");
+    let mut words = serve(&home.path().join("data"), SocketAddr::from(([127, 0, 0, 1], 1)));
+    words.extend(["-o".to_owned(), "levada.http.listen=127.0.0.1:1".to_owned()]);
+    let (http, kafka) = (listen(), listen());
+    let (http_address, kafka_address) = (address(&http), address(&kafka));
+    let child = with_sockets(&words, "http:plaintext", http, kafka).spawn().expect("the broker starts");
+    let mut broker = Bare(child);
+    // Both ports can be connected to before the broker serves them.
+    create_and_produce(kafka_address, "handed");
+    let (status, body) = levada_tests::rest::call(http_address, "GET", "/healthz", "").expect("an answer");
+    assert_eq!((status, body.as_str()), (200, "ok\n"));
+    broker.stop();
+
+    let output = with_sockets(&words, "http:replication", listen(), listen()).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(talk.contains("socket \"replication\" is for no listener"), "{talk}");
+    assert!(talk.contains("one of PLAINTEXT, http"), "{talk}");
+}
+
+/// The rights of everything below a directory, each with its path.
+fn rights(dir: &Path) -> Vec<(String, u32)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let meta = entry.metadata().expect("an entry");
+        found.push((entry.path().display().to_string(), meta.permissions().mode() & 0o777));
+        if meta.is_dir() {
+            found.extend(rights(&entry.path()));
+        }
+    }
+    found
+}
+
+#[test]
+fn others_may_not_read_the_data_whatever_the_umask() {
+    for (umask, most) in [("000", 0o750), ("077", 0o700)] {
+        let mut node = Node::of(Kind::Levada);
+        node.wrap(&["sh", "-c", &format!("umask {umask}; \"$@\"; exit $?"), "sh"]);
+        node.start();
+        create_and_produce(node.address(), "mine");
+        node.stop();
+        let found = rights(&node.data());
+        assert!(found.iter().any(|(path, _)| path.ends_with("mine-0/00000000000000000000.log")), "{found:?}");
+        let too_many: Vec<_> = found.iter().filter(|(_, rights)| rights & !most != 0).collect();
+        assert!(too_many.is_empty(), "umask {umask}: {too_many:?}");
+    }
+}
