@@ -184,3 +184,6 @@ impl From<ErrorCode> for Failure {
 pub(crate) fn error_code<E: Into<ErrorCode>>(error: Option<E>) -> i16 {
     error.map_or(ErrorCode::None, Into::into).code()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! The quick starts of docs/operating/clients.md, run as they stand there, and the scripts that back up and restore a directory.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use levada_tests::node::Kind;
+use levada_tests::raw::{self, Batch, Connection};
+use levada_tests::{Node, place};
+
+/// The program of a language, with the address of this broker.
+fn program(language: &str, node: &Node) -> String {
+    let page = place::repository().join("docs/operating/clients.md");
+    let page = fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+    let (_, rest) = page.split_once(&format!("\n```{language}\n")).expect("a program in this language");
+    let (program, _) = rest.split_once("\n```\n").expect("the end of the program");
+    assert!(program.contains("127.0.0.1:9092"), "{program}");
+    format!("{}\n", program.replace("127.0.0.1:9092", &node.bootstrap()))
+}
+
+fn run(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().expect("the program starts");
+    let (said, complained) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?}: {status}\n{said}{complained}");
+    said.into_owned()
+}
+
+#[test]
+fn java() {
+    let mut node = Node::started();
+    let source = node.scratch().join("QuickStart.java");
+    fs::write(&source, program("java", &node)).expect("a file");
+    let said = run(Command::new("java").args(["-cp", &place::class_path()]).arg(source));
+    assert!(said.contains("0 hello from Java\n"), "{said}");
+    node.stop();
+}
+
+#[test]
+fn python() {
+    let mut node = Node::started();
+    let source = node.scratch().join("quick_start.py");
+    fs::write(&source, program("python", &node)).expect("a file");
+    assert_eq!(run(Command::new(place::python()).arg(source)), "0 hello from Python\n");
+    node.stop();
+}
+
+#[test]
+fn go() {
+    if Command::new("go").arg("version").output().is_err() {
+        return eprintln!("skipped: there is no Go");
+    }
+    let mut node = Node::started();
+    let module = node.scratch().join("module");
+    fs::create_dir(&module).expect("a directory");
+    fs::write(module.join("main.go"), program("go", &node)).expect("a file");
+    for name in ["go.mod", "go.sum"] {
+        let own = place::repository().join("tests/go").join(name);
+        fs::copy(own, module.join(name)).expect("the module of the tests");
+    }
+    assert_eq!(run(Command::new("go").args(["run", "."]).current_dir(module)), "0 hello from Go\n");
+    node.stop();
+}
+
+fn script(name: &str) -> Command {
+    let mut command = Command::new(place::repository().join("deploy").join(name));
+    command.env("LEVADA", place::binary());
+    command
+}
+
+fn refusal(command: &mut Command) -> String {
+    let Output { status, stderr, .. } = command.output().expect("the script starts");
+    assert_eq!(status.code(), Some(1), "{command:?}");
+    String::from_utf8_lossy(&stderr).into_owned()
+}
+
+fn end_offset(node: &Node) -> i64 {
+    raw::listed_offset(&Connection::open(node.address()).call(&raw::list_end_offset("kept")))
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).expect("a directory");
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_was_backed_up_is_there_after_the_restore() {
+    let mut node = Node::of(Kind::Levada);
+    node.start();
+    let mut connection = Connection::open(node.address());
+    assert_eq!(raw::topic_error(&connection.call(&raw::create_topic("kept", 1))), 0);
+    let batch = Batch::of(&[b"one", b"two"]).encode();
+    assert_eq!(raw::produce_error(&connection.call(&raw::produce("kept", -1, &batch))), 0);
+    let (archive, data) = (node.scratch().join("backup.tar"), node.data());
+    let backup = || {
+        let mut backup = script("levada-backup");
+        backup.arg(&data).arg(&archive);
+        backup
+    };
+    let restore = || {
+        let mut restore = script("levada-restore");
+        restore.arg(&archive).arg(&data);
+        restore
+    };
+    let refused = refusal(&mut backup());
+    assert!(refused.contains("a broker uses") && !archive.exists(), "{refused}");
+    node.stop();
+    let before = names(&data);
+    run(&mut backup());
+    let refused = refusal(&mut restore());
+    assert!(refused.contains("is not empty"), "{refused}");
+
+    // What comes after the backup is lost with the directory.
+    node.start();
+    let mut connection = Connection::open(node.address());
+    assert_eq!(raw::produce_error(&connection.call(&raw::produce("kept", -1, &batch))), 0);
+    node.stop();
+    fs::rename(&data, node.scratch().join("lost")).expect("a directory");
+    run(&mut restore());
+    assert_eq!(names(&data), before);
+    node.start();
+    assert!(node.talk().contains("clean=true"), "{}", node.talk());
+    assert_eq!(end_offset(&node), 2);
+    node.stop();
+
+    let mut damaged = fs::read(&archive).expect("an archive");
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    fs::write(&archive, damaged).expect("an archive");
+    fs::remove_dir_all(&data).expect("a directory");
+    let refused = refusal(&mut restore());
+    assert!(refused.contains("is damaged") && !data.exists(), "{refused}");
+}
