@@ -46,17 +46,17 @@ fn said(node: &Node, text: &str) {
 }
 
 /// The service manager's end of `NOTIFY_SOCKET`.
-struct Manager {
+struct Notified {
     socket: UnixDatagram,
     home: TempDir,
 }
 
-impl Manager {
-    fn new() -> Manager {
+impl Notified {
+    fn new() -> Notified {
         let home = tempfile::tempdir().expect("a directory");
         let socket = UnixDatagram::bind(home.path().join("notify")).expect("a socket");
         socket.set_read_timeout(Some(LIMIT)).expect("a timeout");
-        Manager { socket, home }
+        Notified { socket, home }
     }
 
     fn path(&self) -> String {
@@ -204,7 +204,7 @@ fn stops_and_reloads_under_load_lose_nothing_and_leave_a_clean_directory() {
 
 #[test]
 fn the_service_manager_is_told_of_start_reload_life_and_stop() {
-    let manager = Manager::new();
+    let manager = Notified::new();
     let mut node = Node::of(Kind::Levada);
     node.variable("NOTIFY_SOCKET", &manager.path());
     node.variable("WATCHDOG_USEC", "400000");
@@ -241,7 +241,7 @@ impl Bare {
 
 #[test]
 fn a_closed_terminal_does_not_end_the_broker() {
-    let (home, manager, address) = (tempfile::tempdir().expect("a directory"), Manager::new(), free_port());
+    let (home, manager, address) = (tempfile::tempdir().expect("a directory"), Notified::new(), free_port());
     let data = home.path().join("data");
     let terminal =
         openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");

@@ -1,3 +1,5 @@
+//! Test of the catalogue of errors in the documentation.
+
 use std::collections::BTreeSet;
 
 /// Number and name of every code, as the source has them.

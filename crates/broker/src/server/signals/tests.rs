@@ -1,3 +1,5 @@
+//! Tests of the meaning of signals.
+
 use super::{Action, Course, Event, Order};
 
 const EVENTS: [Event; 5] =

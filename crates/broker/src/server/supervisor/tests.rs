@@ -1,3 +1,5 @@
+//! Tests of the signs of life.
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
