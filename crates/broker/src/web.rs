@@ -10,8 +10,8 @@ mod process;
 mod readiness;
 
 pub use self::metrics::{GroupState, GroupStates, Lag, LogState, TransactionStates, UpkeepState};
-pub use self::readiness::Readiness;
 pub(crate) use self::process::resident_bytes;
+pub use self::readiness::Readiness;
 pub use crate::{
     replay::ReplayStats,
     replica::{CleanerStats, RecoveryProgress, Work},
