@@ -113,7 +113,6 @@ impl Stats {
     }
 
     /// Connections that are open now.
-    #[cfg(test)]
     pub(crate) fn connections_open(&self) -> u64 {
         self.listeners().values().map(|counts| counts.open).sum()
     }

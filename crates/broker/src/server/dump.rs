@@ -16,12 +16,7 @@ const LINES_MAX: usize = 200;
 /// Writes the state to the log: connections, shards, memory, stalls, partitions, coordinators.
 pub(super) fn log_state(broker: &Broker, shards: &[ShardHandle]) {
     let stats = broker.stats();
-    tracing::info!(
-        open = stats.connections_open(),
-        since_start = stats.connections_opened(),
-        http = stats.http_connections(),
-        "state: connections"
-    );
+    tracing::info!(open = stats.connections_open(), http = stats.http_connections(), "state: connections");
     for (shard, handle) in shards.iter().enumerate() {
         let waiting = handle.inbox.max_capacity() - handle.inbox.capacity();
         let connections = handle.connections.load(Ordering::Relaxed);
