@@ -10,6 +10,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::tool::Conversation;
@@ -19,24 +20,52 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// How long an expected answer is awaited.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Replays `tests/transcripts/NAME.txt`.
+/// Replays `tests/transcripts/NAME.txt` with Kafka's tools.
 pub fn replay(node: &Node, name: &str) {
-    let path = place::transcript(name);
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let (head, steps) = parse(&text);
     let mut tools = Tool::own_java("Tools");
     tools.args([&node.bootstrap(), &node.scratch().display().to_string()]);
     let mut tools = tools.spawn();
+    replay_by(name, &mut |command| ask(&mut tools, command));
+    tools.finish(LIMIT);
+}
+
+/// Replays `tests/transcripts/NAME.txt` with a shell that finds `levada` and asks this broker. `variables` are names with
+/// values that change from run to run: the shell knows them, and answers have `$NAME` in their place.
+pub fn replay_shell(node: &Node, name: &str, variables: &[(&str, String)]) {
+    let programs = node.scratch().join("bin");
+    fs::create_dir_all(&programs).expect("room");
+    std::os::unix::fs::symlink(place::binary(), programs.join("levada")).expect("a new link");
+    let path = std::env::var("PATH").unwrap_or_default();
+    replay_by(name, &mut |command| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir(node.scratch()).stdin(Stdio::null());
+        shell.env("PATH", format!("{}:{path}", programs.display())).env("LEVADA_BROKERS", node.bootstrap());
+        shell.envs(variables.iter().map(|(name, value)| (name, value)));
+        let said = shell.output().expect("sh");
+        let mut text = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+        for (name, value) in variables {
+            text = text.replace(value.as_str(), &format!("${name}"));
+        }
+        match said.status.code() {
+            Some(0) => text,
+            code => format!("{text}=== {}\n", code.unwrap_or(-1)),
+        }
+    });
+}
+
+fn replay_by(name: &str, ask: &mut dyn FnMut(&str) -> String) {
+    let path = place::transcript(name);
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (head, steps) = parse(&text);
     let bless = std::env::var_os("LEVADA_BLESS").is_some();
     let (mut written, mut complaints) = (head.to_string(), Vec::new());
     for step in &steps {
-        let answer = step.answer(&mut tools, bless);
+        let answer = step.answer(ask, bless);
         if answer != step.expected {
             complaints.push(format!("{}\nexpected:\n{}answered:\n{answer}", step.line, step.expected));
         }
         written.push_str(&format!("\n{}\n{answer}", step.line));
     }
-    tools.finish(LIMIT);
     if bless {
         write(&path, &written);
         return;
@@ -51,11 +80,11 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    fn answer(&self, tools: &mut Conversation, bless: bool) -> String {
+    fn answer(&self, ask: &mut dyn FnMut(&str) -> String, bless: bool) -> String {
         let (mark, command) = self.line.split_at(2);
         let start = Instant::now();
         loop {
-            let answer = ask(tools, command);
+            let answer = ask(command);
             let patience = if bless { PATIENCE / 10 } else { PATIENCE };
             if mark == "$ " || answer == self.expected || start.elapsed() > patience {
                 return answer;

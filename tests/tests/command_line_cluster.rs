@@ -369,7 +369,10 @@ fn json_has_the_fields_that_the_documentation_promises() {
          start_offset}}] settings:[{SETTING}]}}]"
     );
     for (line, expected) in [
-        ("topic list", "[{internal name partitions replicas}]"),
+        ("topic list", "[{bytes internal name partitions replicas}]"),
+        ("cluster info", "{brokers:[{host id port rack}] bytes controller id partitions topics}"),
+        ("cluster health", "{healthy problems:[]}"),
+        ("group export readers", "[{group offset partition topic}]"),
         ("topic describe clicks --all", &topic),
         (
             "offsets clicks --at 2020-01-01",

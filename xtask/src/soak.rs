@@ -30,7 +30,7 @@ struct Long {
     is_repeated: bool,
 }
 
-const LONG: [Long; 14] = [
+const LONG: [Long; 15] = [
     Long::once("levada-broker", "levada_broker", "crash::seeds_by_hand", ("LEVADA_CRASH_MINUTES", "MINUTES")),
     Long::again("levada-broker", "levada_broker", "simulation", ("LEVADA_SIMULATION_SEED", "random")),
     Long::again("levada-log", "model", "", ("LEVADA_MODEL_CASES", "500")),
@@ -42,6 +42,7 @@ const LONG: [Long; 14] = [
     Long::again("levada-tests", "streams", "", ("LEVADA_TEST_ROUNDS", "20")),
     Long::again("levada-tests", "connect", "", ("LEVADA_TEST_ROUNDS", "20")),
     Long::again("levada-tests", "hostile", "mutated_requests", ("LEVADA_TEST_MUTATIONS", "10000")),
+    Long::once("levada-tests", "tail_pipe", "", ("LEVADA_TAIL_MINUTES", "MINUTES")),
     Long::once("levada-tests", "remembered", "", ("LEVADA_SOAK_COUNT", "10000")),
     Long::again("levada-tests", "files_hostile", "", ("LEVADA_TEST_HOSTILE", "100000")),
     Long::again("levada-tests", "files_clients", "mirrors", ("LEVADA_TEST_FILES", "10000")),

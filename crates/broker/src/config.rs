@@ -34,6 +34,7 @@ pub(crate) use describe::is_sensitive;
 pub use describe::{ConfigSource, Described, Synonym};
 pub(crate) use dynamic::{Values, broker_default, broker_kind};
 pub use error::{ConfigError, ConfigErrors, Origin};
+pub use foreign::without_effect;
 pub(crate) use group::check_group;
 pub use key::{ConfigType, Dynamic, HIDDEN, Key, Valid};
 pub use listener::{HostPort, Listener, ListenerLimits, Protocol};

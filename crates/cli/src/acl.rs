@@ -164,7 +164,9 @@ impl List {
         request.host_filter = None;
         (request.operation, request.permission_type) = (ANY, ANY);
         let response = cluster.ask(&request)?;
-        kafka_error::check(response.error_code, "list access control", response.error_message.as_deref())?;
+        let checked =
+            kafka_error::check(response.error_code, "list access control", response.error_message.as_deref());
+        kafka_error::needing(checked, "describe", "--cluster")?;
         Ok(response.resources.iter().flat_map(Row::of).collect())
     }
 }
@@ -202,7 +204,8 @@ impl Change {
         let response = cluster.ask(&request)?;
         for (entry, result) in entries.iter().zip(&response.results) {
             let doing = format!("add {entry}");
-            kafka_error::check(result.error_code, &doing, result.error_message.as_deref())?;
+            let checked = kafka_error::check(result.error_code, &doing, result.error_message.as_deref());
+            kafka_error::needing(checked, "alter", "--cluster")?;
             eprintln!("added {entry}");
         }
         Ok(())
@@ -218,7 +221,9 @@ impl Change {
         let response = cluster.ask(&request)?;
         let mut removed = 0;
         for result in &response.filter_results {
-            kafka_error::check(result.error_code, "remove entries", result.error_message.as_deref())?;
+            let said = result.error_message.as_deref();
+            let checked = kafka_error::check(result.error_code, "remove entries", said);
+            kafka_error::needing(checked, "alter", "--cluster")?;
             removed += result.matching_acls.len() as u64;
         }
         eprintln!("removed {}", counted(removed, "entry", "entries"));

@@ -3,6 +3,7 @@
 mod coordinator;
 mod login;
 mod offsets;
+mod outage;
 
 use std::{
     collections::BTreeMap,
@@ -24,6 +25,7 @@ use self::login::Login;
 pub(crate) use self::{
     coordinator::Coordinated,
     offsets::{EARLIEST, Found, Isolation, LATEST, MAX_TIMESTAMP, Place},
+    outage::Outage,
 };
 use crate::{failure::Failure, kafka_error};
 
@@ -46,6 +48,7 @@ pub(crate) struct BrokerArgs {
         long,
         value_name = "HOST:PORT",
         env = "LEVADA_BROKERS",
+        alias = "bootstrap-server",
         global = true,
         display_order = 101,
         default_value = "127.0.0.1:9092"
@@ -64,6 +67,8 @@ const LEADER_NOT_AVAILABLE: i16 = 5;
 /// A cluster that can be asked.
 pub(crate) struct Cluster {
     login: Login,
+    /// Addresses of --brokers.
+    bootstrap: Vec<String>,
     first: Client,
     addresses: BTreeMap<i32, String>,
     leaders: BTreeMap<i32, Client>,
@@ -81,17 +86,18 @@ pub(crate) struct Topic {
 impl Cluster {
     pub(crate) fn connect(args: &BrokerArgs) -> Result<Self, Failure> {
         let login = args.command_config.as_deref().map(Login::load).transpose()?.unwrap_or_default();
-        let mut last = None;
-        for address in args.brokers.split(',').map(str::trim).filter(|address| !address.is_empty()) {
-            match login.connect(&with_port(address), &options()) {
-                Ok(first) => {
-                    return Ok(Self { login, first, addresses: BTreeMap::new(), leaders: BTreeMap::new() });
-                }
-                Err(error) => last = Some(error),
-            }
-        }
-        let nobody = || Failure::Usage("--brokers names no broker: expected host:port".to_owned());
-        Err(last.unwrap_or_else(nobody))
+        let bootstrap = args.brokers.split(',').map(str::trim).filter(|address| !address.is_empty());
+        let bootstrap: Vec<String> = bootstrap.map(with_port).collect();
+        let first = dial(&login, bootstrap.iter())?;
+        Ok(Self { login, bootstrap, first, addresses: BTreeMap::new(), leaders: BTreeMap::new() })
+    }
+
+    /// Replaces every connection by a new one to the first broker that answers.
+    fn reconnect(&mut self) -> Result<(), Failure> {
+        self.first = dial(&self.login, self.bootstrap.iter().chain(self.addresses.values()))?;
+        self.leaders.clear();
+        self.addresses.clear();
+        Ok(())
     }
 
     /// Asks the first broker.
@@ -192,6 +198,18 @@ impl Topic {
         };
         self.leaders.get(&partition).copied().ok_or_else(missing)
     }
+}
+
+/// A connection to the first of these addresses that answers.
+fn dial<'a>(login: &Login, addresses: impl Iterator<Item = &'a String>) -> Result<Client, Failure> {
+    let mut last = Failure::Usage("--brokers names no broker: expected host:port".to_owned());
+    for address in addresses {
+        match login.connect(address, &options()) {
+            Ok(client) => return Ok(client),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 fn named(name: &str) -> MetadataRequestTopic {

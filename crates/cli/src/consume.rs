@@ -1,52 +1,90 @@
-//! `levada consume`: records of a topic on stdout.
+//! `levada consume`: records of topics on stdout.
 
+mod aborted;
+mod alone;
 mod fetcher;
 mod format;
+mod grouped;
+mod limit;
+mod member;
+mod sink;
 mod start;
+mod topics;
 
 use std::{collections::BTreeMap, io::Write};
 
 use clap::ValueEnum;
+use regex::bytes::Regex;
 
+pub(crate) use self::start::Start;
 use crate::{
-    cluster::{BrokerArgs, Cluster, LATEST, Topic},
-    consume::{fetcher::Fetcher, format::Template, start::Start},
+    cluster::{BrokerArgs, Cluster, Isolation, Place, Topic},
+    consume::{
+        format::Template,
+        limit::{Limit, Until},
+        sink::Sink,
+        topics::Wanted,
+    },
     failure::Failure,
-    output,
 };
+
+/// An offset for each partition.
+pub(crate) type Offsets = BTreeMap<Place, i64>;
+/// Topics by name, each with the partitions to read alone.
+pub(crate) type Topics = BTreeMap<String, Topic>;
 
 /// Consume records
 ///
-/// Prints records of all partitions as they come; Ctrl-C ends. Joins no group and commits nothing.
+/// Prints records of all partitions as they come; Ctrl-C ends. Survives restarts of the broker without a record lost
+/// or printed twice. Commits nothing unless --group names a group.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada consume clicks                       from the start, then wait for more
   levada consume clicks -e > clicks.txt       what is there now, then exit
   levada consume clicks -o -10 -e             the last 10 records of each partition
   levada consume clicks -o latest -n 1        wait for one record
-  levada consume clicks -o @2026-11-21T06:30:00Z -e
+  levada consume clicks -o @2026-11-21T06:30:00Z --until @2026-11-21T07:00:00Z
+  levada consume clicks views '^logs-.*' -f '%t %v\\n'
+  levada consume logs -G readers              as a member of the group, committing what was printed
+  levada consume clicks -e --grep 'user-4[0-9]'
   levada consume clicks -o @1700000000000 -f '%T %p/%o %k=%v\\n'
   levada consume clicks -e --output json | jq .value
 
 Format: %v value, %k key, %t topic, %p partition, %o offset, %T timestamp in ms, %h headers,
         %V and %K lengths of value and key in bytes, %% percent, \\n \\t \\r \\0 \\\\ \\xNN bytes.")]
 pub(crate) struct Args {
-    /// Name of the topic
-    topic: String,
+    /// Names of the topics; one that begins with ^ is a regular expression that matches whole names
+    #[arg(required = true, value_name = "TOPIC")]
+    topics: Vec<String>,
     #[command(flatten)]
     brokers: BrokerArgs,
-    /// Where to start: earliest, latest, an offset, -N (the last N of each partition) or @TIME
+    /// Where to start: earliest, latest, an offset, -N (the last N of each partition) or @TIME; in a group, where nothing is committed
     #[arg(short, long, value_name = "WHERE", default_value = "earliest", allow_hyphen_values = true)]
     offset: Start,
+    /// The default
+    #[arg(long, hide = true, conflicts_with = "offset")]
+    from_beginning: bool,
     /// Only these partitions; repeatable
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", conflicts_with = "group")]
     partition: Vec<i32>,
+    /// Join this group of consumers, which shares the partitions, and commit what was printed
+    #[arg(short = 'G', long, value_name = "GROUP", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    group: Option<String>,
+    /// Records of transactions: committed ones alone, or all
+    #[arg(long, alias = "isolation-level", value_name = "LEVEL", default_value = "read_committed")]
+    isolation: Level,
     /// Exit after this many records
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, alias = "max-messages", value_name = "N")]
     count: Option<u64>,
     /// Exit at the end: once everything that was there at the start is printed
     #[arg(short, long)]
     exit: bool,
+    /// Exit before this offset of each partition, or before the first record at @TIME or later
+    #[arg(long, value_name = "OFFSET|@TIME")]
+    until: Option<Until>,
+    /// Only records whose key or value matches this regular expression
+    #[arg(long, value_name = "REGEX", value_parser = Regex::new)]
+    grep: Option<Regex>,
     /// How a record is printed
     #[arg(short, long, value_name = "FORMAT", default_value = "%v\\n", conflicts_with = "output")]
     format: Template,
@@ -61,35 +99,39 @@ enum Form {
     Json,
 }
 
-pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut cluster = Cluster::connect(&args.brokers)?;
-    let topic = chosen(cluster.topic(&args.topic, false)?, &args.partition)?;
-    let positions = args.offset.positions(&mut cluster, &topic)?;
-    let ends = match args.exit {
-        true => Some(cluster.offsets(&topic, &topic.leaders.keys().map(|one| (*one, LATEST)).collect())?),
-        false => None,
-    };
-    let mut left = args.count.unwrap_or(u64::MAX);
-    let mut fetcher = Fetcher::new(cluster, topic, positions);
-    while left > 0 && !ends.as_ref().is_some_and(|ends| fetcher.has_reached(ends)) {
-        let mut print = |record: &format::Shown<'_>| match args.output {
-            Form::Text => args.format.print(out, record),
-            Form::Json => output::json_line(out, &record.json()),
-        };
-        left -= fetcher.fetch(left, ends.as_ref(), &mut print)?;
-        out.flush()?;
-    }
-    Ok(())
+/// `--isolation`, by Kafka's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Level {
+    #[value(name = "read_committed")]
+    Committed,
+    #[value(name = "read_uncommitted")]
+    Uncommitted,
 }
 
-/// The topic with the partitions asked for alone.
-fn chosen(mut topic: Topic, partitions: &[i32]) -> Result<Topic, Failure> {
-    if partitions.is_empty() {
-        return Ok(topic);
+impl Level {
+    fn isolation(self) -> Isolation {
+        match self {
+            Self::Committed => Isolation::Committed,
+            Self::Uncommitted => Isolation::Uncommitted,
+        }
     }
-    let leaders = partitions.iter().map(|partition| Ok((*partition, topic.leader(*partition)?)));
-    topic.leaders = leaders.collect::<Result<BTreeMap<_, _>, Failure>>()?;
-    Ok(topic)
+}
+
+impl Args {
+    fn start(&self) -> Start {
+        if self.from_beginning { Start::Earliest } else { self.offset }
+    }
+}
+
+pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let wanted = Wanted::new(&args.topics)?;
+    let limit = Limit::new(args.exit, args.until);
+    let cluster = Cluster::connect(&args.brokers)?;
+    let mut sink = Sink::new(&args, out);
+    match &args.group {
+        None => alone::run(&args, cluster, &wanted, &limit, &mut sink),
+        Some(group) => grouped::run(&args, group, cluster, (&wanted, &limit), &mut sink),
+    }
 }
 
 #[cfg(test)]

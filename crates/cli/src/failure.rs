@@ -2,8 +2,8 @@
 
 use std::{io, process::ExitCode};
 
-use levada_broker::config::ConfigErrors;
-use levada_wire::ClientError;
+use levada_broker::{config::ConfigErrors, server::StartError};
+use levada_wire::{ClientError, frame::FrameError};
 
 use crate::colour::{self, Style};
 
@@ -18,6 +18,8 @@ pub(crate) enum Failure {
         what: String,
         /// What to try.
         next: Option<String>,
+        /// Which side is at fault, for callers that ask again.
+        cause: Cause,
     },
     /// The command has already printed what is wrong: exit code 1.
     Told,
@@ -25,15 +27,50 @@ pub(crate) enum Failure {
     Output(io::Error),
 }
 
+/// The origin of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The connection was refused or broke: the broker may be restarting.
+    Connection,
+    /// The broker answered with this error code.
+    Code(i16),
+    /// Anything else.
+    Other,
+}
+
 impl Failure {
     /// A failure without advice.
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self::Failed { what: what.into(), next: None }
+        Self::Failed { what: what.into(), next: None, cause: Cause::Other }
     }
 
     /// A failure with advice.
     pub(crate) fn with_next(what: impl Into<String>, next: impl Into<String>) -> Self {
-        Self::Failed { what: what.into(), next: Some(next.into()) }
+        Self::Failed { what: what.into(), next: Some(next.into()), cause: Cause::Other }
+    }
+
+    /// The same failure with another cause.
+    pub(crate) fn because(self, because: Cause) -> Self {
+        match self {
+            Self::Failed { what, next, .. } => Self::Failed { what, next, cause: because },
+            other => other,
+        }
+    }
+
+    /// The cause, where one is known.
+    pub(crate) fn cause(&self) -> Cause {
+        match self {
+            Self::Failed { cause, .. } => *cause,
+            _ => Cause::Other,
+        }
+    }
+
+    /// The failed operation in one line, without the advice.
+    pub(crate) fn line(&self) -> &str {
+        match self {
+            Self::Failed { what, .. } | Self::Usage(what) => what,
+            Self::Told | Self::Output(_) => "",
+        }
     }
 
     /// What is left of a request for several things: each failure is told, the rest was done.
@@ -54,7 +91,7 @@ impl Failure {
                 eprintln!("{} {what}", colour::err(Style::Red, "error:"));
                 ExitCode::from(2)
             }
-            Self::Failed { what, next } => {
+            Self::Failed { what, next, .. } => {
                 eprintln!("{} {what}", colour::err(Style::Red, "error:"));
                 if let Some(next) = next {
                     eprintln!("  {} {next}", colour::err(Style::Bold, "try:"));
@@ -90,10 +127,10 @@ impl From<ConfigErrors> for Failure {
     }
 }
 
-/// What helps where no connection comes about.
+/// Next step where no connection comes about.
 fn remedy(kind: io::ErrorKind) -> &'static str {
     match kind {
-        // rustls tells of what it does not accept in this way.
+        // rustls reports a certificate that it does not accept in this way.
         io::ErrorKind::InvalidData => {
             "see ssl.truststore.location and ssl.keystore.location in the file of --command-config"
         }
@@ -104,16 +141,54 @@ fn remedy(kind: io::ErrorKind) -> &'static str {
     }
 }
 
+/// True for an error that goes away when a broker comes back. A certificate or a name that is wrong stays wrong.
+fn is_of_connection(kind: io::ErrorKind) -> bool {
+    !matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::NotFound)
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let what = error.to_string();
         match error {
-            ClientError::Connect { source, .. } => Self::with_next(what, remedy(source.kind())),
+            ClientError::Connect { source, .. } => {
+                let cause = if is_of_connection(source.kind()) { Cause::Connection } else { Cause::Other };
+                Self::with_next(what, remedy(source.kind())).because(cause)
+            }
             ClientError::Lost { .. } | ClientError::Closed { .. } => Self::with_next(
                 what,
                 "see the broker's log; it may have stopped or refused the request, or want TLS, SASL or a certificate: --command-config",
-            ),
+            )
+            .because(Cause::Connection),
+            ClientError::Frame(FrameError::TooLarge { claimed, .. }) => not_kafka(claimed, what),
             _ => Self::new(what),
+        }
+    }
+}
+
+/// The answer was no frame of Kafka's: its first four bytes tell which protocol it may be of.
+fn not_kafka(first: u32, what: String) -> Failure {
+    match first.to_be_bytes() {
+        [b'H', b'T', b'T', b'P'] => Failure::with_next(
+            "the address of --brokers answers in HTTP, not in Kafka's protocol",
+            "the address of one of the broker's listeners, by default port 9092; its metrics have another",
+        ),
+        [0x14..=0x17, 3, _, _] => Failure::with_next(
+            "the address of --brokers answers in TLS",
+            "security.protocol=SSL or SASL_SSL in the file of --command-config",
+        ),
+        _ => Failure::with_next(what, "the address of a Kafka broker: --brokers host:port"),
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        let denied = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
+        match &error {
+            StartError::Bind { address, source, .. } if denied(source) => Self::with_next(
+                format!("cannot listen on {address}: {source}"),
+                "a port from 1024 on; for smaller ones the capability CAP_NET_BIND_SERVICE (AmbientCapabilities= in a unit file)",
+            ),
+            _ => Self::new(error.to_string()),
         }
     }
 }

@@ -1,9 +1,11 @@
-//! `levada group list|describe|reset|delete`: groups of consumers and what they have committed.
+//! `levada group list|describe|reset|export|import|kick|delete`: groups of consumers and what they have committed.
 
 mod delete;
 mod describe;
+mod export;
+mod kick;
 mod list;
-mod offsets;
+pub(crate) mod offsets;
 mod reset;
 mod state;
 
@@ -16,18 +18,23 @@ use crate::{
     failure::Failure,
 };
 
-/// List, describe, reset and delete groups of consumers
+/// List, describe, reset, export and delete groups of consumers
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada group list
   levada group describe readers                                   members, offsets and lag
   levada group reset readers --topic clicks --to-earliest         shows what would change
   levada group reset readers --topic clicks --to-earliest --execute
+  levada group export readers > readers.csv                       levada group import takes it back
+  levada group kick readers --all                                 members that hang
   levada group delete readers")]
 pub(crate) enum Verb {
     List(list::List),
     Describe(describe::Describe),
     Reset(reset::Reset),
+    Export(export::Export),
+    Import(export::Import),
+    Kick(kick::Kick),
     Delete(delete::Delete),
 }
 
@@ -37,6 +44,9 @@ pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure>
         Verb::List(list) => list.run(&mut cluster, out),
         Verb::Describe(describe) => describe.run(&mut cluster, out),
         Verb::Reset(reset) => reset.run(&mut cluster, out),
+        Verb::Export(export) => export.run(&mut cluster, out),
+        Verb::Import(import) => import.run(&mut cluster, out),
+        Verb::Kick(kick) => kick.run(&mut cluster),
         Verb::Delete(delete) => delete.run(&mut cluster),
     }
 }

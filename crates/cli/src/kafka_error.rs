@@ -2,10 +2,18 @@
 //!
 //! Catalogue: one row for each code that the answers to our requests carry.
 
-use crate::failure::Failure;
+use std::sync::OnceLock;
+
+use levada_broker::config::TOPIC_KEYS;
+
+use crate::failure::{Cause, Failure};
 
 /// The code of a topic or partition that does not exist.
 pub(crate) const UNKNOWN_TOPIC: i16 = 3;
+/// The code of a topic that exists already.
+pub(crate) const TOPIC_ALREADY_EXISTS: i16 = 36;
+/// The code of an offset outside the log.
+pub(crate) const OFFSET_OUT_OF_RANGE: i16 = 1;
 /// The code of a group that does not exist.
 pub(crate) const GROUP_ID_NOT_FOUND: i16 = 69;
 
@@ -74,6 +82,14 @@ const ROWS: &[Row] = &[
     Row(31, "CLUSTER_AUTHORIZATION_FAILED", "access to the cluster is not allowed", None),
     Row(32, "INVALID_TIMESTAMP", "a timestamp is too far from the broker's clock", None),
     Row(33, "UNSUPPORTED_SASL_MECHANISM", "the broker does not offer this SASL mechanism", None),
+    Row(
+        34,
+        "ILLEGAL_SASL_STATE",
+        "the listener has no SASL",
+        Some(
+            "security.protocol=PLAINTEXT (or SSL) in the file of --command-config, or the address of a listener with SASL",
+        ),
+    ),
     Row(35, "UNSUPPORTED_VERSION", "the broker does not know this request in any version we do", None),
     Row(36, "TOPIC_ALREADY_EXISTS", "the topic exists", Some("levada topic describe shows it")),
     Row(37, "INVALID_PARTITIONS", "the number of partitions is not allowed", None),
@@ -85,6 +101,13 @@ const ROWS: &[Row] = &[
     ),
     Row(40, "INVALID_CONFIG", "a setting is not allowed", None),
     Row(41, "NOT_CONTROLLER", "the broker is not the controller", None),
+    Row(
+        45,
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "the broker has lost records that it had acknowledged, or received batches out of order",
+        Some("levada offsets shows where the log ends; the count above tells what was acknowledged"),
+    ),
+    Row(46, "DUPLICATE_SEQUENCE_NUMBER", "the broker holds this batch already, and newer ones", None),
     Row(42, "INVALID_REQUEST", "the broker refuses the request as malformed", None),
     Row(44, "POLICY_VIOLATION", "the topic's policy forbids it", None),
     Row(
@@ -104,7 +127,14 @@ const ROWS: &[Row] = &[
         Some("authorizer.class.name in its configuration; see docs/operating/authorization.md"),
     ),
     Row(56, "KAFKA_STORAGE_ERROR", "the broker's disk failed", Some("see the broker's log")),
-    Row(58, "SASL_AUTHENTICATION_FAILED", "the broker does not accept user or password", None),
+    Row(
+        58,
+        "SASL_AUTHENTICATION_FAILED",
+        "the broker does not accept user or password",
+        Some(
+            "see sasl.jaas.config in the file of --command-config; levada user list shows the users of SCRAM",
+        ),
+    ),
     Row(
         68,
         "NON_EMPTY_GROUP",
@@ -126,6 +156,12 @@ const ROWS: &[Row] = &[
         "a record is not allowed in this topic",
         Some("a compacted topic needs keys: --key-separator"),
     ),
+    Row(
+        88,
+        "UNSTABLE_OFFSET_COMMIT",
+        "a transaction that commits offsets is open",
+        Some("the same again in a moment"),
+    ),
     Row(91, "RESOURCE_NOT_FOUND", "it does not exist", None),
     Row(92, "DUPLICATE_RESOURCE", "it is named twice", None),
     Row(93, "UNACCEPTABLE_CREDENTIAL", "the broker does not accept such a credential", None),
@@ -136,11 +172,27 @@ const ROWS: &[Row] = &[
         "there is no such transactional id",
         Some("levada transaction list shows what there is"),
     ),
+    Row(110, "FENCED_MEMBER_EPOCH", "the group has gone on without this member", None),
+    Row(111, "UNRELEASED_INSTANCE_ID", "another member of the group has this instance id", None),
+    Row(112, "UNSUPPORTED_ASSIGNOR", "the coordinator has no such assignor", None),
+    Row(113, "STALE_MEMBER_EPOCH", "the member has a newer epoch", Some("the same again in a moment")),
+    Row(
+        128,
+        "INVALID_REGULAR_EXPRESSION",
+        "the pattern is no regular expression",
+        Some("a pattern such as ^logs-.*"),
+    ),
 ];
 
 /// Codes that a moment heals: a coordinator that is starting, loading or moving.
 pub(crate) fn is_passing(code: i16) -> bool {
     [14, 15, 16].contains(&code)
+}
+
+/// True for codes that a restart or a move of partitions causes: partitions and coordinators come back.
+pub(crate) fn is_of_restart(code: i16) -> bool {
+    const CODES: [i16; 14] = [3, 5, 6, 7, 9, 13, 14, 15, 16, 74, 75, 78, 88, 100];
+    CODES.contains(&code)
 }
 
 /// Kafka's name of a code.
@@ -158,8 +210,80 @@ pub(crate) fn check(code: i16, doing: &str, said: Option<&str>) -> Result<(), Fa
     let meaning =
         said.filter(|said| !said.is_empty()).or(row.map(|row| row.2)).unwrap_or("the broker refuses");
     let what = format!("{doing}: {meaning} ({})", name(code));
-    match row.and_then(|row| row.3) {
-        Some(next) => Err(Failure::with_next(what, next)),
-        None => Err(Failure::new(what)),
-    }
+    let failure = match next(code, &what, row) {
+        Some(next) => Failure::with_next(what, next),
+        None => Failure::new(what),
+    };
+    Err(failure.because(Cause::Code(code)))
 }
+
+/// The next step for a code; for some it depends on what the broker says.
+fn next(code: i16, what: &str, row: Option<&Row>) -> Option<String> {
+    const INVALID_TOPIC: i16 = 17;
+    const INVALID_CONFIG: i16 = 40;
+    if code == INVALID_TOPIC && what.contains("collide") {
+        return Some(
+            "another name: names of metrics have _ in place of ., so that a.b and a_b exclude each other"
+                .to_owned(),
+        );
+    }
+    if code == INVALID_CONFIG
+        && let Some((_, unknown)) = what.split_once("Unknown topic config name: ")
+    {
+        let unknown = unknown.split_whitespace().next().unwrap_or_default();
+        return Some(match nearest_topic_key(unknown) {
+            Some(nearest) => format!("{nearest}; levada topic describe NAME --all lists every key"),
+            None => "levada topic describe NAME --all lists every key".to_owned(),
+        });
+    }
+    row.and_then(|row| row.3).map(str::to_owned)
+}
+
+/// The key of a topic that was probably meant: at most a third of its letters differ.
+fn nearest_topic_key(unknown: &str) -> Option<&'static str> {
+    let keys = TOPIC_KEYS.iter().map(|topic| topic.key.name);
+    let nearest = keys.min_by_key(|key| strsim::damerau_levenshtein(unknown, key))?;
+    (strsim::damerau_levenshtein(unknown, nearest) * 3 <= nearest.len()).then_some(nearest)
+}
+
+/// The user on whose behalf this process asks, where the command line knows the name.
+static PRINCIPAL: OnceLock<Option<String>> = OnceLock::new();
+
+/// Notes who asks; `None` if only the broker knows, as with certificates and tokens.
+pub(crate) fn ask_as(user: Option<String>) {
+    PRINCIPAL.get_or_init(|| user);
+}
+
+/// Adds to a refusal who lacks which permission, and the line that grants it. `resource` is the option of `levada acl`
+/// that names the resource, such as `--topic clicks`.
+pub(crate) fn needing<T>(done: Result<T, Failure>, operation: &str, resource: &str) -> Result<T, Failure> {
+    const REFUSALS: [i16; 4] = [29, 30, 31, 53];
+    done.map_err(|failure| {
+        let Cause::Code(code) = failure.cause() else { return failure };
+        if !REFUSALS.contains(&code) {
+            return failure;
+        }
+        let user = PRINCIPAL.get().cloned().unwrap_or_else(|| Some("ANONYMOUS".to_owned()));
+        let (who, user) = match &user {
+            Some(user) => (format!("User:{user}"), user.as_str()),
+            None => ("the user of the certificate or token".to_owned(), "USER"),
+        };
+        let words = match resource.trim_start_matches("--").split_once(' ') {
+            Some((kind, name)) => format!("{} {name}", kind.replace('-', " ")),
+            None => "the cluster".to_owned(),
+        };
+        let what = format!("{}: {who} may not {operation} {words} ({})", doing(failure.line()), name(code));
+        let next = format!(
+            "levada acl add '{user}' --allow {operation} {resource}, as a user who may change access"
+        );
+        Failure::with_next(what, next).because(Cause::Code(code))
+    })
+}
+
+/// The operation in front of a failure's meaning.
+fn doing(line: &str) -> &str {
+    line.split_once(": ").map_or(line, |(doing, _)| doing)
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,9 +10,13 @@ mod config;
 mod consume;
 mod cp;
 mod doctor;
+mod escapes;
 mod failure;
 mod files;
 mod group;
+mod health;
+mod hints;
+mod interrupt;
 mod kafka_error;
 mod lab;
 mod log_dump;
@@ -21,6 +25,7 @@ mod man;
 mod offsets;
 mod output;
 mod produce;
+mod question;
 mod serve;
 mod settings;
 mod storage;
@@ -46,7 +51,7 @@ use crate::failure::Failure;
   levada produce clicks < clicks.txt            one record a line
   levada consume clicks -e                      print what is there, then exit
   levada group describe readers                 who reads, and how far behind
-  levada config set topic clicks retention.ms=86400000
+  levada config set topic clicks retention.ms=7d
   levada doctor                                 which transfer paths this machine allows
   levada files public --listing                 serve a directory over HTTP",
     disable_help_subcommand = true
@@ -65,6 +70,7 @@ enum Command {
     Consume(consume::Args),
     Offsets(offsets::Args),
     Group(cluster::Asked<group::Verb>),
+    Cluster(cluster::Asked<health::Verb>),
     Transaction(cluster::Asked<transaction::Verb>),
     Config(config::Args),
     Cert(cert::Args),
@@ -81,6 +87,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    hints::tell(std::env::args());
     colour::decide();
     let ended = match output::stdout() {
         Ok(mut out) => run(cli, &mut out).and_then(|()| Ok(out.flush()?)),
@@ -101,6 +108,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Consume(args) => consume::run(args, out),
         Command::Offsets(args) => offsets::run(&args, out),
         Command::Group(args) => group::run(args, out),
+        Command::Cluster(args) => health::run(args, out),
         Command::Transaction(args) => transaction::run(args, out),
         Command::Config(args) => config::run(args, out),
         Command::Cert(args) => cert::run(args, out),

@@ -1,12 +1,15 @@
 //! `levada produce`: lines of stdin become records, in batches as large as the input comes.
 
 mod batches;
+mod json;
 mod lines;
 mod partitioner;
+mod producer;
+mod record;
 
 use std::{
     io::{self, IsTerminal},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use clap::ValueEnum;
@@ -15,28 +18,37 @@ use levada_log::compress::Compression;
 
 use crate::{
     cluster::{BrokerArgs, Cluster},
+    escapes,
     failure::Failure,
-    produce::{batches::Batches, lines::Lines},
+    kafka_error,
+    produce::{batches::Batches, lines::Lines, record::Reader},
+    time,
 };
 
 /// Produce records: each line of stdin is one
 ///
 /// Lines with a key go to the partition that Kafka's own clients choose for that key; lines without one
-/// fill a batch for one partition after the other.
+/// fill a batch for one partition after the other. Requests that a restart of the broker interrupts are sent again,
+/// and stored once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada produce clicks < clicks.txt
   printf 'user-1:login\\n' | levada produce clicks --key-separator :
+  levada produce clicks -k '\\t' < pairs.tsv
   levada produce clicks -p 0 -z zstd -H source=import < clicks.txt
-  tail -F app.log | levada produce logs --acks 1")]
+  tail -F app.log | levada produce logs
+  levada consume clicks -e --output json | levada produce copy --input json")]
 pub(crate) struct Args {
     /// Name of the topic
     topic: String,
     #[command(flatten)]
     brokers: BrokerArgs,
-    /// Split each line into key and value at the first of these
-    #[arg(short = 'k', long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    key_separator: Option<String>,
+    /// Form of the lines: a text, or a JSON object as `levada consume --output json` prints it
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    input: Input,
+    /// Split each line into key and value at the first of these; \t, \0 and \xNN stand for bytes
+    #[arg(short = 'k', long, value_name = "TEXT", value_parser = separator)]
+    key_separator: Option<Separator>,
     /// A header of every record; repeatable
     #[arg(short = 'H', long = "header", value_name = "KEY=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
@@ -46,12 +58,29 @@ pub(crate) struct Args {
     /// Partition of every record [default: by key, else one after the other]
     #[arg(short, long, value_name = "N")]
     partition: Option<i32>,
-    /// Whose acknowledgement to wait for: all replicas, the leader (1), nobody (0)
+    /// Whose acknowledgement to wait for: all replicas, the leader (1), nobody (0); only with all are requests sent again
     #[arg(long, value_name = "WHO", default_value = "all")]
     acks: Acks,
+    /// How long a batch may wait for its acknowledgement, restarts of the broker included
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = time::duration)]
+    timeout: i64,
     /// Largest batch before compression, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     batch_bytes: u32,
+}
+
+/// The form of the lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Input {
+    Text,
+    Json,
+}
+
+/// A separator as it was given, and its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Separator {
+    text: String,
+    bytes: Vec<u8>,
 }
 
 /// How batches are compressed.
@@ -76,8 +105,13 @@ enum Acks {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    if args.input == Input::Json && args.key_separator.is_some() {
+        let what = "--key-separator is for lines of text: with --input json the key is a field of each line";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     let mut cluster = Cluster::connect(&args.brokers)?;
-    let topic = cluster.topic(&args.topic, true)?;
+    let option = format!("--topic {}", args.topic);
+    let topic = kafka_error::needing(cluster.topic(&args.topic, true), "write", &option)?;
     if let Some(partition) = args.partition {
         topic.leader(partition)?;
     }
@@ -86,9 +120,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     let started = Instant::now();
     let bar = progress();
-    let mut batches = Batches::new(cluster, topic, &args);
-    let ended = feed(&mut batches, &bar);
+    let mut batches = Batches::new(cluster, topic, &args)?;
+    let ended = feed(&args, &mut batches, &bar);
     bar.finish_and_clear();
+    if ended.is_err() {
+        batches.tell_unsent();
+    }
     let (records, bytes) = (batches.acknowledged_records(), batches.acknowledged_bytes());
     let verb = if args.acks == Acks::Nobody { "sent" } else { "produced" };
     let rate = HumanBytes((bytes as f64 / started.elapsed().as_secs_f64().max(1e-3)) as u64);
@@ -97,17 +134,28 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     ended
 }
 
-fn feed(batches: &mut Batches<'_>, bar: &ProgressBar) -> Result<(), Failure> {
+fn feed(args: &Args, batches: &mut Batches<'_>, bar: &ProgressBar) -> Result<(), Failure> {
     let mut lines = Lines::stdin();
+    let mut reader = Reader::new(args);
     loop {
         if lines.would_wait() {
             batches.flush()?;
         }
+        let number = lines.number() + 1;
         let Some(line) = lines.next()? else { break };
-        batches.push(line)?;
+        match reader.read(line, number) {
+            Ok(record) => batches.push(&record, number)?,
+            Err(failure) => {
+                // The lines before it are good.
+                batches.flush()?;
+                return Err(failure);
+            }
+        }
         bar.set_position(batches.acknowledged_bytes());
     }
-    batches.flush()
+    batches.flush()?;
+    reader.warn();
+    Ok(())
 }
 
 /// A bar on stderr if people watch and records do not come from their keyboard.
@@ -117,6 +165,12 @@ fn progress() -> ProgressBar {
     }
     let style = ProgressStyle::with_template("{spinner} {bytes} acknowledged, {bytes_per_sec}");
     ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+}
+
+impl Args {
+    fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout.unsigned_abs())
+    }
 }
 
 impl Codec {
@@ -138,6 +192,13 @@ impl Acks {
             Self::Leader => 1,
             Self::All => -1,
         }
+    }
+}
+
+fn separator(text: &str) -> Result<Separator, String> {
+    match escapes::unescaped(text)? {
+        bytes if bytes.is_empty() => Err("expected at least one character, such as : or \\t".to_owned()),
+        bytes => Ok(Separator { text: text.to_owned(), bytes }),
     }
 }
 

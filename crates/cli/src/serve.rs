@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     descriptors::raise_limit();
     let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
-    let server = Server::start(config).map_err(|error| Failure::new(error.to_string()))?;
+    let server = Server::start(config)?;
     for address in server.kafka_addresses() {
         say(format_args!("listening on {address}"));
     }

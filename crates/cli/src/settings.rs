@@ -1,5 +1,6 @@
 //! Settings of topics, brokers and groups: asked for, changed, and shown with the place each value comes from.
 
+use levada_broker::config::without_effect;
 use levada_wire::{
     StrBytes,
     messages::{
@@ -11,7 +12,7 @@ use levada_wire::{
 };
 use serde::Serialize;
 
-use crate::{cluster::Cluster, failure::Failure, kafka_error, output};
+use crate::{cluster::Cluster, failure::Failure, kafka_error, output, time};
 
 /// What has settings, numbered as in DescribeConfigs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +121,8 @@ pub(crate) fn describe(
     };
     let Some(result) = response.results.into_iter().next() else { return Ok(Vec::new()) };
     let doing = format!("settings of {}", resource.shown());
-    kafka_error::check(result.error_code, &doing, result.error_message.as_deref())?;
+    let checked = kafka_error::check(result.error_code, &doing, result.error_message.as_deref());
+    kafka_error::needing(checked, "describe-configs", &resource.option())?;
     let mut settings: Vec<Setting> = result.configs.into_iter().map(Setting::new).collect();
     settings.sort_by(|one, other| one.key.cmp(&other.key));
     Ok(settings)
@@ -146,7 +148,28 @@ pub(crate) fn alter(
     };
     let doing = format!("change settings of {}", resource.shown());
     let mut results = response.responses.iter();
-    results.try_for_each(|one| kafka_error::check(one.error_code, &doing, one.error_message.as_deref()))
+    let checked =
+        results.try_for_each(|one| kafka_error::check(one.error_code, &doing, one.error_message.as_deref()));
+    kafka_error::needing(checked, "alter-configs", &resource.option())
+}
+
+/// A key that Levada's brokers and topics have, and Kafka's have not.
+const LEVADAS: &str = "levada.ack.durability";
+
+/// Says which of these keys the broker keeps and shows without doing anything. Kafka's brokers may do something.
+pub(crate) fn tell_idle<'k>(
+    cluster: &mut Cluster,
+    resource: &Resource,
+    keys: impl Iterator<Item = &'k str>,
+) -> Result<(), Failure> {
+    let idle: Vec<_> = keys.filter_map(|key| Some((key, without_effect(key)?))).collect();
+    if idle.is_empty() || describe(cluster, resource, &[LEVADAS.to_owned()])?.is_empty() {
+        return Ok(());
+    }
+    for (key, reason) in idle {
+        eprintln!("note: {key} is kept without effect: {reason}");
+    }
+    Ok(())
 }
 
 impl Resource {
@@ -164,6 +187,15 @@ impl Resource {
         }
     }
 
+    /// The option of `levada acl` that names the resource.
+    fn option(&self) -> String {
+        match self.kind {
+            Kind::Topic => format!("--topic {}", self.name),
+            Kind::Group => format!("--group {}", self.name),
+            Kind::Broker => "--cluster".to_owned(),
+        }
+    }
+
     /// The only broker that can be asked, if there is only one.
     fn node(&self) -> Result<Option<i32>, Failure> {
         let expected = || Failure::Usage(format!("{}: expected a broker's number, or default", self.name));
@@ -175,6 +207,13 @@ impl Resource {
 }
 
 impl Change {
+    /// The key that changes.
+    pub(crate) fn key(&self) -> &str {
+        match self {
+            Self::Set(key, _) | Self::Append(key, _) | Self::Subtract(key, _) | Self::Delete(key) => key,
+        }
+    }
+
     fn asked(&self) -> AlterableConfig {
         let (operation, key, value) = match self {
             Self::Set(key, value) => (0, key, Some(value)),
@@ -193,8 +232,18 @@ impl Change {
 /// Reads `KEY=VALUE`.
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("expected KEY=VALUE, such as retention.ms=86400000".to_owned()),
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), in_milliseconds(key, value))),
+        _ => Err("expected KEY=VALUE, such as retention.ms=7d".to_owned()),
+    }
+}
+
+/// The value of a key in milliseconds may be a duration such as 7d. Anything else is the broker's to judge.
+fn in_milliseconds(key: &str, value: &str) -> String {
+    match key.ends_with(".ms") && value.parse::<i64>().is_err() {
+        true => {
+            time::duration(value).map_or_else(|_| value.to_owned(), |milliseconds| milliseconds.to_string())
+        }
+        false => value.to_owned(),
     }
 }
 
@@ -230,6 +279,15 @@ fn source(number: i8) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_in_milliseconds_take_durations() {
+        let value = |text: &str| pair(text).map(|(_, value)| value);
+        assert_eq!(value("retention.ms=7d"), Ok("604800000".to_owned()));
+        assert_eq!(value("retention.ms=-1"), Ok("-1".to_owned()));
+        assert_eq!(value("retention.ms=soon"), Ok("soon".to_owned()), "the broker says what is wrong");
+        assert_eq!(value("segment.bytes=7d"), Ok("7d".to_owned()));
+    }
 
     #[test]
     fn changes_are_read() {

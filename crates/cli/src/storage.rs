@@ -5,7 +5,10 @@ mod format;
 mod info;
 mod scram;
 
-use std::{io::Write, path::PathBuf};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
 
 use clap::Subcommand;
 use levada_broker::{
@@ -72,6 +75,12 @@ impl From<StorageError> for Failure {
             }
             StorageError::Store(StoreError::Formatted { .. }) => {
                 Self::with_next(what, "leave it as it is with --ignore-formatted, or name another directory")
+            }
+            StorageError::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Self::with_next(
+                    what,
+                    "name an existing data directory: log.dirs of the broker's configuration",
+                )
             }
             _ => Self::new(what),
         }

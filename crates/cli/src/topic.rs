@@ -1,11 +1,14 @@
-//! `levada topic create|list|describe|alter|delete`.
+//! `levada topic create|list|describe|alter|trim|delete`.
 
 mod alter;
 mod describe;
+mod sizes;
+mod trim;
 
 use std::io::Write;
 
 use clap::Subcommand;
+use indicatif::HumanBytes;
 use levada_wire::{
     StrBytes,
     messages::{
@@ -16,34 +19,37 @@ use levada_wire::{
 };
 use serde_json::json;
 
+pub(crate) use self::sizes::of_topics as sizes;
 use crate::{
     cluster::{Asked, Cluster},
-    failure::Failure,
+    failure::{Cause, Failure},
     kafka_error,
     output::{self, Format, FormatArgs},
-    settings,
+    question, settings,
 };
 
-/// Create, list, describe, change and delete topics
+/// Create, list, describe, change, trim and delete topics
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
-  levada topic create clicks -p 6 -c retention.ms=86400000
+  levada topic create clicks -p 6 -c retention.ms=7d
   levada topic list
   levada topic describe clicks
-  levada topic alter clicks -p 12 -c retention.ms=3600000
+  levada topic alter clicks -p 12 -c retention.ms=1h
+  levada topic trim clicks --to @2026-11-21
   levada topic delete clicks")]
 pub(crate) enum Verb {
     Create(Create),
     List(List),
     Describe(describe::Describe),
     Alter(alter::Alter),
+    Trim(trim::Trim),
     Delete(Delete),
 }
 
 /// Create topics
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  levada topic create clicks
+  levada topic create clicks --if-not-exists
   levada topic create clicks views -p 6 -c retention.ms=86400000 -c cleanup.policy=compact,delete
   levada topic create clicks -p 6 --dry-run")]
 pub(crate) struct Create {
@@ -54,11 +60,14 @@ pub(crate) struct Create {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
     /// Replicas of each partition [default: the broker's default.replication.factor]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
+    #[arg(short, long, alias = "replication-factor", value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
     replicas: Option<i16>,
     /// A setting of the topics; repeatable
     #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = settings::pair)]
     config: Vec<(String, String)>,
+    /// A topic that exists is no error
+    #[arg(long)]
+    if_not_exists: bool,
     /// Only check whether it could be done
     #[arg(long)]
     dry_run: bool,
@@ -85,6 +94,11 @@ pub(crate) struct Delete {
     /// Names of the topics
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<String>,
+    /// A topic that does not exist is no error
+    #[arg(long)]
+    if_exists: bool,
+    #[command(flatten)]
+    question: question::Args,
 }
 
 /// How long the broker may take to create or delete.
@@ -97,6 +111,7 @@ pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure>
         Verb::List(list) => list.run(&mut cluster, out),
         Verb::Describe(describe) => describe.run(&mut cluster, out),
         Verb::Alter(alter) => alter.run(&mut cluster),
+        Verb::Trim(trim) => trim.run(&mut cluster, out),
         Verb::Delete(delete) => delete.run(&mut cluster),
     }
 }
@@ -111,9 +126,17 @@ impl Create {
         let mut failures = Vec::new();
         for topic in &response.topics {
             let doing = format!("create topic {}", topic.name.as_str());
-            match kafka_error::check(topic.error_code, &doing, topic.error_message.as_deref()) {
+            let checked = kafka_error::check(topic.error_code, &doing, topic.error_message.as_deref());
+            let option = format!("--topic {}", topic.name.as_str());
+            match kafka_error::needing(checked, "create", &option) {
                 Ok(()) if self.dry_run => eprintln!("topic {} can be created", topic.name.as_str()),
                 Ok(()) => eprintln!("created topic {}", topic.name.as_str()),
+                Err(failure)
+                    if self.if_not_exists
+                        && failure.cause() == Cause::Code(kafka_error::TOPIC_ALREADY_EXISTS) =>
+                {
+                    eprintln!("topic {} exists", topic.name.as_str());
+                }
                 Err(failure) => failures.push(failure),
             }
         }
@@ -144,6 +167,7 @@ impl List {
         let replicas = |topic: &MetadataResponseTopic| {
             topic.partitions.first().map_or(0, |partition| partition.replica_nodes.len())
         };
+        let sizes = sizes::of_topics(cluster)?;
         if self.format.format == Format::Json {
             let object = |topic: &MetadataResponseTopic| {
                 let name = describe::name(topic);
@@ -152,20 +176,26 @@ impl List {
                     "partitions": topic.partitions.len(),
                     "replicas": replicas(topic),
                     "internal": topic.is_internal,
+                    "bytes": sizes.as_ref().map(|sizes| sizes.get(name).copied().unwrap_or(0)),
                 })
             };
             return output::json(out, &topics.iter().map(object).collect::<Vec<_>>());
         }
         let row = |topic: &MetadataResponseTopic| {
             let counts = [topic.partitions.len(), replicas(topic)].map(|count| count.to_string());
-            [describe::name(topic).to_owned()].into_iter().chain(counts).collect()
+            let name = describe::name(topic).to_owned();
+            let bytes = sizes.as_ref().map(|sizes| sizes.get(&name).copied().unwrap_or(0));
+            let size =
+                bytes.map_or_else(|| output::NOTHING.to_owned(), |bytes| HumanBytes(bytes).to_string());
+            [name].into_iter().chain(counts).chain([size]).collect()
         };
-        output::table(out, &["NAME", "PARTITIONS", "REPLICAS"], topics.iter().map(row).collect())
+        output::table(out, &["NAME", "PARTITIONS", "REPLICAS", "SIZE"], topics.iter().map(row).collect())
     }
 }
 
 impl Delete {
     fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        self.question.ask(&format!("delete {} with all records", self.topics.join(", ")))?;
         let mut request = DeleteTopicsRequest::default();
         // Version 6 names topics in a list of its own, next to ids.
         if cluster.version::<DeleteTopicsRequest>()? >= 6 {
@@ -183,12 +213,15 @@ impl Delete {
         let mut failures = Vec::new();
         for topic in &response.responses {
             let name = topic.name.as_deref().unwrap_or_default();
-            match kafka_error::check(
-                topic.error_code,
-                &format!("delete topic {name}"),
-                topic.error_message.as_deref(),
-            ) {
+            let doing = format!("delete topic {name}");
+            let checked = kafka_error::check(topic.error_code, &doing, topic.error_message.as_deref());
+            match kafka_error::needing(checked, "delete", &format!("--topic {name}")) {
                 Ok(()) => eprintln!("deleted topic {name}"),
+                Err(failure)
+                    if self.if_exists && failure.cause() == Cause::Code(kafka_error::UNKNOWN_TOPIC) =>
+                {
+                    eprintln!("there is no topic {name}");
+                }
                 Err(failure) => failures.push(failure),
             }
         }

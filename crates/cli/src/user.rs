@@ -117,7 +117,8 @@ impl List {
 
 fn describe(cluster: &mut Cluster) -> Result<Vec<Row>, Failure> {
     let response = cluster.ask(&DescribeUserScramCredentialsRequest::default())?;
-    kafka_error::check(response.error_code, "list users", response.error_message.as_deref())?;
+    let checked = kafka_error::check(response.error_code, "list users", response.error_message.as_deref());
+    kafka_error::needing(checked, "describe", "--cluster")?;
     let mut rows = Vec::new();
     for result in &response.results {
         let doing = format!("describe user {}", result.user.as_str());
@@ -190,5 +191,7 @@ fn alter(
 ) -> Result<(), Failure> {
     let response = cluster.ask(request)?;
     let mut results = response.results.iter();
-    results.try_for_each(|one| kafka_error::check(one.error_code, doing, one.error_message.as_deref()))
+    let checked =
+        results.try_for_each(|one| kafka_error::check(one.error_code, doing, one.error_message.as_deref()));
+    kafka_error::needing(checked, "alter", "--cluster")
 }

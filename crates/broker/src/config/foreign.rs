@@ -3,7 +3,7 @@
 
 use super::kafka::{Level, kafka_key, kafka_keys};
 use super::prefix;
-use super::table::broker_key;
+use super::table::{TOPIC_KEYS, broker_key};
 
 /// What becomes of a key that Kafka knows and Levada does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,39 @@ pub(super) fn reason(bare: &str) -> Option<&'static str> {
     let internal = || Some("an internal key of Kafka's").filter(|_| is_internal(bare));
     noted().or_else(refused).or_else(internal)
 }
+
+/// Why a broker's or a topic's key that can be set while the broker runs has no effect; `None` if it has one.
+pub fn without_effect(name: &str) -> Option<&'static str> {
+    let idle =
+        |key: &str| IDLE_TOPIC_KEYS.iter().find(|(_, names)| names.contains(&key)).map(|(reason, _)| *reason);
+    let default_of = || {
+        TOPIC_KEYS.iter().filter(|topic| topic.broker.contains(&name)).find_map(|topic| idle(topic.key.name))
+    };
+    idle(name).or_else(default_of).or_else(|| reason(bare_foreign(name)))
+}
+
+/// Keys of topics that are kept and shown, and change nothing.
+const IDLE_TOPIC_KEYS: [(&str, &[&str]); 4] = [
+    ("the LZ4 compressor has no levels", &["compression.lz4.level"]),
+    ("segments grow as they are written", &["preallocate"]),
+    (
+        "a cluster of one broker has no followers",
+        &[
+            "follower.replication.throttled.replicas",
+            "leader.replication.throttled.replicas",
+            "unclean.leader.election.enable",
+        ],
+    ),
+    (
+        "there is no tiered storage",
+        &[
+            "local.retention.bytes",
+            "local.retention.ms",
+            "remote.log.copy.disable",
+            "remote.log.delete.on.disable",
+        ],
+    ),
+];
 
 fn is_internal(bare: &str) -> bool {
     broker_key(bare).is_none() && kafka_key(bare).is_some_and(|known| known.level == Level::Internal)

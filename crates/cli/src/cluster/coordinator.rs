@@ -16,6 +16,16 @@ pub(crate) enum Coordinated {
     Transaction = 1,
 }
 
+impl Coordinated {
+    /// The option of `levada acl` that names the resource.
+    fn option(self, key: &str) -> String {
+        match self {
+            Self::Group => format!("--group {key}"),
+            Self::Transaction => format!("--transactional-id {key}"),
+        }
+    }
+}
+
 impl Cluster {
     /// The broker that coordinates `key`; waits for one that is starting.
     pub(crate) fn coordinator(&mut self, kind: Coordinated, key: &str) -> Result<i32, Failure> {
@@ -32,7 +42,8 @@ impl Cluster {
                 continue;
             }
             let doing = format!("find the coordinator of {key}");
-            kafka_error::check(found.error_code, &doing, found.error_message.as_deref())?;
+            let checked = kafka_error::check(found.error_code, &doing, found.error_message.as_deref());
+            kafka_error::needing(checked, "describe", &kind.option(key))?;
             self.addresses.insert(found.node_id, address(&found.host, found.port));
             return Ok(found.node_id);
         }

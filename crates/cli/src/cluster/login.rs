@@ -90,10 +90,13 @@ impl Login {
             ClientTls::load(&View::new(format!("--command-config {shown}"), value))
                 .map_err(|error| Failure::Usage(error.to_string()))
         };
-        Ok(Self {
-            tls: has_tls.then(tls).transpose()?,
-            credentials: has_sasl.then(|| Credentials::load(value, wrong)).transpose()?,
-        })
+        let credentials = has_sasl.then(|| Credentials::load(value, wrong)).transpose()?;
+        kafka_error::ask_as(match &credentials {
+            Some(credentials) => Some(credentials.user.clone()).filter(|user| !user.is_empty()),
+            // With TLS, a certificate may name the user.
+            None => (!has_tls).then(|| "ANONYMOUS".to_owned()),
+        });
+        Ok(Self { tls: has_tls.then(tls).transpose()?, credentials })
     }
 
     /// A connection on which the cluster knows who asks.
@@ -140,8 +143,8 @@ impl Credentials {
         if offered.error_code != 0 {
             let names: Vec<&str> = offered.mechanisms.iter().map(StrBytes::as_str).collect();
             let doing = format!("authenticate by {}", self.mechanism.name());
-            let said = format!("the broker offers {}", names.join(", "));
-            return kafka_error::check(offered.error_code, &doing, Some(&said));
+            let said = (!names.is_empty()).then(|| format!("the broker offers {}", names.join(", ")));
+            return kafka_error::check(offered.error_code, &doing, said.as_deref());
         }
         match self.mechanism {
             Mechanism::Plain => {

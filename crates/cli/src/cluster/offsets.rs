@@ -114,7 +114,8 @@ impl Cluster {
             }
             let found = answered.into_iter().map(|(place, answer)| {
                 let doing = format!("offsets of {}/{}", place.0, place.1);
-                kafka_error::check(answer.error_code, &doing, None)?;
+                let checked = kafka_error::check(answer.error_code, &doing, None);
+                kafka_error::needing(checked, "describe", &format!("--topic {}", place.0))?;
                 Ok((place, Found { offset: answer.offset, timestamp_ms: answer.timestamp }))
             });
             return found.collect();

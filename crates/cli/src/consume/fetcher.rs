@@ -1,6 +1,6 @@
 //! Fetches from the partitions' leaders and hands out records in order, each once.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, thread, time::Duration};
 
 use bytes::Bytes;
 use levada_log::batch::{self, BatchError, BatchView};
@@ -9,13 +9,13 @@ use levada_wire::{
     messages::{
         FetchRequest, FetchResponse,
         fetch_request::{FetchPartition, FetchTopic},
-        fetch_response::PartitionData,
+        fetch_response::{FetchableTopicResponse, PartitionData},
     },
 };
 
-use super::format::Shown;
+use super::{Offsets, Topics, aborted::Aborted, format::Shown, sink::Sink, start};
 use crate::{
-    cluster::{Cluster, Topic},
+    cluster::{Cluster, EARLIEST, Isolation, LATEST, Place, Topic},
     failure::Failure,
     kafka_error,
 };
@@ -29,118 +29,211 @@ const PARTITION_MAX_BYTES: i32 = 8 << 20;
 /// How long a leader may wait for new records; with several leaders the others wait too, so it is shorter.
 const WAIT_MS: i32 = 500;
 const SHARED_WAIT_MS: i32 = 50;
+/// The pause where no partition is to be read.
+const IDLE: Duration = Duration::from_millis(200);
 
-type Print<'p> = &'p mut dyn FnMut(&Shown<'_>) -> Result<(), Failure>;
-
-/// A reader of one topic's partitions.
+/// A reader of partitions.
 pub(super) struct Fetcher {
-    cluster: Cluster,
-    topic: Topic,
-    positions: BTreeMap<i32, i64>,
+    topics: Topics,
+    positions: Offsets,
+    isolation: Isolation,
+    /// Requests so far: each begins with another partition, since an answer is full after some.
+    turn: usize,
 }
 
 impl Fetcher {
-    pub(super) fn new(cluster: Cluster, topic: Topic, positions: BTreeMap<i32, i64>) -> Self {
-        Self { cluster, topic, positions }
+    pub(super) fn new(isolation: Isolation) -> Self {
+        Self { topics: Topics::new(), positions: Offsets::new(), isolation, turn: 0 }
     }
 
-    /// Whether every partition has been read up to its end.
-    pub(super) fn has_reached(&self, ends: &BTreeMap<i32, i64>) -> bool {
-        self.positions.iter().all(|(partition, position)| !is_before(ends, *partition, *position))
+    pub(super) fn topics(&self) -> &Topics {
+        &self.topics
     }
 
-    /// Asks each leader once and prints at most `most` records below `ends`; returns how many.
+    pub(super) fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    pub(super) fn positions(&self) -> &Offsets {
+        &self.positions
+    }
+
+    /// Reads these partitions from now on, and no others.
+    pub(super) fn assign(&mut self, topics: Topics, positions: Offsets) {
+        self.topics = topics;
+        self.positions = positions;
+    }
+
+    /// True if every partition has been read up to its end.
+    pub(super) fn has_reached(&self, ends: &Offsets) -> bool {
+        self.positions.iter().all(|(place, position)| !is_before(ends, place, *position))
+    }
+
+    /// Asks each leader once and prints the records below `ends`.
     pub(super) fn fetch(
         &mut self,
-        most: u64,
-        ends: Option<&BTreeMap<i32, i64>>,
-        print: Print<'_>,
-    ) -> Result<u64, Failure> {
-        let mut printed = 0;
-        let mut leaders: Vec<i32> = self.topic.leaders.values().copied().collect();
-        leaders.sort_unstable();
-        leaders.dedup();
-        let wait_ms = if leaders.len() == 1 { WAIT_MS } else { SHARED_WAIT_MS };
-        for leader in leaders {
-            let response = self.ask(leader, wait_ms, ends)?;
-            for data in response.responses.into_iter().flat_map(|topic| topic.partitions) {
-                printed += self.take(data, most - printed, ends, print)?;
+        cluster: &mut Cluster,
+        ends: Option<&Offsets>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Failure> {
+        let by_leader = self.by_leader(ends);
+        if by_leader.is_empty() {
+            thread::sleep(IDLE);
+            return Ok(());
+        }
+        let wait_ms = if by_leader.len() == 1 { WAIT_MS } else { SHARED_WAIT_MS };
+        self.turn = self.turn.wrapping_add(1);
+        for (leader, mut places) in by_leader {
+            let first = self.turn % places.len();
+            places.rotate_left(first);
+            let response = self.ask(cluster, leader, &places, wait_ms)?;
+            for answer in response.responses {
+                let Some(topic) = self.topic_of(&answer) else { continue };
+                for data in answer.partitions {
+                    self.take(cluster, &topic, data, (ends, sink))?;
+                }
             }
         }
-        Ok(printed)
+        Ok(())
+    }
+
+    /// The partitions that are not at their end, by leader.
+    fn by_leader(&self, ends: Option<&Offsets>) -> BTreeMap<i32, Vec<Place>> {
+        let mut by_leader: BTreeMap<i32, Vec<Place>> = BTreeMap::new();
+        for (place, position) in &self.positions {
+            let leader = self.topics.get(&place.0).and_then(|topic| topic.leaders.get(&place.1));
+            if ends.is_none_or(|ends| is_before(ends, place, *position)) {
+                by_leader.entry(leader.copied().unwrap_or(-1)).or_default().push(place.clone());
+            }
+        }
+        by_leader
+    }
+
+    fn topic_of(&self, answer: &FetchableTopicResponse) -> Option<String> {
+        let is_it = |topic: &&Topic| match answer.topic.is_empty() {
+            true => topic.id == answer.topic_id,
+            false => topic.name == answer.topic.as_str(),
+        };
+        self.topics.values().find(is_it).map(|topic| topic.name.clone())
     }
 
     fn ask(
-        &mut self,
+        &self,
+        cluster: &mut Cluster,
         leader: i32,
+        places: &[Place],
         wait_ms: i32,
-        ends: Option<&BTreeMap<i32, i64>>,
     ) -> Result<FetchResponse, Failure> {
-        let led = self.topic.leaders.iter().filter(|(_, other)| **other == leader);
-        let positions =
-            led.map(|(partition, _)| (*partition, self.positions.get(partition).copied().unwrap_or(0)));
-        let wanted = positions.filter(|(one, at)| ends.is_none_or(|ends| is_before(ends, *one, *at)));
-        let mut topic = FetchTopic::default();
-        topic.partitions = wanted.map(|(partition, position)| asked(partition, position)).collect();
-        if topic.partitions.is_empty() {
-            return Ok(FetchResponse::default());
+        let (name, partition) = places.first().cloned().unwrap_or_default();
+        if leader < 0 {
+            kafka_error::check(LEADER_NOT_AVAILABLE, &format!("fetch {name}/{partition}"), None)?;
         }
-        let client = self.cluster.broker(leader)?;
+        let client = cluster.broker(leader)?;
         let version = client.best_version::<FetchRequest>()?;
-        if version >= BY_ID {
-            topic.topic_id = self.topic.id;
-        } else {
-            topic.topic = StrBytes::from(self.topic.name.as_str());
+        let mut topics: Vec<FetchTopic> = Vec::new();
+        let mut at: BTreeMap<&str, usize> = BTreeMap::new();
+        for (name, partition) in places {
+            let Some(topic) = self.topics.get(name) else { continue };
+            let position = self.positions.get(&(name.clone(), *partition)).copied().unwrap_or(0);
+            let at = *at.entry(name).or_insert_with(|| {
+                topics.push(asked_topic(topic, version));
+                topics.len() - 1
+            });
+            topics[at].partitions.push(asked(*partition, position));
         }
         let mut request = FetchRequest::default();
         request.max_wait_ms = wait_ms;
         request.min_bytes = 1;
         request.max_bytes = MAX_BYTES;
+        request.isolation_level = self.isolation as i8;
         request.session_epoch = NO_SESSION;
-        request.topics = vec![topic];
+        request.topics = topics;
         let response = client.request_at(version, &request)?;
-        kafka_error::check(response.error_code, &format!("fetch {}", self.topic.name), None)?;
+        kafka_error::check(response.error_code, &format!("fetch {name}"), None)?;
         Ok(response)
     }
 
     /// Prints the records of one partition's answer that were not printed before.
     fn take(
         &mut self,
+        cluster: &mut Cluster,
+        topic: &str,
         data: PartitionData,
-        most: u64,
-        ends: Option<&BTreeMap<i32, i64>>,
-        print: Print<'_>,
-    ) -> Result<u64, Failure> {
+        (ends, sink): (Option<&Offsets>, &mut Sink<'_>),
+    ) -> Result<(), Failure> {
         let partition = data.partition_index;
-        let place = format!("{}/{partition}", self.topic.name);
-        let position = self.positions.entry(partition).or_insert(0);
-        kafka_error::check(data.error_code, &format!("fetch {place} at offset {position}"), None)?;
-        let end = ends.and_then(|ends| ends.get(&partition)).copied().unwrap_or(i64::MAX);
+        let place = (topic.to_owned(), partition);
+        let shown = format!("{topic}/{partition}");
+        let Some(position) = self.positions.get_mut(&place) else { return Ok(()) };
+        if data.error_code == kafka_error::OFFSET_OUT_OF_RANGE {
+            return self.step_inside(cluster, &place);
+        }
+        let checked =
+            kafka_error::check(data.error_code, &format!("fetch {shown} at offset {position}"), None);
+        kafka_error::needing(checked, "read", &format!("--topic {topic}"))?;
+        let end = ends.and_then(|ends| ends.get(&place)).copied().unwrap_or(i64::MAX);
+        let mut aborted = Aborted::new(data.aborted_transactions);
         let mut rest = data.records.unwrap_or_default();
-        let mut printed = 0;
-        while let Some(batch) = split_batch(&mut rest).map_err(|error| damaged(&place, *position, &error))? {
-            let view = BatchView::parse(&batch).map_err(|error| damaged(&place, *position, &error))?;
-            let wrong = |error| damaged(&place, view.base_offset(), &error);
+        while let Some(batch) = split_batch(&mut rest).map_err(|error| damaged(&shown, *position, &error))? {
+            let view = BatchView::parse(&batch).map_err(|error| damaged(&shown, *position, &error))?;
+            let wrong = |error| damaged(&shown, view.base_offset(), &error);
             // Control records end transactions; they are no one's data.
-            let records = if view.is_control() { None } else { Some(batch::records(&batch).map_err(wrong)?) };
+            let is_shown = !aborted.holds(&view) && !view.is_control();
+            let records = if is_shown { Some(batch::records(&batch).map_err(wrong)?) } else { None };
             for record in records.into_iter().flatten() {
                 let record = record.map_err(wrong)?;
                 let offset = view.base_offset() + i64::from(record.offset_delta);
                 if offset < *position {
                     continue;
                 }
-                if printed == most || offset >= end {
-                    return Ok(printed);
+                if sink.is_done() || offset >= end {
+                    return Ok(());
                 }
-                let timestamp_ms = timestamp(&view, record.timestamp_delta);
-                print(&Shown { topic: &self.topic.name, partition, offset, timestamp_ms, record: &record })?;
+                let timestamp_ms = view.timestamp_of(&record);
+                sink.show(&Shown { topic, partition, offset, timestamp_ms, record: &record })?;
                 *position = offset + 1;
-                printed += 1;
             }
             *position = (*position).max(view.last_offset() + 1);
         }
-        Ok(printed)
+        Ok(())
     }
+
+    /// Moves a position that the log does not hold any more to the nearest end of the log, and says so.
+    fn step_inside(&mut self, cluster: &mut Cluster, place: &Place) -> Result<(), Failure> {
+        let Some(topic) = self.topics.get(&place.0) else { return Ok(()) };
+        let mut topic = topic.clone();
+        topic.leaders.retain(|partition, _| *partition == place.1);
+        let topics = Topics::from([(place.0.clone(), topic)]);
+        let mut at = |timestamp| {
+            let found = start::offsets_at(cluster, &topics, timestamp, Isolation::Uncommitted)?;
+            Ok::<_, Failure>(found.get(place).copied().unwrap_or(0))
+        };
+        let (start, end) = (at(EARLIEST)?, at(LATEST)?);
+        let position = self.positions.entry(place.clone()).or_insert(start);
+        let shown = format!("{}/{}", place.0, place.1);
+        if *position < start {
+            eprintln!("{shown}: offsets {position} to {} are deleted; reading goes on at {start}", start - 1);
+            *position = start;
+        } else if *position > end {
+            eprintln!(
+                "{shown}: the log ends at {end}, before the offset {position} that was reached; reading goes on at {end}"
+            );
+            *position = end;
+        }
+        Ok(())
+    }
+}
+
+const LEADER_NOT_AVAILABLE: i16 = 5;
+
+fn asked_topic(topic: &Topic, version: i16) -> FetchTopic {
+    let mut asked = FetchTopic::default();
+    if version >= BY_ID {
+        asked.topic_id = topic.id;
+    } else {
+        asked.topic = StrBytes::from(topic.name.as_str());
+    }
+    asked
 }
 
 fn asked(partition: i32, position: i64) -> FetchPartition {
@@ -152,8 +245,8 @@ fn asked(partition: i32, position: i64) -> FetchPartition {
     asked
 }
 
-fn is_before(ends: &BTreeMap<i32, i64>, partition: i32, position: i64) -> bool {
-    ends.get(&partition).is_some_and(|end| position < *end)
+fn is_before(ends: &Offsets, place: &Place, position: i64) -> bool {
+    ends.get(place).is_some_and(|end| position < *end)
 }
 
 /// The next whole batch, checked against its checksum; `None` at the end and before a batch that was cut off there.
@@ -162,13 +255,6 @@ fn split_batch(rest: &mut Bytes) -> Result<Option<Bytes>, BatchError> {
         Ok(view) => Ok(Some(rest.split_to(view.bytes().len()))),
         Err(BatchError::Truncated { .. }) => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-fn timestamp(view: &BatchView<'_>, delta: i64) -> i64 {
-    match view.is_log_append_time() {
-        true => view.max_timestamp(),
-        false => view.base_timestamp().saturating_add(delta),
     }
 }
 

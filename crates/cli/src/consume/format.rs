@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use levada_log::batch::Record;
 use serde_json::{Map, Value, json};
 
-use crate::failure::Failure;
+use crate::{escapes::escape, failure::Failure};
 
 /// A record with its place.
 pub(super) struct Shown<'a> {
@@ -82,25 +82,6 @@ fn field(rest: &mut &[u8]) -> Result<Option<Part>, String> {
             return Err(format!("no field %{}; fields are %v %k %t %p %o %T %h %V %K", other.escape_ascii()));
         }
     }))
-}
-
-fn escape(rest: &mut &[u8]) -> Result<u8, String> {
-    let (letter, after) = rest.split_first().ok_or("a lone \\ at the end; \\\\ is a backslash")?;
-    *rest = after;
-    match letter {
-        b'n' => Ok(b'\n'),
-        b't' => Ok(b'\t'),
-        b'r' => Ok(b'\r'),
-        b'0' => Ok(0),
-        b'\\' => Ok(b'\\'),
-        b'x' => {
-            let digits = rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-            let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-            *rest = rest.get(2..).unwrap_or_default();
-            byte.ok_or_else(|| "\\x must be followed by two hexadecimal digits".to_owned())
-        }
-        other => Err(format!("no escape \\{}; escapes are \\n \\t \\r \\0 \\\\ \\xNN", other.escape_ascii())),
-    }
 }
 
 impl Template {

@@ -1,16 +1,17 @@
 //! Where consuming starts: a word, an offset, a distance from the end, or a time.
 
-use std::{collections::BTreeMap, str::FromStr};
+use std::str::FromStr;
 
+use super::{Offsets, Topics};
 use crate::{
-    cluster::{Cluster, EARLIEST, LATEST, Topic},
-    failure::Failure,
-    time,
+    cluster::{Cluster, EARLIEST, Isolation, LATEST},
+    failure::{Cause, Failure},
+    kafka_error, time,
 };
 
 /// `-o` as it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
+pub(crate) enum Start {
     Earliest,
     Latest,
     Offset(i64),
@@ -42,41 +43,66 @@ impl FromStr for Start {
 }
 
 impl Start {
-    /// The first offset to read of each partition.
-    pub(super) fn positions(
+    /// The first offset to read of each partition that has a leader.
+    pub(crate) fn positions(
         self,
         cluster: &mut Cluster,
-        topic: &Topic,
-    ) -> Result<BTreeMap<i32, i64>, Failure> {
-        let mut at =
-            |timestamp| cluster.offsets(topic, &topic.leaders.keys().map(|one| (*one, timestamp)).collect());
+        topics: &Topics,
+        isolation: Isolation,
+    ) -> Result<Offsets, Failure> {
+        let mut at = |timestamp| offsets_at(cluster, topics, timestamp, isolation);
         match self {
             Self::Earliest => at(EARLIEST),
             Self::Latest => at(LATEST),
-            Self::Offset(offset) => Ok(topic.leaders.keys().map(|one| (*one, offset)).collect()),
-            Self::BeforeEnd(distance) => {
-                let (starts, ends) = (at(EARLIEST)?, at(LATEST)?);
-                Ok(before_end(&starts, &ends, distance))
+            Self::Offset(offset) => {
+                in_range(offset, &at(EARLIEST)?, &at(LATEST)?)?;
+                Ok(each(topics, offset))
             }
-            Self::Time(timestamp) => {
-                let (found, ends) = (at(timestamp)?, at(LATEST)?);
-                Ok(or_end(&found, &ends))
-            }
+            Self::BeforeEnd(distance) => Ok(before_end(&at(EARLIEST)?, &at(LATEST)?, distance)),
+            Self::Time(timestamp) => Ok(or_end(&at(timestamp)?, &at(LATEST)?)),
         }
     }
 }
 
-pub(super) fn before_end(
-    starts: &BTreeMap<i32, i64>,
-    ends: &BTreeMap<i32, i64>,
-    distance: i64,
-) -> BTreeMap<i32, i64> {
-    let start = |partition| starts.get(partition).copied().unwrap_or(0);
-    ends.iter().map(|(one, end)| (*one, end.saturating_sub(distance).max(start(one)))).collect()
+/// The offsets of all partitions at a time.
+pub(super) fn offsets_at(
+    cluster: &mut Cluster,
+    topics: &Topics,
+    timestamp: i64,
+    isolation: Isolation,
+) -> Result<Offsets, Failure> {
+    let found = cluster.offsets_at(topics.values(), timestamp, isolation)?;
+    Ok(found.into_iter().map(|(place, found)| (place, found.offset)).collect())
+}
+
+/// One offset for all partitions.
+pub(super) fn each(topics: &Topics, offset: i64) -> Offsets {
+    let places = topics.values().flat_map(|topic| topic.leaders.keys().map(|one| (topic.name.clone(), *one)));
+    places.map(|place| (place, offset)).collect()
+}
+
+/// Fails for the first partition whose log does not hold the offset.
+pub(super) fn in_range(offset: i64, starts: &Offsets, ends: &Offsets) -> Result<(), Failure> {
+    for ((topic, partition), end) in ends {
+        let start = starts.get(&(topic.clone(), *partition)).copied().unwrap_or(0);
+        if (start..=*end).contains(&offset) {
+            continue;
+        }
+        let what = format!("{topic}/{partition} does not hold offset {offset}: it holds {start} to {end}");
+        let next =
+            "-p for the partition that holds it, or -o earliest, -o latest, -o -N for the last N records";
+        return Err(Failure::with_next(what, next).because(Cause::Code(kafka_error::OFFSET_OUT_OF_RANGE)));
+    }
+    Ok(())
+}
+
+pub(super) fn before_end(starts: &Offsets, ends: &Offsets, distance: i64) -> Offsets {
+    let start = |place| starts.get(place).copied().unwrap_or(0);
+    ends.iter().map(|(one, end)| (one.clone(), end.saturating_sub(distance).max(start(one)))).collect()
 }
 
 /// A partition without a record that late starts at its end.
-pub(super) fn or_end(found: &BTreeMap<i32, i64>, ends: &BTreeMap<i32, i64>) -> BTreeMap<i32, i64> {
-    let end = |partition| ends.get(partition).copied().unwrap_or(0);
-    found.iter().map(|(one, offset)| (*one, if *offset < 0 { end(one) } else { *offset })).collect()
+pub(super) fn or_end(found: &Offsets, ends: &Offsets) -> Offsets {
+    let end = |place| ends.get(place).copied().unwrap_or(0);
+    found.iter().map(|(one, offset)| (one.clone(), if *offset < 0 { end(one) } else { *offset })).collect()
 }

@@ -1,14 +1,17 @@
 //! Tests of offsets and formats.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
-use levada_log::batch::{Header, Record};
+use levada_log::batch::{BatchView, Builder, EndMarker, Header, Marker, Record};
+use levada_wire::messages::fetch_response::AbortedTransaction;
 use serde_json::json;
 
 use super::{
+    Offsets,
+    aborted::Aborted,
     format::{Shown, Template},
-    start::{Start, before_end, or_end},
+    limit::{Limit, Until, nearer},
+    start::{Start, before_end, in_range, or_end},
+    topics::Wanted,
 };
 
 #[test]
@@ -32,10 +35,83 @@ fn starts_are_words_offsets_distances_and_times() {
 
 #[test]
 fn distances_and_times_stay_inside_the_log() {
-    let ends = BTreeMap::from([(0, 100), (1, 3)]);
-    let starts = BTreeMap::from([(0, 0), (1, 2)]);
-    assert_eq!(before_end(&starts, &ends, 10), BTreeMap::from([(0, 90), (1, 2)]));
-    assert_eq!(or_end(&BTreeMap::from([(0, 7), (1, -1)]), &ends), BTreeMap::from([(0, 7), (1, 3)]));
+    let ends = offsets([100, 3]);
+    let starts = offsets([0, 2]);
+    assert_eq!(before_end(&starts, &ends, 10), offsets([90, 2]));
+    assert_eq!(or_end(&offsets([7, -1]), &ends), offsets([7, 3]));
+    assert_eq!(nearer(offsets([50, 50]), &ends), offsets([50, 3]));
+}
+
+/// Offsets of the partitions of one topic.
+fn offsets<const N: usize>(offsets: [i64; N]) -> Offsets {
+    (0..).zip(offsets).map(|(partition, offset)| (("t".to_owned(), partition), offset)).collect()
+}
+
+#[test]
+fn an_offset_outside_the_log_is_an_error_that_names_the_partition() {
+    let (starts, ends) = (offsets([0, 2]), offsets([100, 3]));
+    in_range(3, &starts, &ends).unwrap();
+    for (offset, expected) in [
+        (101, "t/0 does not hold offset 101: it holds 0 to 100"),
+        (4, "t/1 does not hold offset 4: it holds 2 to 3"),
+        (1, "t/1 does not hold offset 1: it holds 2 to 3"),
+    ] {
+        assert_eq!(in_range(offset, &starts, &ends).unwrap_err().line(), expected);
+    }
+}
+
+#[test]
+fn ends_are_offsets_and_times() {
+    assert_eq!("42".parse(), Ok(Until::Offset(42)));
+    assert_eq!("@1700000000000".parse(), Ok(Until::Time(1_700_000_000_000)));
+    for text in ["-1", "@", "latest", "99999999999999999999"] {
+        text.parse::<Until>().expect_err(text);
+    }
+    assert!(Limit::new(true, None).is_due() && !Limit::new(false, None).is_due());
+    assert!(!Limit::new(false, Some(Until::Time(i64::MAX))).is_due(), "a time to come");
+    assert!(Limit::new(false, Some(Until::Time(0))).is_due());
+}
+
+#[test]
+fn a_topic_that_begins_with_a_circumflex_is_a_pattern_for_whole_names() {
+    let wanted = |texts: &[&str]| Wanted::new(&texts.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>());
+    let both = wanted(&["clicks", "^logs-.*"]).unwrap();
+    assert_eq!(
+        (both.names().collect::<Vec<_>>(), both.expression()),
+        (vec!["clicks"], Some("^logs-.*".to_owned()))
+    );
+    assert_eq!(wanted(&["^a|b", "^c"]).unwrap().expression(), Some("(?:^a|b)|(?:^c)".to_owned()));
+    let failure = wanted(&["^(a"]).unwrap_err();
+    assert!(failure.line().contains("^(a is no regular expression"), "{failure:?}");
+}
+
+/// A transactional batch at `offset` with one record, or the marker that ends the transaction.
+fn transactional(offset: i64, producer: i64, marker: Option<Marker>) -> bytes::BytesMut {
+    let mut builder = Builder::new().transactional().base_offset(offset).producer(producer, 0, 0);
+    let Some(marker) = marker else { return builder.push(0, None, Some(b"v")).build().unwrap() };
+    let end =
+        EndMarker { marker, producer_id: producer, producer_epoch: 0, coordinator_epoch: 0, timestamp_ms: 0 };
+    let mut batch = end.build().unwrap();
+    batch[..8].copy_from_slice(&offset.to_be_bytes());
+    batch
+}
+
+#[test]
+fn batches_of_aborted_transactions_are_left_out_and_others_are_not() {
+    let mut one = AbortedTransaction::default();
+    (one.producer_id, one.first_offset) = (7, 1);
+    let mut aborted = Aborted::new(Some(vec![one]));
+    let steps = [
+        (0, 7, None, false, "before the transaction that was aborted"),
+        (1, 7, None, true, "in it"),
+        (2, 8, None, false, "of another producer"),
+        (3, 7, Some(Marker::Abort), false, "its end"),
+        (4, 7, None, false, "of the producer's next transaction"),
+    ];
+    for (offset, producer, marker, expected, which) in steps {
+        let batch = transactional(offset, producer, marker);
+        assert_eq!(aborted.holds(&BatchView::parse(&batch).unwrap()), expected, "the batch {which}");
+    }
 }
 
 fn record() -> Record {

@@ -5,9 +5,10 @@ use levada_wire::{StrBytes, messages::DeleteGroupsRequest};
 use super::offsets;
 use crate::{
     cluster::{Cluster, Coordinated, Place},
-    failure::Failure,
+    failure::{Cause, Failure},
     kafka_error,
     output::counted,
+    question,
 };
 
 /// Delete groups without members, or their offsets of some topics
@@ -22,10 +23,22 @@ pub(crate) struct Delete {
     /// Delete the offsets of this topic alone, and keep the group; repeatable
     #[arg(short, long, value_name = "TOPIC")]
     topic: Vec<String>,
+    /// A group that does not exist is no error
+    #[arg(long)]
+    if_exists: bool,
+    #[command(flatten)]
+    question: question::Args,
 }
 
 impl Delete {
     pub(super) fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        let what = match self.topic.is_empty() {
+            true => format!("delete {}", self.groups.join(", ")),
+            false => {
+                format!("delete the offsets of {} for {}", self.groups.join(", "), self.topic.join(", "))
+            }
+        };
+        self.question.ask(&what)?;
         let mut failures = Vec::new();
         for group in &self.groups {
             let done = match self.topic.is_empty() {
@@ -34,6 +47,11 @@ impl Delete {
             };
             match done {
                 Ok(done) => eprintln!("{done}"),
+                Err(failure)
+                    if self.if_exists && failure.cause() == Cause::Code(kafka_error::GROUP_ID_NOT_FOUND) =>
+                {
+                    eprintln!("there is no group {group}");
+                }
                 Err(failure) => failures.push(failure),
             }
         }
@@ -61,5 +79,7 @@ fn delete(cluster: &mut Cluster, group: &str) -> Result<(), Failure> {
     })?;
     let doing = format!("delete group {group}");
     let mut results = response.results.iter();
-    results.try_for_each(|one| kafka_error::check(one.error_code, &doing, one.error_message.as_deref()))
+    let checked =
+        results.try_for_each(|one| kafka_error::check(one.error_code, &doing, one.error_message.as_deref()));
+    kafka_error::needing(checked, "delete", &format!("--group {group}"))
 }

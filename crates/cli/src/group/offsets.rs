@@ -23,14 +23,14 @@ const NEWEST_WITH_NAMES: i16 = 9;
 
 /// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Committed {
-    pub(super) offset: i64,
-    pub(super) leader_epoch: Option<i32>,
-    pub(super) metadata: String,
+pub(crate) struct Committed {
+    pub(crate) offset: i64,
+    pub(crate) leader_epoch: Option<i32>,
+    pub(crate) metadata: String,
 }
 
 /// Everything that the group has committed; nothing if there is no such group.
-pub(super) fn fetch(cluster: &mut Cluster, group: &str) -> Result<BTreeMap<Place, Committed>, Failure> {
+pub(crate) fn fetch(cluster: &mut Cluster, group: &str) -> Result<BTreeMap<Place, Committed>, Failure> {
     let mut asked = OffsetFetchRequestGroup::default();
     asked.group_id = StrBytes::from(group);
     asked.member_epoch = -1;
@@ -44,7 +44,8 @@ pub(super) fn fetch(cluster: &mut Cluster, group: &str) -> Result<BTreeMap<Place
     let mut offsets = BTreeMap::new();
     for found in response.groups {
         if found.error_code != kafka_error::GROUP_ID_NOT_FOUND {
-            kafka_error::check(found.error_code, &format!("offsets of group {group}"), None)?;
+            let checked = kafka_error::check(found.error_code, &format!("offsets of group {group}"), None);
+            kafka_error::needing(checked, "read", &format!("--group {group}"))?;
         }
         for topic in &found.topics {
             for one in topic.partitions.iter().filter(|one| one.committed_offset >= 0) {
@@ -65,12 +66,29 @@ pub(super) fn fetch(cluster: &mut Cluster, group: &str) -> Result<BTreeMap<Place
     Ok(offsets)
 }
 
-/// Commits in place of members, which the group must not have.
-pub(super) fn commit(
+/// In whose name offsets are committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seat<'a> {
+    pub(crate) group: &'a str,
+    /// Empty for one who is no member.
+    pub(crate) member: &'a str,
+    pub(crate) epoch: i32,
+}
+
+impl<'a> Seat<'a> {
+    /// In place of members, which the group must not have.
+    pub(crate) fn outside(group: &'a str) -> Self {
+        Self { group, member: "", epoch: -1 }
+    }
+}
+
+/// Commits offsets of a group.
+pub(crate) fn commit(
     cluster: &mut Cluster,
-    group: &str,
+    seat: Seat<'_>,
     offsets: &BTreeMap<Place, i64>,
 ) -> Result<(), Failure> {
+    let group = seat.group;
     let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
     for ((topic, index), offset) in offsets {
         let mut partition = OffsetCommitRequestPartition::default();
@@ -82,7 +100,8 @@ pub(super) fn commit(
     }
     let mut request = OffsetCommitRequest::default();
     request.group_id = StrBytes::from(group);
-    request.generation_id_or_member_epoch = -1;
+    request.member_id = StrBytes::from(seat.member);
+    request.generation_id_or_member_epoch = seat.epoch;
     request.retention_time_ms = -1;
     let topic = |(name, partitions): (&str, Vec<OffsetCommitRequestPartition>)| {
         let mut topic = OffsetCommitRequestTopic::default();
@@ -99,14 +118,15 @@ pub(super) fn commit(
     for topic in &response.topics {
         for one in &topic.partitions {
             let doing = format!("commit {}/{} for group {group}", topic.name.as_str(), one.partition_index);
-            kafka_error::check(one.error_code, &doing, None)?;
+            let checked = kafka_error::check(one.error_code, &doing, None);
+            kafka_error::needing(checked, "read", &format!("--group {group}"))?;
         }
     }
     Ok(())
 }
 
 /// Forgets what the group has committed for these partitions.
-pub(super) fn delete(cluster: &mut Cluster, group: &str, places: &[Place]) -> Result<(), Failure> {
+pub(crate) fn delete(cluster: &mut Cluster, group: &str, places: &[Place]) -> Result<(), Failure> {
     let mut topics: BTreeMap<&str, Vec<OffsetDeleteRequestPartition>> = BTreeMap::new();
     for (topic, index) in places {
         let mut partition = OffsetDeleteRequestPartition::default();

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, io::Write, str::FromStr};
 use serde::Serialize;
 
 use super::{
-    offsets::{self, Committed},
+    offsets::{self, Committed, Seat},
     state,
 };
 use crate::{
@@ -78,7 +78,7 @@ struct Chosen {
 
 /// Where the offsets shall be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Goal {
+pub(super) enum Goal {
     Earliest,
     Latest,
     Offset(i64),
@@ -88,24 +88,64 @@ enum Goal {
 
 /// What is done to one partition.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Move {
-    topic: String,
-    partition: i32,
-    committed: Option<i64>,
-    new: i64,
+pub(super) struct Move {
+    pub(super) topic: String,
+    pub(super) partition: i32,
+    pub(super) committed: Option<i64>,
+    pub(super) new: i64,
 }
 
 /// The plan as programs read it.
 #[derive(Debug, Serialize)]
-struct Plan<'a> {
-    group: &'a str,
-    executed: bool,
-    partitions: &'a [Move],
+pub(super) struct Plan<'a> {
+    pub(super) group: &'a str,
+    pub(super) executed: bool,
+    pub(super) partitions: &'a [Move],
+}
+
+impl Plan<'_> {
+    /// Prints the plan, and commits its offsets if it is to be executed.
+    pub(super) fn carry_out(
+        &self,
+        cluster: &mut Cluster,
+        format: Format,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        if self.executed {
+            let moves = self.partitions.iter();
+            let new = moves.map(|one| ((one.topic.clone(), one.partition), one.new)).collect();
+            offsets::commit(cluster, Seat::outside(self.group), &new)?;
+        }
+        match format {
+            Format::Json => output::json(out, self)?,
+            Format::Table => print(out, self.partitions)?,
+        }
+        out.flush()?;
+        if !self.executed {
+            eprintln!("nothing has changed yet; the same with --execute does it");
+        }
+        Ok(())
+    }
+}
+
+/// Fails if somebody consumes in the group.
+pub(super) fn check_idle(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
+    match state::describe(cluster, id)? {
+        Some(group) if !group.is_idle() => Err(Failure::with_next(
+            format!(
+                "group {id} is {} with {}; offsets can be reset only while nobody consumes",
+                group.state,
+                output::counted(group.members.len() as u64, "member", "members"),
+            ),
+            format!("stop its consumers; levada group describe {id} shows them"),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Where a partition's log begins and ends, and the offset at the time asked for.
 #[derive(Clone, Copy, Debug)]
-struct Range {
+pub(super) struct Range {
     start: i64,
     end: i64,
     at_time: Option<i64>,
@@ -142,39 +182,12 @@ impl GoalArgs {
 
 impl Reset {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        self.check_idle(cluster)?;
+        check_idle(cluster, &self.group)?;
         let committed = offsets::fetch(cluster, &self.group)?;
         let topics = self.topics(cluster, &committed)?;
         let moves = moves(self.goal.goal(), &committed, &ranges(cluster, &topics, self.goal.goal())?)?;
-        if self.execute {
-            let new = moves.iter().map(|one| ((one.topic.clone(), one.partition), one.new)).collect();
-            offsets::commit(cluster, &self.group, &new)?;
-        }
         let plan = Plan { group: &self.group, executed: self.execute, partitions: &moves };
-        match self.format.format {
-            Format::Json => output::json(out, &plan)?,
-            Format::Table => print(out, &moves)?,
-        }
-        out.flush()?;
-        if !self.execute {
-            eprintln!("nothing has changed yet; the same with --execute does it");
-        }
-        Ok(())
-    }
-
-    fn check_idle(&self, cluster: &mut Cluster) -> Result<(), Failure> {
-        match state::describe(cluster, &self.group)? {
-            Some(group) if !group.is_idle() => Err(Failure::with_next(
-                format!(
-                    "group {} is {} with {}; offsets can be reset only while nobody consumes",
-                    self.group,
-                    group.state,
-                    output::counted(group.members.len() as u64, "member", "members"),
-                ),
-                format!("stop its consumers; levada group describe {} shows them", self.group),
-            )),
-            _ => Ok(()),
-        }
+        plan.carry_out(cluster, self.format.format, out)
     }
 
     /// The topics meant, each with the partitions meant alone.
@@ -223,7 +236,12 @@ impl Reset {
     }
 }
 
-fn ranges(cluster: &mut Cluster, topics: &[Topic], goal: Goal) -> Result<BTreeMap<Place, Range>, Failure> {
+/// The range of each partition of these topics.
+pub(super) fn ranges(
+    cluster: &mut Cluster,
+    topics: &[Topic],
+    goal: Goal,
+) -> Result<BTreeMap<Place, Range>, Failure> {
     let mut at = |timestamp| cluster.offsets_at(topics, timestamp, Isolation::Uncommitted);
     let (starts, ends) = (at(EARLIEST)?, at(LATEST)?);
     let times = match goal {
@@ -245,7 +263,7 @@ fn ranges(cluster: &mut Cluster, topics: &[Topic], goal: Goal) -> Result<BTreeMa
 }
 
 /// Where each partition's offset goes; tells on stderr where the log does not reach as far as was asked.
-fn moves(
+pub(super) fn moves(
     goal: Goal,
     committed: &BTreeMap<Place, Committed>,
     ranges: &BTreeMap<Place, Range>,

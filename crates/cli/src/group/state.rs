@@ -107,7 +107,9 @@ fn describe_consumer(cluster: &mut Cluster, id: &str, coordinator: i32) -> Resul
     if group.error_code == kafka_error::GROUP_ID_NOT_FOUND {
         return Ok(None);
     }
-    kafka_error::check(group.error_code, &format!("group {id}"), group.error_message.as_deref())?;
+    let checked =
+        kafka_error::check(group.error_code, &format!("group {id}"), group.error_message.as_deref());
+    kafka_error::needing(checked, "describe", &format!("--group {id}"))?;
     Ok(Some(Group {
         group: id.to_owned(),
         kind: CONSUMER,
@@ -130,7 +132,9 @@ fn describe_classic(cluster: &mut Cluster, id: &str, coordinator: i32) -> Result
     if group.error_code == kafka_error::GROUP_ID_NOT_FOUND || group.group_state.as_str() == DEAD {
         return Ok(None);
     }
-    kafka_error::check(group.error_code, &format!("group {id}"), group.error_message.as_deref())?;
+    let checked =
+        kafka_error::check(group.error_code, &format!("group {id}"), group.error_message.as_deref());
+    kafka_error::needing(checked, "describe", &format!("--group {id}"))?;
     let consumes = group.protocol_type.as_str() == CONSUMER;
     Ok(Some(Group {
         group: id.to_owned(),

@@ -1,11 +1,9 @@
-//! Records on their way: collected in one batch per partition, sent when a batch is full or the input pauses, and
-//! counted once acknowledged.
+//! Records on their way: collected in one batch per partition, sent when a batch is full or the input pauses, sent
+//! again after a restart of the broker, and counted once acknowledged.
 
-use std::{
-    collections::BTreeMap,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use levada_log::batch::Builder;
 use levada_wire::{
     StrBytes,
@@ -15,23 +13,28 @@ use levada_wire::{
     },
 };
 
-use super::{Acks, Args, partitioner::partition_of};
+use super::{Acks, Args, partitioner::partition_of, producer::Producer, record::Record};
 use crate::{
-    cluster::{Cluster, Topic},
-    failure::Failure,
+    cluster::{Cluster, Outage, Topic},
+    failure::{Cause, Failure},
     kafka_error,
     output::counted,
+    time,
 };
 
 /// Version from which Produce names topics by id.
 const BY_ID: i16 = 13;
 const TIMEOUT_MS: i32 = 30_000;
+/// The broker has the batch, and later ones: it was acknowledged, and the answer was lost.
+const DUPLICATE_SEQUENCE_NUMBER: i16 = 46;
 
 /// Batches being filled.
 pub(super) struct Batches<'a> {
     cluster: Cluster,
     topic: Topic,
     args: &'a Args,
+    /// `None` where requests are not sent again.
+    producer: Option<Producer>,
     pending: BTreeMap<i32, Pending>,
     /// Where records without key go until that batch leaves.
     current: usize,
@@ -43,19 +46,24 @@ struct Pending {
     builder: Builder,
     /// Bytes of keys and values.
     bytes: u64,
+    /// The first and the last line.
+    lines: (u64, u64),
 }
 
 impl<'a> Batches<'a> {
-    pub(super) fn new(cluster: Cluster, topic: Topic, args: &'a Args) -> Self {
-        Self {
+    pub(super) fn new(mut cluster: Cluster, topic: Topic, args: &'a Args) -> Result<Self, Failure> {
+        let is_repeatable = args.acks == Acks::All;
+        let producer = is_repeatable.then(|| Producer::new(&mut cluster)).transpose()?;
+        Ok(Self {
             cluster,
             topic,
             args,
+            producer,
             pending: BTreeMap::new(),
             current: 0,
             acknowledged_records: 0,
             acknowledged_bytes: 0,
-        }
+        })
     }
 
     pub(super) fn acknowledged_records(&self) -> u64 {
@@ -67,29 +75,29 @@ impl<'a> Batches<'a> {
         self.acknowledged_bytes
     }
 
-    /// Adds a line as a record; sends its batch if that is full.
-    pub(super) fn push(&mut self, line: &[u8]) -> Result<(), Failure> {
-        let (key, value) = match &self.args.key_separator {
-            Some(separator) => split_key(line, separator.as_bytes()),
-            None => (None, line),
-        };
-        let partition = self.partition(key);
+    /// Adds a record; sends its batch if that is full.
+    pub(super) fn push(&mut self, record: &Record<'_>, line: u64) -> Result<(), Failure> {
+        let partition = self.partition(record, line)?;
         let limit = self.args.batch_bytes as usize;
-        let coming = key.map_or(0, <[u8]>::len) + value.len();
+        let length = |bytes: &Option<std::borrow::Cow<'_, [u8]>>| bytes.as_ref().map_or(0, |one| one.len());
+        let coming = length(&record.key) + length(&record.value);
         let full =
             |pending: &Pending| !pending.builder.is_empty() && pending.builder.size_bytes() + coming > limit;
         if self.pending.get(&partition).is_some_and(full) {
             self.send(partition)?;
             self.current = self.current.wrapping_add(1);
         }
-        let partition = self.partition(key);
+        let partition = self.partition(record, line)?;
         let codec = self.args.compression.compression();
-        let fresh = || Pending { builder: Builder::new().compression(codec), bytes: 0 };
+        let fresh = || Pending { builder: Builder::new().compression(codec), bytes: 0, lines: (line, line) };
         let pending = self.pending.entry(partition).or_insert_with(fresh);
-        let headers = self.args.headers.iter();
-        let headers: Vec<_> = headers.map(|(key, value)| (key.as_bytes(), Some(value.as_bytes()))).collect();
-        pending.builder.push_with_headers(now_ms(), key, Some(value), &headers);
+        let headers = record.headers.iter();
+        let headers: Vec<_> = headers.map(|(key, value)| (key.as_ref(), value.as_deref())).collect();
+        let timestamp_ms = record.timestamp_ms.unwrap_or_else(time::now_ms);
+        let (key, value) = (record.key.as_deref(), record.value.as_deref());
+        pending.builder.push_with_headers(timestamp_ms, key, value, &headers);
         pending.bytes += coming as u64;
+        pending.lines.1 = line;
         Ok(())
     }
 
@@ -100,47 +108,86 @@ impl<'a> Batches<'a> {
         partitions.into_iter().try_for_each(|partition| self.send(partition))
     }
 
-    fn partition(&self, key: Option<&[u8]>) -> i32 {
+    /// Says which records were never sent.
+    pub(super) fn tell_unsent(&self) {
+        for (partition, pending) in &self.pending {
+            eprintln!("not sent: {} for {}/{partition}", pending.shown(), self.topic.name);
+        }
+    }
+
+    fn partition(&self, record: &Record<'_>, line: u64) -> Result<i32, Failure> {
         let count = self.topic.leaders.len();
-        match (self.args.partition, key) {
-            (Some(partition), _) => partition,
-            (None, Some(key)) => partition_of(key, i32::try_from(count).unwrap_or(i32::MAX)),
+        match (self.args.partition.or(record.partition), &record.key) {
+            (Some(partition), _) if self.topic.leaders.contains_key(&partition) => Ok(partition),
+            (Some(partition), _) => Err(Failure::with_next(
+                format!("line {line}: {} has no partition {partition}; it has {count}", self.topic.name),
+                "lines without their partition, as jq 'del(.partition)' makes them",
+            )),
+            (None, Some(key)) => Ok(partition_of(key, i32::try_from(count).unwrap_or(i32::MAX))),
             (None, None) => {
                 let nth = self.current.checked_rem(count).unwrap_or(0);
-                self.topic.leaders.keys().nth(nth).copied().unwrap_or(0)
+                Ok(self.topic.leaders.keys().nth(nth).copied().unwrap_or(0))
             }
         }
     }
 
     fn send(&mut self, partition: i32) -> Result<(), Failure> {
         let Some(pending) = self.pending.remove(&partition) else { return Ok(()) };
-        let records = pending.builder.len() as u64;
-        match self.request(partition, &pending.builder) {
+        let (records, shown) = (pending.builder.len() as u64, pending.shown());
+        match self.deliver(partition, pending.builder) {
             Ok(()) => {
                 self.acknowledged_records += records;
                 self.acknowledged_bytes += pending.bytes;
                 Ok(())
             }
             Err(failure) => {
-                eprintln!(
-                    "not acknowledged: {} for {}/{partition}",
-                    counted(records, "record", "records"),
-                    self.topic.name
-                );
+                let doubt = match failure.cause() {
+                    Cause::Connection => "; the broker may hold them all the same",
+                    _ => "",
+                };
+                eprintln!("not acknowledged: {shown} for {}/{partition}{doubt}", self.topic.name);
                 Err(failure)
             }
         }
     }
 
-    fn request(&mut self, partition: i32, builder: &Builder) -> Result<(), Failure> {
+    /// Sends one batch until it is acknowledged; without a producer's number only once.
+    fn deliver(&mut self, partition: i32, builder: Builder) -> Result<(), Failure> {
+        let builder = match &mut self.producer {
+            Some(producer) => producer.number(partition, builder),
+            None => builder,
+        };
         let batch =
             builder.build().map_err(|error| Failure::new(format!("cannot encode a batch: {error}")))?;
+        let batch = batch.freeze();
+        let mut outage = Outage::none(Some(self.args.timeout()));
+        let mut is_stale = false;
+        loop {
+            match self.request(partition, batch.clone(), is_stale) {
+                Ok(()) => {
+                    outage.over();
+                    return Ok(());
+                }
+                Err(failure) if failure.cause() == Cause::Code(DUPLICATE_SEQUENCE_NUMBER) => return Ok(()),
+                Err(failure) if self.producer.is_none() => return Err(failure),
+                Err(failure) => {
+                    outage.bear(&mut self.cluster, failure, &|| false)?;
+                    is_stale = true;
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, partition: i32, batch: Bytes, is_stale: bool) -> Result<(), Failure> {
+        if is_stale {
+            self.topic = self.cluster.topic(&self.args.topic, false)?;
+        }
         let leader = self.topic.leader(partition)?;
         let client = self.cluster.broker(leader)?;
         let version = client.best_version::<ProduceRequest>()?;
         let mut data = PartitionProduceData::default();
         data.index = partition;
-        data.records = Some(batch.freeze());
+        data.records = Some(batch);
         let mut topic = TopicProduceData::default();
         if version >= BY_ID {
             topic.topic_id = self.topic.id;
@@ -157,7 +204,19 @@ impl<'a> Batches<'a> {
             return Ok(());
         }
         let response = client.request_at(version, &request)?;
-        check(&response, &format!("produce to {}/{partition}", self.topic.name))
+        let checked = check(&response, &format!("produce to {}/{partition}", self.topic.name));
+        kafka_error::needing(checked, "write", &format!("--topic {}", self.topic.name))
+    }
+}
+
+impl Pending {
+    /// How many records there are, and of which lines.
+    fn shown(&self) -> String {
+        let records = counted(self.builder.len() as u64, "record", "records");
+        match self.lines {
+            (first, last) if first == last => format!("{records} (line {first})"),
+            (first, last) => format!("{records} (lines {first} to {last})"),
+        }
     }
 }
 
@@ -170,17 +229,4 @@ fn check(response: &ProduceResponse, doing: &str) -> Result<(), Failure> {
         kafka_error::check(partition.error_code, doing, said)?;
     }
     Ok(())
-}
-
-/// Key and value around the first separator; a line without one has no key.
-pub(super) fn split_key<'l>(line: &'l [u8], separator: &[u8]) -> (Option<&'l [u8]>, &'l [u8]) {
-    match line.windows(separator.len()).position(|window| window == separator) {
-        Some(at) => (Some(&line[..at]), &line[at + separator.len()..]),
-        None => (None, line),
-    }
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -40,6 +40,11 @@ impl<R: io::Read> Lines<R> {
         Self { input: BufReader::with_capacity(1 << 20, input), line: Vec::new(), number: 0 }
     }
 
+    /// How many lines have been read.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The next line without its end; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
         self.line.clear();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io::Write};
 
-use levada_broker::storage::{self, Held};
+use levada_broker::storage::{self, Held, StorageError};
 use levada_log::checkpoint::id_text;
 use serde_json::{Value, json};
 
@@ -32,6 +32,10 @@ pub(super) struct Info {
 impl Info {
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let info = storage::info(&self.place.find()?)?;
+        if info.identity.is_none() && info.metadata.is_none() && info.partitions.is_empty() {
+            // Nothing in it has come from a broker.
+            return Err(StorageError::Unformatted { path: info.path }.into());
+        }
         match self.format.format {
             Format::Json => output::json(out, &as_json(&info)),
             Format::Table => self.print(out, &info),

@@ -59,7 +59,9 @@ impl Alter {
 
     fn change(&self, cluster: &mut Cluster, topic: &str, changes: &[Change]) -> Result<(), Failure> {
         if !changes.is_empty() {
-            settings::alter(cluster, &Resource::topic(topic), changes, self.dry_run)?;
+            let resource = Resource::topic(topic);
+            settings::alter(cluster, &resource, changes, self.dry_run)?;
+            settings::tell_idle(cluster, &resource, changes.iter().map(Change::key))?;
         }
         let Some(partitions) = self.partitions else { return Ok(()) };
         let mut grown = CreatePartitionsTopic::default();
@@ -73,6 +75,8 @@ impl Alter {
         let response = cluster.ask(&request)?;
         let doing = format!("change partitions of topic {topic}");
         let mut results = response.results.iter();
-        results.try_for_each(|one| kafka_error::check(one.error_code, &doing, one.error_message.as_deref()))
+        let checked = results
+            .try_for_each(|one| kafka_error::check(one.error_code, &doing, one.error_message.as_deref()));
+        kafka_error::needing(checked, "alter", &format!("--topic {topic}"))
     }
 }

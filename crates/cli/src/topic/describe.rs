@@ -55,7 +55,8 @@ impl Describe {
 
     fn ask(&self, cluster: &mut Cluster, mut topic: MetadataResponseTopic) -> Result<Description, Failure> {
         let name = name(&topic).to_owned();
-        kafka_error::check(topic.error_code, &format!("topic {name}"), None)?;
+        let checked = kafka_error::check(topic.error_code, &format!("topic {name}"), None);
+        kafka_error::needing(checked, "describe", &format!("--topic {name}"))?;
         topic.partitions.sort_by_key(|partition| partition.partition_index);
         let led: BTreeMap<i32, i32> = topic
             .partitions

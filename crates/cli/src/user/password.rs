@@ -18,12 +18,32 @@ pub(super) fn read(file: Option<&Path>, user: &str) -> Result<String, Failure> {
     let failed = |error: io::Error| Failure::new(format!("cannot read the password of {user}: {error}"));
     let password = match file {
         Some(path) if path != Path::new("-") => first_line(File::open(path).map_err(failed)?),
-        None if io::stdin().is_terminal() => typed(user),
+        None if io::stdin().is_terminal() => return typed_twice(user),
         _ => first_line(io::stdin()),
     };
-    match password.map_err(failed)? {
-        empty if empty.is_empty() => Err(Failure::Usage(format!("the password of {user} is empty"))),
-        password => Ok(password),
+    not_empty(password.map_err(failed)?, user)
+}
+
+fn not_empty(password: String, user: &str) -> Result<String, Failure> {
+    match password.is_empty() {
+        true => Err(Failure::Usage(format!("the password of {user} is empty"))),
+        false => Ok(password),
+    }
+}
+
+/// Asks twice: a slip of the finger in an invisible password would lock the user out.
+fn typed_twice(user: &str) -> Result<String, Failure> {
+    let ask = |question: String| {
+        let failed = |error| Failure::new(format!("cannot read the password of {user}: {error}"));
+        not_empty(typed(&question).map_err(failed)?, user)
+    };
+    let password = ask(format!("password of {user}: "))?;
+    match ask("the same again: ".to_owned())? == password {
+        true => Ok(password),
+        false => Err(Failure::with_next(
+            "the two passwords differ; nothing was changed",
+            "the same command again, or --password-file",
+        )),
     }
 }
 
@@ -33,8 +53,8 @@ fn first_line(input: impl Read) -> io::Result<String> {
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn typed(user: &str) -> io::Result<String> {
-    eprint!("password of {user}: ");
+fn typed(question: &str) -> io::Result<String> {
+    eprint!("{question}");
     let stdin = io::stdin();
     let before = tcgetattr(&stdin)?;
     let mut silent = before.clone();

@@ -1,0 +1,189 @@
+//! Consuming in a group: what was printed is committed, after it was printed.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Args, Offsets, Topics,
+    alone::AWAY_LIMIT,
+    fetcher::Fetcher,
+    limit::Limit,
+    member::{Member, is_healed_by_a_heartbeat},
+    sink::Sink,
+    topics::Wanted,
+};
+use crate::{
+    cluster::{Cluster, Outage, Place},
+    failure::Failure,
+    group::offsets,
+    interrupt,
+};
+
+struct Reading<'a> {
+    args: &'a Args,
+    group: &'a str,
+    limit: &'a Limit,
+    cluster: Cluster,
+    member: Member,
+    fetcher: Fetcher,
+    /// The partitions of the last heartbeat's answer, until they are taken over.
+    assigned: Option<BTreeSet<Place>>,
+    ends: Option<Offsets>,
+    /// What the group knows of the partitions that are read.
+    committed: Offsets,
+    /// The furthest place reached in each partition that was ever read: after a time without membership, records
+    /// that were printed and could not be committed are not printed again.
+    reached: Offsets,
+    /// The leaders may have changed.
+    is_stale: bool,
+}
+
+pub(super) fn run(
+    args: &Args,
+    group: &str,
+    mut cluster: Cluster,
+    (wanted, limit): (&Wanted, &Limit),
+    sink: &mut Sink<'_>,
+) -> Result<(), Failure> {
+    interrupt::catch()?;
+    // A name without a topic is an error here, which the coordinator would wait for in silence.
+    wanted.find(&mut cluster, &[])?;
+    let mut reading = Reading {
+        args,
+        group,
+        limit,
+        cluster,
+        member: Member::new(group, wanted),
+        fetcher: Fetcher::new(args.isolation.isolation()),
+        assigned: None,
+        ends: None,
+        committed: Offsets::new(),
+        reached: Offsets::new(),
+        is_stale: false,
+    };
+    let mut outage = Outage::none(args.exit.then_some(AWAY_LIMIT));
+    while !reading.is_done(sink) {
+        let stepped = reading.step(sink);
+        sink.flush()?;
+        match stepped.and_then(|()| reading.commit()) {
+            Ok(()) => outage.over(),
+            Err(failure) => reading.bear(&mut outage, failure)?,
+        }
+    }
+    reading.end()
+}
+
+impl Reading<'_> {
+    fn is_done(&self, sink: &Sink<'_>) -> bool {
+        let has_some = !self.fetcher.positions().is_empty();
+        sink.is_done() || (has_some && self.ends.as_ref().is_some_and(|ends| self.fetcher.has_reached(ends)))
+    }
+
+    fn step(&mut self, sink: &mut Sink<'_>) -> Result<(), Failure> {
+        // A heartbeat would say that the last assignment is taken over.
+        if self.assigned.is_none() {
+            self.assigned = self.member.beat(&mut self.cluster)?;
+        }
+        if let Some(places) = self.assigned.clone() {
+            self.take_over(&places)?;
+            self.assigned = None;
+        }
+        if self.is_stale {
+            let places = self.fetcher.positions().keys().cloned().collect();
+            let topics = self.topics(&places)?;
+            self.fetcher.assign(topics, self.fetcher.positions().clone());
+            self.is_stale = false;
+        }
+        if self.ends.is_none() && self.limit.is_due() && !self.fetcher.positions().is_empty() {
+            let (topics, isolation) = (self.fetcher.topics(), self.fetcher.isolation());
+            self.ends = Some(self.limit.ends(&mut self.cluster, topics, isolation)?);
+        }
+        self.fetcher.fetch(&mut self.cluster, self.ends.as_ref(), sink)
+    }
+
+    /// Reads these partitions from now on: each where this process or the group has been, else where `-o` says.
+    fn take_over(&mut self, places: &BTreeSet<Place>) -> Result<(), Failure> {
+        self.commit()?;
+        let topics = self.topics(places)?;
+        let mut committed = Offsets::new();
+        for (place, one) in offsets::fetch(&mut self.cluster, self.group)? {
+            if places.contains(&place) {
+                committed.insert(place, one.offset);
+            }
+        }
+        let mut positions = committed.clone();
+        for (place, reached) in self.reached.iter().filter(|(place, _)| places.contains(*place)) {
+            let position = positions.entry(place.clone()).or_insert(*reached);
+            *position = (*position).max(*reached);
+        }
+        let mut fresh = topics.clone();
+        for topic in fresh.values_mut() {
+            topic.leaders.retain(|partition, _| !positions.contains_key(&(topic.name.clone(), *partition)));
+        }
+        let starts = self.args.start().positions(&mut self.cluster, &fresh, self.fetcher.isolation())?;
+        committed.extend(starts.clone());
+        positions.extend(starts);
+        self.committed = committed;
+        self.fetcher.assign(topics, positions);
+        self.ends = None;
+        self.is_stale = false;
+        Ok(())
+    }
+
+    /// The topics of these partitions, with these partitions alone.
+    fn topics(&mut self, places: &BTreeSet<Place>) -> Result<Topics, Failure> {
+        let mut topics = Topics::new();
+        let names: BTreeSet<&String> = places.iter().map(|(name, _)| name).collect();
+        for name in names {
+            let mut topic = self.cluster.topic(name, false)?;
+            topic.leaders.retain(|partition, _| places.contains(&(name.clone(), *partition)));
+            topics.insert(name.clone(), topic);
+        }
+        Ok(topics)
+    }
+
+    /// Commits what was printed since the last commit.
+    fn commit(&mut self) -> Result<(), Failure> {
+        let news = self.fetcher.positions().iter();
+        let news: Offsets = news
+            .filter(|(place, position)| self.committed.get(*place) != Some(*position))
+            .map(|(place, position)| (place.clone(), *position))
+            .collect();
+        if news.is_empty() {
+            return Ok(());
+        }
+        self.reached.extend(news.clone());
+        self.member.commit(&mut self.cluster, &news)?;
+        self.committed.extend(news);
+        Ok(())
+    }
+
+    fn bear(&mut self, outage: &mut Outage, failure: Failure) -> Result<(), Failure> {
+        if is_healed_by_a_heartbeat(&failure) {
+            if !self.member.has_joined() {
+                // The partitions may be others' by now.
+                self.fetcher.assign(Topics::new(), Offsets::new());
+                self.assigned = None;
+            }
+            return Ok(());
+        }
+        self.is_stale = true;
+        let borne = outage.bear(&mut self.cluster, failure, &interrupt::is_asked);
+        self.member.hurry();
+        // A stop that was asked for ends the loop, and needs the broker only if something is to be committed.
+        if interrupt::is_asked() { Ok(()) } else { borne }
+    }
+
+    /// Leaves the group. What could not be committed is told: others will print it again.
+    fn end(mut self) -> Result<(), Failure> {
+        let committed = self.commit();
+        self.member.leave(&mut self.cluster);
+        committed.map_err(|failure| {
+            let what =
+                format!("printed records are not committed for group {}: {}", self.group, failure.line());
+            Failure::with_next(
+                what,
+                format!("levada group describe {} shows where it will go on", self.group),
+            )
+        })
+    }
+}

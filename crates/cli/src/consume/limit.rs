@@ -1,0 +1,84 @@
+//! Where consuming ends: at what was there at the start, at an offset, or at a time.
+
+use std::str::FromStr;
+
+use super::{Offsets, Topics, start};
+use crate::{
+    cluster::{Cluster, Isolation, LATEST},
+    failure::Failure,
+    time,
+};
+
+/// `--until` as it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// The first offset of each partition that is not printed.
+    Offset(i64),
+    /// Milliseconds since 1970; the first record from then on is not printed.
+    Time(i64),
+}
+
+impl FromStr for Until {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        const EXPECTED: &str = "expected an offset or @TIME";
+        match text.strip_prefix('@') {
+            Some(time) => time::moment(time).map(Self::Time).map_err(|_| EXPECTED),
+            None if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                text.parse().map(Self::Offset).map_err(|_| EXPECTED)
+            }
+            None => Err(EXPECTED),
+        }
+    }
+}
+
+/// `--exit` and `--until`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    exit: bool,
+    until: Option<Until>,
+}
+
+impl Limit {
+    pub(super) fn new(exit: bool, until: Option<Until>) -> Self {
+        Self { exit, until }
+    }
+
+    /// True if the ends are known, or can be from now on: a time that is to come has no offset yet.
+    pub(super) fn is_due(&self) -> bool {
+        match self.until {
+            Some(Until::Time(moment)) => self.exit || time::now_ms() >= moment,
+            Some(Until::Offset(_)) => true,
+            None => self.exit,
+        }
+    }
+
+    /// The first offset of each partition that is not to be printed. Ask only when [`Limit::is_due`].
+    pub(super) fn ends(
+        &self,
+        cluster: &mut Cluster,
+        topics: &Topics,
+        isolation: Isolation,
+    ) -> Result<Offsets, Failure> {
+        let mut at = |timestamp| start::offsets_at(cluster, topics, timestamp, isolation);
+        let until = match self.until {
+            None => None,
+            Some(Until::Offset(offset)) => Some(start::each(topics, offset)),
+            Some(Until::Time(moment)) => Some(start::or_end(&at(moment)?, &at(LATEST)?)),
+        };
+        match (until, self.exit) {
+            (Some(until), false) => Ok(until),
+            (None, _) => at(LATEST),
+            (Some(until), true) => Ok(nearer(until, &at(LATEST)?)),
+        }
+    }
+}
+
+/// The smaller offset of each partition.
+pub(super) fn nearer(mut ends: Offsets, others: &Offsets) -> Offsets {
+    for (place, end) in &mut ends {
+        *end = (*end).min(others.get(place).copied().unwrap_or(*end));
+    }
+    ends
+}

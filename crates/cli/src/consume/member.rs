@@ -1,0 +1,222 @@
+//! This process as a member of a group by KIP-848: the coordinator decides which partitions it reads.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use levada_broker::security::nonce;
+use levada_wire::{
+    StrBytes, Uuid,
+    messages::{
+        ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, RequestResponsePair,
+        consumer_group_heartbeat_request::TopicPartitions, consumer_group_heartbeat_response::Assignment,
+    },
+};
+
+use super::{Offsets, topics::Wanted};
+use crate::{
+    cluster::{Cluster, Coordinated, Place},
+    failure::{Cause, Failure},
+    group::offsets::{self, Seat},
+    kafka_error,
+};
+
+/// Version from which a heartbeat can carry a regular expression.
+const WITH_EXPRESSION: i16 = 1;
+/// The epoch of a member that joins, and of one that leaves.
+const JOINING: i32 = 0;
+const LEAVING: i32 = -1;
+/// How long the member may take to give up partitions.
+const REBALANCE_TIMEOUT_MS: i32 = 60_000;
+
+const UNKNOWN_MEMBER_ID: i16 = 25;
+const FENCED_MEMBER_EPOCH: i16 = 110;
+const STALE_MEMBER_EPOCH: i16 = 113;
+
+/// A member of a group.
+pub(super) struct Member {
+    group: String,
+    id: String,
+    epoch: i32,
+    coordinator: Option<i32>,
+    names: Vec<StrBytes>,
+    expression: Option<String>,
+    topics: BTreeMap<Uuid, String>,
+    /// The partitions that it may read, `None` before the coordinator has said so.
+    assigned: Option<BTreeSet<(Uuid, i32)>>,
+    next_beat: Instant,
+}
+
+impl Member {
+    /// A member that has not joined yet.
+    pub(super) fn new(group: &str, wanted: &Wanted) -> Self {
+        Self {
+            group: group.to_owned(),
+            // Kafka's clients have ids of 22 characters; a longer one says no more.
+            id: nonce().chars().take(22).collect(),
+            epoch: JOINING,
+            coordinator: None,
+            names: wanted.names().map(StrBytes::from).collect(),
+            expression: wanted.expression(),
+            topics: BTreeMap::new(),
+            assigned: None,
+            next_beat: Instant::now(),
+        }
+    }
+
+    /// Sends a heartbeat if one is due; the partitions to read from now on, if they have changed.
+    pub(super) fn beat(&mut self, cluster: &mut Cluster) -> Result<Option<BTreeSet<Place>>, Failure> {
+        if Instant::now() < self.next_beat {
+            return Ok(None);
+        }
+        let response = self.heartbeat(cluster, self.epoch)?;
+        self.epoch = response.member_epoch;
+        let interval = u64::try_from(response.heartbeat_interval_ms).unwrap_or(0).max(100);
+        self.next_beat = Instant::now() + Duration::from_millis(interval);
+        let Some(assignment) = response.assignment else { return Ok(None) };
+        let assigned = partitions(&assignment);
+        if self.assigned.as_ref() == Some(&assigned) {
+            return Ok(None);
+        }
+        let places = self.places(cluster, &assigned)?;
+        self.assigned = Some(assigned);
+        // The coordinator waits to be told that the others are given up.
+        self.next_beat = Instant::now();
+        Ok(Some(places))
+    }
+
+    /// False after the group has gone on without it.
+    pub(super) fn has_joined(&self) -> bool {
+        self.epoch > JOINING
+    }
+
+    /// Commits these offsets, where the next reader of the group goes on.
+    pub(super) fn commit(&mut self, cluster: &mut Cluster, places: &Offsets) -> Result<(), Failure> {
+        let seat = Seat { group: &self.group, member: &self.id, epoch: self.epoch };
+        let committed = offsets::commit(cluster, seat, places);
+        self.heed(committed)
+    }
+
+    /// Leaves the group, so that others need not wait for the end of the session.
+    pub(super) fn leave(&mut self, cluster: &mut Cluster) {
+        if self.has_joined() {
+            // Without an answer, the session's end does the same.
+            let _ = self.heartbeat(cluster, LEAVING);
+        }
+    }
+
+    /// The connection is a new one: the next step is a heartbeat.
+    pub(super) fn hurry(&mut self) {
+        self.coordinator = None;
+        self.next_beat = Instant::now();
+    }
+
+    fn heartbeat(
+        &mut self,
+        cluster: &mut Cluster,
+        epoch: i32,
+    ) -> Result<ConsumerGroupHeartbeatResponse, Failure> {
+        let mut request = ConsumerGroupHeartbeatRequest::default();
+        request.group_id = StrBytes::from(self.group.as_str());
+        request.member_id = StrBytes::from(self.id.as_str());
+        request.member_epoch = epoch;
+        request.rebalance_timeout_ms = -1;
+        if epoch >= JOINING {
+            // Everything, each time: the answer to the last heartbeat may be lost.
+            request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS;
+            request.subscribed_topic_names = Some(self.names.clone());
+            request.subscribed_topic_regex = self.expression.as_deref().map(StrBytes::from);
+            request.topic_partitions = Some(self.owned(epoch));
+        }
+        let response = self.ask(cluster, &request)?;
+        let doing = format!("join group {}", self.group);
+        let code = response.error_code;
+        let checked = kafka_error::check(code, &doing, response.error_message.as_deref());
+        self.heed(kafka_error::needing(checked, "read", &format!("--group {}", self.group)))?;
+        Ok(response)
+    }
+
+    /// What it reads; one that joins has nothing.
+    fn owned(&self, epoch: i32) -> Vec<TopicPartitions> {
+        let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
+        for (topic, partition) in self.assigned.iter().flatten().filter(|_| epoch != JOINING) {
+            topics.entry(*topic).or_default().push(*partition);
+        }
+        let of_topic = |(id, partitions)| {
+            let mut topic = TopicPartitions::default();
+            topic.topic_id = id;
+            topic.partitions = partitions;
+            topic
+        };
+        topics.into_iter().map(of_topic).collect()
+    }
+
+    fn ask<R: RequestResponsePair>(
+        &mut self,
+        cluster: &mut Cluster,
+        request: &R,
+    ) -> Result<R::Response, Failure> {
+        let coordinator = match self.coordinator {
+            Some(coordinator) => coordinator,
+            None => cluster.coordinator(Coordinated::Group, &self.group)?,
+        };
+        let client = cluster.broker(coordinator)?;
+        let missing = |error| {
+            let what = format!("cannot join group {}: {error}", self.group);
+            Failure::with_next(
+                what,
+                "a broker with the groups of KIP-848, as Kafka from 4.0 on; or no --group",
+            )
+        };
+        let version = client.best_version::<R>().map_err(missing)?;
+        if self.expression.is_some() && version < WITH_EXPRESSION {
+            return Err(Failure::new("the broker's groups know no patterns, only names of topics"));
+        }
+        self.coordinator = Some(coordinator);
+        Ok(client.request_at(version, request)?)
+    }
+
+    /// A member that the group has gone on without joins again; one that has a stale epoch asks for the new one.
+    fn heed<T>(&mut self, done: Result<T, Failure>) -> Result<T, Failure> {
+        let Err(failure) = &done else { return done };
+        match failure.cause() {
+            Cause::Code(STALE_MEMBER_EPOCH) => self.hurry(),
+            Cause::Code(UNKNOWN_MEMBER_ID | FENCED_MEMBER_EPOCH | kafka_error::GROUP_ID_NOT_FOUND) => {
+                self.epoch = JOINING;
+                self.assigned = None;
+                self.hurry();
+            }
+            _ => {}
+        }
+        done
+    }
+
+    /// Names in place of ids.
+    fn places(
+        &mut self,
+        cluster: &mut Cluster,
+        assigned: &BTreeSet<(Uuid, i32)>,
+    ) -> Result<BTreeSet<Place>, Failure> {
+        if assigned.iter().any(|(id, _)| !self.topics.contains_key(id)) {
+            let topics = cluster.metadata(None, false)?.topics.into_iter();
+            self.topics = topics
+                .map(|one| (one.topic_id, one.name.as_deref().unwrap_or_default().to_owned()))
+                .collect();
+        }
+        let place = |(id, partition): &(Uuid, i32)| Some((self.topics.get(id)?.clone(), *partition));
+        // A topic that has just been deleted has no name; the coordinator will take it back.
+        Ok(assigned.iter().filter_map(place).collect())
+    }
+}
+
+/// True for an error after which the member only has to send a heartbeat.
+pub(super) fn is_healed_by_a_heartbeat(failure: &Failure) -> bool {
+    let codes = [UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH, kafka_error::GROUP_ID_NOT_FOUND];
+    matches!(failure.cause(), Cause::Code(code) if codes.contains(&code))
+}
+
+fn partitions(assignment: &Assignment) -> BTreeSet<(Uuid, i32)> {
+    let topics = assignment.topic_partitions.iter();
+    topics.flat_map(|one| one.partitions.iter().map(|index| (one.topic_id, *index))).collect()
+}

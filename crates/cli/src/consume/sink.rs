@@ -1,0 +1,49 @@
+//! Prints the records that pass `--grep`, up to `--count`.
+
+use std::io::Write;
+
+use levada_log::batch::Record;
+
+use super::{Args, Form, format::Shown};
+use crate::{failure::Failure, interrupt, output};
+
+/// The end of the way of a record.
+pub(super) struct Sink<'a> {
+    args: &'a Args,
+    out: &'a mut dyn Write,
+    left: u64,
+}
+
+impl<'a> Sink<'a> {
+    pub(super) fn new(args: &'a Args, out: &'a mut dyn Write) -> Self {
+        Self { args, out, left: args.count.unwrap_or(u64::MAX) }
+    }
+
+    /// True once `--count` records are printed or a signal has come.
+    pub(super) fn is_done(&self) -> bool {
+        self.left == 0 || interrupt::is_asked()
+    }
+
+    /// Prints a record, unless `--grep` leaves it out.
+    pub(super) fn show(&mut self, shown: &Shown<'_>) -> Result<(), Failure> {
+        if !self.is_wanted(shown.record) {
+            return Ok(());
+        }
+        self.left = self.left.saturating_sub(1);
+        match self.args.output {
+            Form::Text => self.args.format.print(self.out, shown),
+            Form::Json => output::json_line(self.out, &shown.json()),
+        }
+    }
+
+    fn is_wanted(&self, record: &Record) -> bool {
+        let Some(grep) = &self.args.grep else { return true };
+        let mut texts = [&record.key, &record.value].into_iter().flatten();
+        texts.any(|text| grep.is_match(text))
+    }
+
+    /// Hands over what was printed.
+    pub(super) fn flush(&mut self) -> Result<(), Failure> {
+        Ok(self.out.flush()?)
+    }
+}

@@ -1,0 +1,76 @@
+//! The topics to consume: names, and patterns that match names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regex::Regex;
+
+use super::Topics;
+use crate::{cluster::Cluster, failure::Failure, kafka_error};
+
+/// The topics of the command line.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    names: BTreeSet<String>,
+    /// As they were given, and compiled to match whole names.
+    patterns: Vec<(String, Regex)>,
+}
+
+impl Wanted {
+    /// A topic's name cannot contain `^`, so that a text that begins with it is a pattern.
+    pub(super) fn new(texts: &[String]) -> Result<Self, Failure> {
+        let (patterns, names): (Vec<_>, Vec<_>) = texts.iter().partition(|text| text.starts_with('^'));
+        let compile = |pattern: &String| {
+            let compiled = Regex::new(pattern).and_then(|_| Regex::new(&format!(r"\A(?:{pattern})\z")));
+            let wrong = |error| Failure::Usage(format!("{pattern} is no regular expression: {error}"));
+            Ok((pattern.clone(), compiled.map_err(wrong)?))
+        };
+        let patterns = patterns.into_iter().map(compile).collect::<Result<_, Failure>>()?;
+        Ok(Self { names: names.into_iter().cloned().collect(), patterns })
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// One expression for all patterns; `None` without patterns.
+    pub(super) fn expression(&self) -> Option<String> {
+        let all: Vec<_> = self.patterns.iter().map(|(text, _)| format!("(?:{text})")).collect();
+        match self.patterns.as_slice() {
+            [] => None,
+            [(text, _)] => Some(text.clone()),
+            _ => Some(all.join("|")),
+        }
+    }
+
+    /// The topics as they are now, with these partitions alone, or all. Waits for leaders of topics that are being
+    /// created; a name without a topic is an error, a pattern without one is not.
+    pub(super) fn find(&self, cluster: &mut Cluster, partitions: &[i32]) -> Result<Topics, Failure> {
+        let mut topics = self.matching(cluster)?;
+        for name in &self.names {
+            let topic = kafka_error::needing(cluster.topic(name, false), "read", &format!("--topic {name}"))?;
+            topics.insert(name.clone(), topic);
+        }
+        if !partitions.is_empty() {
+            for topic in topics.values_mut() {
+                let leaders = partitions.iter().map(|partition| Ok((*partition, topic.leader(*partition)?)));
+                topic.leaders = leaders.collect::<Result<BTreeMap<_, _>, Failure>>()?;
+            }
+        }
+        Ok(topics)
+    }
+
+    fn matching(&self, cluster: &mut Cluster) -> Result<Topics, Failure> {
+        if self.patterns.is_empty() {
+            return Ok(Topics::new());
+        }
+        let mut topics = cluster.topics(None)?;
+        topics.retain(|name, _| self.patterns.iter().any(|(_, pattern)| pattern.is_match(name)));
+        Ok(topics)
+    }
+
+    /// The names and patterns as they were given.
+    pub(super) fn shown(&self) -> String {
+        let patterns = self.patterns.iter().map(|(text, _)| text.as_str());
+        self.names().chain(patterns).collect::<Vec<_>>().join(" ")
+    }
+}

@@ -1,0 +1,32 @@
+//! Backslash escapes of formats and separators.
+
+/// The byte that an escape stands for; `rest` begins behind the backslash and is moved behind the escape.
+pub(crate) fn escape(rest: &mut &[u8]) -> Result<u8, String> {
+    let (letter, after) = rest.split_first().ok_or("a lone \\ at the end; \\\\ is a backslash")?;
+    *rest = after;
+    match letter {
+        b'n' => Ok(b'\n'),
+        b't' => Ok(b'\t'),
+        b'r' => Ok(b'\r'),
+        b'0' => Ok(0),
+        b'\\' => Ok(b'\\'),
+        b'x' => {
+            let digits = rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+            let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            *rest = rest.get(2..).unwrap_or_default();
+            byte.ok_or_else(|| "\\x must be followed by two hexadecimal digits".to_owned())
+        }
+        other => Err(format!("no escape \\{}; escapes are \\n \\t \\r \\0 \\\\ \\xNN", other.escape_ascii())),
+    }
+}
+
+/// A text with its escapes replaced.
+pub(crate) fn unescaped(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        bytes.push(if *byte == b'\\' { escape(&mut rest)? } else { *byte });
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,112 @@
+//! `levada group kick`: removes members from a group, as their silence would.
+
+use levada_wire::{
+    StrBytes,
+    messages::{ConsumerGroupHeartbeatRequest, LeaveGroupRequest, leave_group_request::MemberIdentity},
+};
+
+use super::state::{self, Group, Member};
+use crate::{
+    cluster::{Cluster, Coordinated},
+    failure::Failure,
+    kafka_error,
+    output::counted,
+};
+
+/// The epoch of a member of a consumer group that leaves.
+const LEAVING: i32 = -1;
+
+/// Remove members from a group
+///
+/// Their partitions go to others at once. A consumer that still runs joins again: this is for those that hang.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada group kick readers hk40mDJ2SK2xGxNI/iM//w     a member's or an instance's id
+  levada group kick readers --all")]
+pub(crate) struct Kick {
+    /// Name of the group
+    group: String,
+    /// Ids of members or instances, as levada group describe shows them
+    #[arg(value_name = "MEMBER", required_unless_present = "all")]
+    members: Vec<String>,
+    /// Every member
+    #[arg(long, conflicts_with = "members")]
+    all: bool,
+}
+
+impl Kick {
+    pub(super) fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+        let Some(group) = state::describe(cluster, &self.group)? else {
+            return kafka_error::check(
+                kafka_error::GROUP_ID_NOT_FOUND,
+                &format!("group {}", self.group),
+                None,
+            );
+        };
+        let members = self.chosen(&group)?;
+        match group.epoch {
+            Some(_) => {
+                members.iter().try_for_each(|member| self.kick_from_consumer_group(cluster, member))?
+            }
+            None => self.kick_from_classic_group(cluster, &members)?,
+        }
+        eprintln!("removed {} from group {}", counted(members.len() as u64, "member", "members"), self.group);
+        Ok(())
+    }
+
+    fn chosen<'g>(&self, group: &'g Group) -> Result<Vec<&'g Member>, Failure> {
+        if self.all {
+            return Ok(group.members.iter().collect());
+        }
+        let find = |id: &String| {
+            let is_it = |member: &&Member| member.id == *id || member.instance_id.as_ref() == Some(id);
+            group.members.iter().find(is_it).ok_or_else(|| {
+                Failure::with_next(
+                    format!("group {} has no member {id}", self.group),
+                    format!("levada group describe {} shows its members", self.group),
+                )
+            })
+        };
+        self.members.iter().map(find).collect()
+    }
+
+    /// Sends the member's own farewell.
+    fn kick_from_consumer_group(&self, cluster: &mut Cluster, member: &Member) -> Result<(), Failure> {
+        let mut request = ConsumerGroupHeartbeatRequest::default();
+        request.group_id = StrBytes::from(self.group.as_str());
+        request.member_id = StrBytes::from(member.id.as_str());
+        request.instance_id = member.instance_id.as_deref().map(StrBytes::from);
+        request.member_epoch = LEAVING;
+        request.rebalance_timeout_ms = -1;
+        let (kind, newest) = (Coordinated::Group, i16::MAX);
+        let response =
+            cluster.ask_coordinator(kind, &self.group, (&request, newest), |answer| answer.error_code)?;
+        let doing = format!("remove member {}", member.id);
+        let checked = kafka_error::check(response.error_code, &doing, response.error_message.as_deref());
+        kafka_error::needing(checked, "read", &format!("--group {}", self.group))
+    }
+
+    fn kick_from_classic_group(&self, cluster: &mut Cluster, members: &[&Member]) -> Result<(), Failure> {
+        let identity = |member: &&Member| {
+            let mut identity = MemberIdentity::default();
+            identity.member_id = StrBytes::from(member.id.as_str());
+            identity.group_instance_id = member.instance_id.as_deref().map(StrBytes::from);
+            identity.reason = Some(StrBytes::from("removed by levada group kick"));
+            identity
+        };
+        let mut request = LeaveGroupRequest::default();
+        request.group_id = StrBytes::from(self.group.as_str());
+        request.members = members.iter().map(identity).collect();
+        let (kind, newest) = (Coordinated::Group, i16::MAX);
+        let response =
+            cluster.ask_coordinator(kind, &self.group, (&request, newest), |answer| answer.error_code)?;
+        let doing = format!("remove members of group {}", self.group);
+        let checked = kafka_error::check(response.error_code, &doing, None);
+        kafka_error::needing(checked, "read", &format!("--group {}", self.group))?;
+        for member in &response.members {
+            let doing = format!("remove member {}", member.member_id.as_str());
+            kafka_error::check(member.error_code, &doing, None)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! `levada cluster info|health`: the cluster at a glance, and what is wrong with it.
+
+use std::io::Write;
+
+use clap::Subcommand;
+use indicatif::HumanBytes;
+use levada_wire::messages::{
+    DescribeClusterRequest, DescribeClusterResponse, DescribeLogDirsRequest, MetadataResponse,
+    metadata_response::MetadataResponsePartition,
+};
+use serde::Serialize;
+
+use crate::{
+    cluster::{Asked, Cluster},
+    failure::Failure,
+    kafka_error,
+    output::{self, Format, FormatArgs},
+    topic,
+};
+
+/// Show the cluster, and whether it is well
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  levada cluster info
+  levada cluster health || echo something is wrong")]
+pub(crate) enum Verb {
+    Info(Info),
+    Health(Health),
+}
+
+/// Show the cluster: its id, brokers, topics and size
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada cluster info
+  levada cluster info --output json | jq -r .id")]
+pub(crate) struct Info {
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// Check that all brokers answer, their directories work and all partitions have their replicas; exit code 1 if not
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada cluster health && systemctl start consumers
+  levada cluster health --output json | jq -r '.problems[].what'")]
+pub(crate) struct Health {
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// The cluster as programs read it.
+#[derive(Debug, Serialize)]
+struct Overview {
+    id: String,
+    controller: i32,
+    brokers: Vec<Broker>,
+    topics: usize,
+    partitions: usize,
+    /// `None` for those who may not see it.
+    bytes: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Broker {
+    id: i32,
+    host: String,
+    port: i32,
+    rack: Option<String>,
+}
+
+/// The result of a check.
+#[derive(Debug, Serialize)]
+struct Verdict {
+    healthy: bool,
+    problems: Vec<Problem>,
+}
+
+/// Something that is not as it shall be.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Problem {
+    broker: Option<i32>,
+    topic: Option<String>,
+    partition: Option<i32>,
+    what: String,
+}
+
+pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut cluster = Cluster::connect(&args.brokers)?;
+    match args.verb {
+        Verb::Info(info) => info.run(&mut cluster, out),
+        Verb::Health(health) => health.run(&mut cluster, out),
+    }
+}
+
+impl Info {
+    fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+        let described = describe(cluster)?;
+        let topics = cluster.metadata(None, false)?.topics;
+        let sizes = topic::sizes(cluster)?;
+        let brokers = described.brokers.iter().map(|broker| Broker {
+            id: broker.broker_id,
+            host: broker.host.as_str().to_owned(),
+            port: broker.port,
+            rack: broker.rack.as_deref().map(str::to_owned),
+        });
+        let overview = Overview {
+            id: described.cluster_id.as_str().to_owned(),
+            controller: described.controller_id,
+            brokers: brokers.collect(),
+            topics: topics.len(),
+            partitions: topics.iter().map(|topic| topic.partitions.len()).sum(),
+            bytes: sizes.map(|sizes| sizes.values().sum()),
+        };
+        match self.format.format {
+            Format::Json => output::json(out, &overview),
+            Format::Table => overview.print(out),
+        }
+    }
+}
+
+impl Overview {
+    fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let size =
+            self.bytes.map_or_else(|| output::NOTHING.to_owned(), |bytes| HumanBytes(bytes).to_string());
+        writeln!(out, "Cluster     {}", self.id)?;
+        writeln!(out, "Controller  {}", self.controller)?;
+        writeln!(out, "Topics      {}", self.topics)?;
+        writeln!(out, "Partitions  {}", self.partitions)?;
+        writeln!(out, "Size        {size}\n")?;
+        let row = |broker: &Broker| {
+            let rack = output::or_nothing(broker.rack.as_deref().unwrap_or_default());
+            vec![broker.id.to_string(), broker.host.clone(), broker.port.to_string(), rack]
+        };
+        output::table(out, &["BROKER", "HOST", "PORT", "RACK"], self.brokers.iter().map(row).collect())
+    }
+}
+
+impl Health {
+    fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+        let described = describe(cluster)?;
+        let mut problems = Vec::new();
+        for broker in &described.brokers {
+            problems.extend(broker_problems(cluster, broker.broker_id));
+        }
+        problems.extend(partition_problems(&cluster.metadata(None, false)?));
+        let verdict = Verdict { healthy: problems.is_empty(), problems };
+        match self.format.format {
+            Format::Json => output::json(out, &verdict)?,
+            Format::Table => verdict.print(out)?,
+        }
+        out.flush()?;
+        if verdict.healthy { Ok(()) } else { Err(Failure::Told) }
+    }
+}
+
+impl Verdict {
+    fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        if self.healthy {
+            writeln!(out, "healthy")?;
+            return Ok(());
+        }
+        let number = |number: Option<i32>| output::number(number.map(i64::from));
+        let row = |one: &Problem| {
+            let topic = output::or_nothing(one.topic.as_deref().unwrap_or_default());
+            vec![number(one.broker), topic, number(one.partition), one.what.clone()]
+        };
+        output::table(
+            out,
+            &["BROKER", "TOPIC", "PARTITION", "PROBLEM"],
+            self.problems.iter().map(row).collect(),
+        )
+    }
+}
+
+fn describe(cluster: &mut Cluster) -> Result<DescribeClusterResponse, Failure> {
+    let mut request = DescribeClusterRequest::default();
+    request.endpoint_type = 1;
+    let response = cluster.ask(&request)?;
+    kafka_error::check(response.error_code, "describe the cluster", response.error_message.as_deref())?;
+    Ok(response)
+}
+
+/// Problems of one broker: it does not answer, or one of its directories failed.
+fn broker_problems(cluster: &mut Cluster, node: i32) -> Vec<Problem> {
+    let problem = |what: String| Problem { broker: Some(node), topic: None, partition: None, what };
+    let mut request = DescribeLogDirsRequest::default();
+    request.topics = Some(Vec::new());
+    let asked = cluster.broker(node).and_then(|client| Ok(client.request(&request)?));
+    let response = match asked {
+        Ok(response) => response,
+        Err(failure) => return vec![problem(failure.line().to_owned())],
+    };
+    let failed = response.results.iter().filter(|directory| directory.error_code != 0);
+    failed
+        .map(|directory| {
+            problem(format!("{}: {}", directory.log_dir.as_str(), kafka_error::name(directory.error_code)))
+        })
+        .collect()
+}
+
+fn partition_problems(metadata: &MetadataResponse) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for topic in &metadata.topics {
+        let name = topic.name.as_deref().unwrap_or_default();
+        for partition in &topic.partitions {
+            problems.extend(partition_problem(partition).map(|what| Problem {
+                broker: None,
+                topic: Some(name.to_owned()),
+                partition: Some(partition.partition_index),
+                what,
+            }));
+        }
+    }
+    problems
+}
+
+fn partition_problem(partition: &MetadataResponsePartition) -> Option<String> {
+    if partition.leader_id < 0 {
+        return Some("no leader".to_owned());
+    }
+    if !partition.offline_replicas.is_empty() {
+        return Some(format!("replicas are offline: {:?}", partition.offline_replicas));
+    }
+    let (in_sync, all) = (partition.isr_nodes.len(), partition.replica_nodes.len());
+    (in_sync < all).then(|| format!("{in_sync} of {all} replicas are in sync"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn partition(leader: i32, replicas: &[i32], in_sync: &[i32]) -> MetadataResponsePartition {
+        let mut partition = MetadataResponsePartition::default();
+        partition.leader_id = leader;
+        partition.replica_nodes = replicas.to_vec();
+        partition.isr_nodes = in_sync.to_vec();
+        partition
+    }
+
+    #[test]
+    fn partitions_without_leader_or_replicas_are_problems() {
+        assert_eq!(partition_problem(&partition(1, &[1], &[1])), None);
+        assert_eq!(partition_problem(&partition(-1, &[1], &[1])), Some("no leader".to_owned()));
+        let lagging = partition_problem(&partition(1, &[1, 2], &[1]));
+        assert_eq!(lagging, Some("1 of 2 replicas are in sync".to_owned()));
+    }
+}

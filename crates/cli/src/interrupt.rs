@@ -1,0 +1,25 @@
+//! SIGINT, SIGTERM and SIGHUP, for commands that have something to put in order before they end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::failure::Failure;
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Exit code of a process that ends at once at the second signal.
+const SECOND: i32 = 130;
+
+/// Takes the signals over for the rest of the process: the first one asks, the second one ends the process at once.
+pub(crate) fn catch() -> Result<(), Failure> {
+    let asked = || {
+        if ASKED.swap(true, Ordering::Relaxed) {
+            std::process::exit(SECOND);
+        }
+    };
+    ctrlc::set_handler(asked).map_err(|error| Failure::new(format!("cannot catch signals: {error}")))
+}
+
+/// True once a signal has come.
+pub(crate) fn is_asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}

@@ -1,0 +1,88 @@
+//! A line of stdin as a record.
+
+use std::borrow::Cow;
+
+use super::{Args, Input, Separator, json};
+use crate::failure::Failure;
+
+/// Key and value of a header.
+pub(super) type Header<'l> = (Cow<'l, [u8]>, Option<Cow<'l, [u8]>>);
+
+/// A record on its way; what is `None` is absent, or left to this command.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Record<'l> {
+    pub(super) key: Option<Cow<'l, [u8]>>,
+    /// `None` is a tombstone.
+    pub(super) value: Option<Cow<'l, [u8]>>,
+    pub(super) headers: Vec<Header<'l>>,
+    pub(super) timestamp_ms: Option<i64>,
+    pub(super) partition: Option<i32>,
+}
+
+/// Reads lines in the form of `--input`.
+pub(super) struct Reader<'a> {
+    input: Input,
+    separator: Option<&'a Separator>,
+    headers: &'a [(String, String)],
+    lines: u64,
+    with_separator: u64,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(args: &'a Args) -> Self {
+        let separator = args.key_separator.as_ref();
+        Self { input: args.input, separator, headers: &args.headers, lines: 0, with_separator: 0 }
+    }
+
+    /// The record of a line, with the headers of `--header` behind its own.
+    pub(super) fn read<'l>(&mut self, line: &'l [u8], number: u64) -> Result<Record<'l>, Failure>
+    where
+        'a: 'l,
+    {
+        let mut record = match self.input {
+            Input::Json => json::record(line).map_err(|error| wrong(number, &error))?,
+            Input::Text => self.split(line),
+        };
+        let bytes = |text: &'a String| Cow::Borrowed(text.as_bytes());
+        record.headers.extend(self.headers.iter().map(|(key, value)| (bytes(key), Some(bytes(value)))));
+        Ok(record)
+    }
+
+    fn split<'l>(&mut self, line: &'l [u8]) -> Record<'l> {
+        let (key, value) = match self.separator {
+            Some(separator) => split_key(line, &separator.bytes),
+            None => (None, line),
+        };
+        self.lines += 1;
+        self.with_separator += u64::from(key.is_some());
+        Record { key: key.map(Cow::Borrowed), value: Some(Cow::Borrowed(value)), ..Record::default() }
+    }
+
+    /// Says so if a separator was given and no line had it.
+    pub(super) fn warn(&self) {
+        if let Some(separator) = self.separator
+            && self.lines > 0
+            && self.with_separator == 0
+        {
+            eprintln!(
+                "warning: no line contains the separator {:?}; all records are without a key",
+                separator.text
+            );
+        }
+    }
+}
+
+fn wrong(number: u64, error: &str) -> Failure {
+    Failure::with_next(
+        format!("line {number}: {error}"),
+        "a line such as {\"key\": \"k\", \"value\": \"v\"}; the lines before this one are produced",
+    )
+}
+
+/// Key and value around the first separator; a line without one has no key.
+pub(super) fn split_key<'l>(line: &'l [u8], separator: &[u8]) -> (Option<&'l [u8]>, &'l [u8]) {
+    match line.windows(separator.len()).position(|window| window == separator) {
+        Some(at) => (Some(&line[..at]), &line[at + separator.len()..]),
+        None => (None, line),
+    }
+}

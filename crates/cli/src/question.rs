@@ -1,0 +1,30 @@
+//! The question before something is deleted, for people: on a terminal alone.
+
+use std::io::{self, IsTerminal as _};
+
+use crate::failure::Failure;
+
+/// The option of commands that delete.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Do not ask; without a terminal nothing is asked
+    #[arg(short, long)]
+    yes: bool,
+}
+
+impl Args {
+    /// Asks whether to do it, unless told not to or nobody is there; fails if the answer is not yes.
+    pub(crate) fn ask(&self, what: &str) -> Result<(), Failure> {
+        if self.yes || !io::stdin().is_terminal() {
+            return Ok(());
+        }
+        eprint!("{what}? [y/N] ");
+        let mut answer = String::new();
+        let read = io::stdin().read_line(&mut answer);
+        read.map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;
+        match answer.trim().to_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(Failure::new("nothing was deleted")),
+        }
+    }
+}

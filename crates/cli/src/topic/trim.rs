@@ -1,0 +1,105 @@
+//! `levada topic trim`: deletes the oldest records of partitions.
+
+use std::{collections::BTreeMap, io::Write};
+
+use levada_wire::{
+    StrBytes,
+    messages::{
+        DeleteRecordsRequest,
+        delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic},
+    },
+};
+use serde::Serialize;
+
+use super::TIMEOUT_MS;
+use crate::{
+    cluster::{Cluster, Isolation, Place, Topic},
+    consume::Start,
+    failure::Failure,
+    kafka_error,
+    output::{self, Format, FormatArgs},
+    question,
+};
+
+/// Delete the oldest records of a topic
+///
+/// Readers that are behind go on at the new start. Files go segment by segment, when all their records are deleted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  levada topic trim clicks --to @2026-11-21     records from before that time
+  levada topic trim clicks --to -1000           all but the last 1000 of each partition
+  levada topic trim clicks -p 0 --to 4711       records before this offset
+  levada topic trim clicks --to latest          every record there is")]
+pub(crate) struct Trim {
+    /// Name of the topic
+    topic: String,
+    /// The first record that stays: an offset, -N (the last N of each partition), @TIME or latest
+    #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
+    to: Start,
+    /// Only these partitions; repeatable
+    #[arg(short, long, value_name = "N")]
+    partition: Vec<i32>,
+    #[command(flatten)]
+    question: question::Args,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// A partition with the first offset that is left.
+#[derive(Debug, Serialize)]
+struct Row {
+    topic: String,
+    partition: i32,
+    start_offset: i64,
+}
+
+impl Trim {
+    pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+        let mut topic = cluster.topic(&self.topic, false)?;
+        if !self.partition.is_empty() {
+            let leaders = self.partition.iter().map(|partition| Ok((*partition, topic.leader(*partition)?)));
+            topic.leaders = leaders.collect::<Result<_, Failure>>()?;
+        }
+        let topics = BTreeMap::from([(self.topic.clone(), topic.clone())]);
+        let goals = self.to.positions(cluster, &topics, Isolation::Uncommitted)?;
+        self.question.ask(&format!("delete records of {}", shown(&goals)))?;
+        let mut rows = Vec::new();
+        for (place, offset) in &goals {
+            rows.push(delete(cluster, &topic, place, *offset)?);
+        }
+        match self.format.format {
+            Format::Json => output::json(out, &rows),
+            Format::Table => {
+                let row = |row: &Row| {
+                    vec![row.topic.clone(), row.partition.to_string(), row.start_offset.to_string()]
+                };
+                output::table(out, &["TOPIC", "PARTITION", "START"], rows.iter().map(row).collect())
+            }
+        }
+    }
+}
+
+fn shown(goals: &BTreeMap<Place, i64>) -> String {
+    let goals =
+        goals.iter().map(|((topic, partition), offset)| format!("{topic}/{partition} before {offset}"));
+    goals.collect::<Vec<_>>().join(", ")
+}
+
+fn delete(cluster: &mut Cluster, topic: &Topic, place: &Place, offset: i64) -> Result<Row, Failure> {
+    let mut partition = DeleteRecordsPartition::default();
+    partition.partition_index = place.1;
+    partition.offset = offset;
+    let mut asked = DeleteRecordsTopic::default();
+    asked.name = StrBytes::from(place.0.as_str());
+    asked.partitions = vec![partition];
+    let mut request = DeleteRecordsRequest::default();
+    request.topics = vec![asked];
+    request.timeout_ms = TIMEOUT_MS;
+    let response = cluster.broker(topic.leader(place.1)?)?.request(&request)?;
+    let doing = format!("trim {}/{}", place.0, place.1);
+    let answer = response.topics.iter().flat_map(|topic| &topic.partitions).next();
+    let answer = answer.ok_or_else(|| Failure::new(format!("{doing}: the broker gives no answer")))?;
+    let checked = kafka_error::check(answer.error_code, &doing, None);
+    kafka_error::needing(checked, "delete", &format!("--topic {}", place.0))?;
+    Ok(Row { topic: place.0.clone(), partition: place.1, start_offset: answer.low_watermark })
+}

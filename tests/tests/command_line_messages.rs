@@ -1,0 +1,102 @@
+//! Mistakes that people make, and the next step that the answer names: transcripts of the command line.
+
+use std::fs;
+
+use levada_tests::node::Kind;
+use levada_tests::{Node, Tool, place, transcript};
+
+const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
+
+fn properties(node: &Node, user: &str, password: &str) {
+    let text = format!(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n\
+         sasl.jaas.config={PLAIN} required username=\"{user}\" password=\"{password}\";\n"
+    );
+    fs::write(node.scratch().join(format!("{user}-{password}.properties")), text).expect("room");
+}
+
+/// Without the right to listen on small ports, whoever runs the tests.
+fn without_small_ports() -> String {
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root { "setpriv --bounding-set -net_bind_service" } else { "nice -n 0" }.to_owned()
+}
+
+#[test]
+fn mistakes_are_answered_with_the_next_step() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: words of Levada's alone");
+        return;
+    }
+    let mut node = Node::new();
+    node.start();
+    properties(&node, "alice", "secret");
+    let variables = [
+        ("BROKER", node.bootstrap()),
+        ("HTTP", node.http_address().to_string()),
+        ("UNPRIVILEGED", without_small_ports()),
+    ];
+    transcript::replay_shell(&node, "mistakes", &variables);
+    node.stop();
+}
+
+#[test]
+fn a_refusal_names_the_entry_that_would_allow_it() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: words of Levada's alone");
+        return;
+    }
+    let users = "user_admin=\"admin-pass\" user_mallory=\"mallory-pass\"";
+    let mut node = Node::new()
+        .option("authorizer.class.name", AUTHORIZER)
+        .option("super.users", "User:ANONYMOUS;User:admin")
+        .option("inter.broker.listener.name", "PLAINTEXT")
+        .option("sasl.enabled.mechanisms", "PLAIN")
+        .option("listener.name.client.plain.sasl.jaas.config", &format!("{PLAIN} required {users};"));
+    let client = node.listen("CLIENT", "SASL_PLAINTEXT");
+    node.start();
+    properties(&node, "mallory", "mallory-pass");
+    properties(&node, "mallory", "wrong");
+    let variables = [("CLIENT", client.to_string()), ("BROKER", node.bootstrap())];
+    transcript::replay_shell(&node, "refusals", &variables);
+    node.stop();
+}
+
+/// Runs a command on a terminal, types these lines, and returns the exit code and what was shown.
+fn typed(node: &Node, lines: &str, line: &str) -> (Option<i32>, String) {
+    let mut tool = Tool::python("typed.py");
+    tool.args([lines, &place::binary().display().to_string()]);
+    for word in line.split(' ') {
+        tool.arg(word);
+    }
+    let (code, said) = tool.args(["--brokers", &node.bootstrap()]).outcome();
+    (code, said.stdout)
+}
+
+#[test]
+fn a_password_is_asked_for_twice() {
+    let node = Node::started();
+    let (code, shown) = typed(&node, "secret,sceret", "user set alice");
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(shown.contains("the two passwords differ"), "{shown}");
+    assert!(!shown.contains("secret"), "what is typed stays invisible: {shown}");
+    let (code, shown) = typed(&node, "secret,secret", "user set alice");
+    assert_eq!(code, Some(0), "{shown}");
+    assert_eq!(node.levada_json("user list")[0]["user"], "alice");
+}
+
+#[test]
+fn a_terminal_is_asked_before_something_is_deleted() {
+    let node = Node::started();
+    node.levada("topic create clicks").run();
+    let (code, shown) = typed(&node, "", "topic delete clicks");
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(shown.contains("delete clicks with all records? [y/N]"), "{shown}");
+    assert!(shown.contains("nothing was deleted"), "{shown}");
+    assert_eq!(node.levada_json("topic list")[0]["name"], "clicks");
+    let (code, shown) = typed(&node, "y", "topic delete clicks");
+    assert_eq!(code, Some(0), "{shown}");
+    node.levada("topic create clicks").run();
+    let (code, shown) = typed(&node, "", "topic delete clicks --yes");
+    assert_eq!((code, shown.contains('?')), (Some(0), false), "{shown}");
+}

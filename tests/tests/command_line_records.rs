@@ -1,0 +1,249 @@
+//! `levada consume` and `levada produce` as they are used every day: transactions, groups, patterns, ends, JSON, and
+//! brokers that go away meanwhile.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use levada_tests::{Node, Tool, process};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Produces these lines; what was said on stderr.
+fn produce(node: &Node, line: &str, lines: &str) -> String {
+    let said = node.levada(line).stdin(&input(node, lines)).run();
+    assert_eq!(said.stdout, "", "{line}");
+    said.stderr
+}
+
+fn input(node: &Node, lines: &str) -> PathBuf {
+    let path = node.scratch().join("input");
+    std::fs::write(&path, lines).expect("room");
+    path
+}
+
+fn consumed(node: &Node, line: &str) -> String {
+    node.levada(line).run().stdout
+}
+
+/// Fails unless the command ends with this code, prints nothing and says this.
+fn refused(node: &Node, line: &str, code: i32, expected: &str) {
+    let (ended, said) = node.levada(line).outcome();
+    assert_eq!(ended, Some(code), "{line}: {said:?}");
+    assert!(said.stdout.is_empty() && said.stderr.contains(expected), "{line}: {said:?}");
+}
+
+#[test]
+fn records_of_aborted_transactions_are_not_printed() {
+    let node = Node::started();
+    node.levada("topic create ledger --partitions 1").run();
+    let mut tool = Tool::python("open_transaction.py");
+    let mut producer = tool.args([&node.bootstrap(), "payments", "ledger"]).spawn();
+    assert_eq!(producer.line(LIMIT), "open");
+    let open = consumed(&node, "consume ledger -e");
+    assert_eq!(open, "", "a transaction that is open");
+    assert_eq!(consumed(&node, "consume ledger -e --isolation read_uncommitted"), "one\ntwo\n");
+    node.levada("transaction abort payments").run();
+    produce(&node, "produce ledger", "three\n");
+    assert_eq!(consumed(&node, "consume ledger -n 1"), "three\n");
+    assert_eq!(consumed(&node, "consume ledger -e"), "three\n");
+    assert_eq!(consumed(&node, "consume ledger -e --isolation read_uncommitted"), "one\ntwo\nthree\n");
+}
+
+#[test]
+fn a_group_goes_on_behind_what_was_printed() {
+    let mut node = Node::started();
+    node.levada("topic create clicks --partitions 2").run();
+    produce(&node, "produce clicks -p 0", "a\nb\nc\n");
+    produce(&node, "produce clicks -p 1", "d\n");
+    assert_eq!(consumed(&node, "consume clicks -G readers -n 2").lines().count(), 2);
+    let rest = consumed(&node, "consume clicks -G readers -e");
+    assert_eq!(rest.lines().count(), 2, "{rest}");
+    assert_eq!(consumed(&node, "consume clicks -G readers -e"), "");
+    let group = node.levada_json("group describe readers");
+    assert_eq!((&group[0]["type"], &group[0]["lag"]), (&json!("consumer"), &json!(0)), "{group}");
+    assert_eq!(group[0]["members"], json!([]), "it has left");
+
+    let mut reader = node.levada("consume clicks -G readers").spawn();
+    produce(&node, "produce clicks -p 1", "e\n");
+    assert_eq!(reader.line(LIMIT), "e");
+    process::signal(reader.pid(), Signal::INT);
+    assert_eq!(reader.finish(LIMIT), [""; 0]);
+    node.restart();
+    assert_eq!(consumed(&node, "consume clicks -G readers -e"), "");
+    assert_eq!(
+        consumed(&node, "consume clicks -G others -o -1 -e").lines().count(),
+        2,
+        "nothing is committed"
+    );
+    refused(&node, "consume nothing -G readers", 1, "levada topic list");
+    refused(&node, "consume clicks -G readers -p 0", 2, "cannot be used with");
+}
+
+#[test]
+fn two_members_of_a_group_share_the_partitions() {
+    let node = Node::started();
+    node.levada("topic create clicks --partitions 2").run();
+    let mut members: Vec<_> = (0..2).map(|_| node.levada("consume clicks -G readers").spawn()).collect();
+    levada_tests::await_some("a partition for each", LIMIT, || {
+        // Until the first member has joined, there is no such group.
+        let (code, said) = node.levada("group describe readers --output json").outcome();
+        let group: Value = serde_json::from_str(&said.stdout).ok().filter(|_| code == Some(0))?;
+        let members = group[0]["members"].as_array().cloned().unwrap_or_default();
+        let partitions = members.iter().map(|one| one["partitions"].as_array().map_or(0, Vec::len));
+        (partitions.collect::<Vec<_>>() == [1, 1]).then_some(())
+    });
+    produce(&node, "produce clicks -p 0", "a\n");
+    produce(&node, "produce clicks -p 1", "b\n");
+    let mut lines: Vec<_> = members.iter_mut().map(|member| member.line(LIMIT)).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["a", "b"]);
+    for member in members {
+        process::signal(member.pid(), Signal::TERM);
+        assert_eq!(member.finish(LIMIT), [""; 0]);
+    }
+}
+
+#[test]
+fn several_topics_and_patterns() {
+    let node = Node::started();
+    for topic in ["logs-a", "logs-b", "other", "views"] {
+        node.levada(&format!("topic create {topic} --partitions 1")).run();
+        produce(&node, &format!("produce {topic}"), &format!("in {topic}\n"));
+    }
+    let sorted = |text: String| {
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(sorted(consumed(&node, "consume views other -e")), ["in other", "in views"]);
+    let both = ["in logs-a", "in logs-b", "in views"];
+    assert_eq!(sorted(consumed(&node, "consume views ^logs-.* -e")), both);
+    assert_eq!(sorted(consumed(&node, "consume views ^logs-.* -n 3 -G readers")), both);
+    refused(&node, "consume ^nothing.* -e", 1, "no topic matches ^nothing.*");
+    refused(&node, "consume ^( -e", 2, "^( is no regular expression");
+
+    let mut reader = node.levada("consume ^new-.*").spawn();
+    node.levada("topic create new-one --partitions 1").run();
+    produce(&node, "produce new-one", "found\n");
+    assert_eq!(reader.line(LIMIT), "found", "a topic that was created later");
+    reader.kill();
+}
+
+#[test]
+fn consuming_ends_at_offsets_and_times_and_shows_what_matches() {
+    let node = Node::started();
+    node.levada("topic create clicks --partitions 1").run();
+    let lines = [(1_000, "k1", "one"), (2_000, "k2", "two"), (3_000, "k3", "three"), (4_000, "x4", "four")];
+    let lines =
+        lines.map(|(ms, key, value)| json!({"timestamp_ms": ms, "key": key, "value": value}).to_string());
+    produce(&node, "produce clicks --input json", &format!("{}\n", lines.join("\n")));
+    assert_eq!(consumed(&node, "consume clicks --until 2"), "one\ntwo\n");
+    assert_eq!(consumed(&node, "consume clicks -o 1 --until @3000"), "two\n");
+    assert_eq!(consumed(&node, "consume clicks -o @2000 --until @3001"), "two\nthree\n");
+    assert_eq!(consumed(&node, "consume clicks -e --grep ^t"), "two\nthree\n");
+    assert_eq!(consumed(&node, "consume clicks -e --grep x"), "four\n", "keys count too");
+    assert_eq!(consumed(&node, "consume clicks --grep o -n 2"), "one\ntwo\n");
+    refused(&node, "consume clicks --until soon", 2, "expected an offset or @TIME");
+    refused(&node, "consume clicks --grep (", 2, "regex parse error");
+    refused(&node, "consume clicks -o 99 -e", 1, "clicks/0 does not hold offset 99: it holds 0 to 4");
+}
+
+#[test]
+fn consuming_goes_on_after_a_restart_of_the_broker() {
+    let mut node = Node::started();
+    node.levada("topic create clicks --partitions 1").run();
+    produce(&node, "produce clicks", "a\nb\n");
+    let mut reader = node.levada("consume clicks").spawn();
+    assert_eq!((reader.line(LIMIT), reader.line(LIMIT)), ("a".to_owned(), "b".to_owned()));
+    for line in ["c", "d"] {
+        node.kill();
+        node.start();
+        produce(&node, "produce clicks", &format!("{line}\n"));
+        assert_eq!(reader.line(LIMIT), line);
+    }
+    reader.kill();
+}
+
+#[test]
+fn producing_goes_on_after_a_restart_of_the_broker_without_duplicates() {
+    let mut node = Node::started();
+    node.levada("topic create clicks --partitions 1").run();
+    let mut producer = node.levada("produce clicks").spawn();
+    producer.say("a");
+    assert_eq!(consumed(&node, "consume clicks -n 1"), "a\n");
+    for line in ["b", "c"] {
+        node.kill();
+        producer.say(line);
+        node.start();
+    }
+    assert_eq!(producer.finish(LIMIT), [""; 0]);
+    assert_eq!(consumed(&node, "consume clicks -e"), "a\nb\nc\n");
+}
+
+#[test]
+fn what_was_not_acknowledged_is_told_by_its_lines() {
+    let mut node = Node::started();
+    node.levada("topic create clicks --partitions 1").run();
+    let path = node.scratch().join("said");
+    let mut producer = std::process::Command::new(levada_tests::place::binary());
+    producer.args(["produce", "clicks", "--timeout", "1s", "--brokers", &node.bootstrap()]);
+    let stderr = std::fs::File::create(&path).expect("room");
+    let mut producer =
+        producer.stdin(std::process::Stdio::piped()).stderr(stderr).spawn().expect("levada produce");
+    let mut stdin = producer.stdin.take().expect("stdin was asked for");
+    std::io::Write::write_all(&mut stdin, b"a\nb\n").expect("a pipe");
+    assert_eq!(consumed(&node, "consume clicks -n 2"), "a\nb\n");
+    node.stop();
+    std::io::Write::write_all(&mut stdin, b"c\nd\n").expect("a pipe");
+    drop(stdin);
+    assert_eq!(producer.wait().expect("wait").code(), Some(1));
+    let said = std::fs::read_to_string(&path).expect("what it said");
+    assert!(said.contains("not acknowledged: 2 records (lines 3 to 4) for clicks/0"), "{said}");
+    assert!(said.contains("produced 2 records"), "{said}");
+}
+
+#[test]
+fn json_that_was_consumed_is_produced_again_with_tombstones_and_headers() {
+    let node = Node::started();
+    for topic in ["from", "to"] {
+        node.levada(&format!("topic create {topic} --partitions 2")).run();
+    }
+    let lines = [
+        json!({"key": "k", "value": null, "headers": [{"key": "h", "value": "1"}, {"key": "h", "value": null}]}),
+        json!({"key_base64": "/w==", "value": "", "partition": 1, "timestamp_ms": 1_700_000_000_000_i64}),
+        json!({"value_base64": "dv8="}),
+    ];
+    let lines = lines.map(|line| line.to_string()).join("\n");
+    produce(&node, "produce from --input json -H source=test", &format!("{lines}\n"));
+    let printed = consumed(&node, "consume from -e --output json");
+    produce(&node, "produce to --input json", &printed);
+    let again = consumed(&node, "consume to -e --output json");
+    let sorted = |text: &str| {
+        let mut lines: Vec<_> =
+            text.lines().map(|line| line.replace("\"topic\":\"from\"", "\"topic\":\"to\"")).collect();
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(sorted(&again), sorted(&printed));
+    assert!(printed.contains(r#""value":null"#) && printed.contains(r#""key_base64":"/w==""#), "{printed}");
+    let failing = input(&node, "{\"value\":\"good\"}\n{\"key\":\"k\"}\n");
+    let (code, said) = node.levada("produce to --input json").stdin(&failing).outcome();
+    assert_eq!(code, Some(1));
+    assert!(said.stderr.contains("line 2: there is no value"), "{said:?}");
+    assert!(said.stderr.contains("produced 1 record,"), "{said:?}");
+}
+
+#[test]
+fn separators_have_escapes_and_are_missed_when_no_line_has_one() {
+    let node = Node::started();
+    node.levada("topic create pairs --partitions 1").run();
+    produce(&node, "produce pairs -k \\t", "a\t1\n");
+    assert_eq!(consumed(&node, "consume pairs -e -f %k=%v\\n"), "a=1\n");
+    let said = produce(&node, "produce pairs -k :", "a=1\nb=2\n");
+    assert!(said.contains("warning: no line contains the separator \":\""), "{said}");
+    let said = produce(&node, "produce pairs -k :", "a:1\nb=2\n");
+    assert!(!said.contains("warning"), "{said}");
+    refused(&node, "produce pairs -k : --input json", 2, "--key-separator is for lines of text");
+}
