@@ -28,7 +28,7 @@ const SUITES: [Suite; 2] = [
         filters: &["ktls", "probe", "sealed", "transfer::", "residency"],
         settings: "",
     },
-    Suite { package: "levada-broker", filters: &["server::tls"], settings: "" },
+    Suite { package: "levada-broker", filters: &["server::channel"], settings: "" },
 ];
 
 /// Alone in its process, whose memory it looks at.

@@ -22,16 +22,13 @@ pub(crate) async fn answer(context: &Context, request: WriteTxnMarkersRequest) -
     for marker in request.markers {
         let mut written = message!(WritableTxnMarkerResult { producer_id: marker.producer_id });
         let end = EndTxnRequest {
-            producer: Producer { id: marker.producer_id.into(), epoch: marker.producer_epoch },
+            producer: Producer { id: marker.producer_id, epoch: marker.producer_epoch },
             coordinator_epoch: marker.coordinator_epoch,
             commit: marker.transaction_result,
             transaction_version: u8::try_from(marker.transaction_version).unwrap_or(0),
         };
         for topic in marker.topics {
-            written.topics.push(match may {
-                true => write(context, end, topic).await,
-                false => refuse(topic),
-            });
+            written.topics.push(if may { write(context, end, topic).await } else { refuse(topic) });
         }
         response.markers.push(written);
     }

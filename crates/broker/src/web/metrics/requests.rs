@@ -3,15 +3,18 @@
 use std::fmt;
 
 use super::catalogue::{
-    REQUEST_BYTES, REQUEST_ERRORS, REQUEST_LOCAL, REQUEST_SENDING, REQUEST_THROTTLED, REQUEST_TOTAL,
+    Family, REQUEST_BYTES, REQUEST_ERRORS, REQUEST_LOCAL, REQUEST_SENDING, REQUEST_THROTTLED, REQUEST_TOTAL,
     REQUEST_WAITING, REQUESTS, RESPONSE_BYTES,
 };
 use super::exposition::Families;
 use crate::stats::{ApiTotals, BOUNDS_US, Durations, Phase};
 
+/// One of the counts of an API.
+type Count = fn(&ApiTotals) -> u64;
+
 impl Families<'_> {
     pub(super) fn requests(&mut self, totals: &[(&'static str, ApiTotals)]) -> fmt::Result {
-        let counters: [(_, fn(&ApiTotals) -> u64); 3] = [
+        let counters: [(&'static Family, Count); 3] = [
             (REQUESTS, |api| api.requests),
             (REQUEST_BYTES, |api| api.request_bytes),
             (RESPONSE_BYTES, |api| api.response_bytes),

@@ -41,6 +41,9 @@ pub struct UpkeepState {
 
 type Value<T> = fn(&T) -> u64;
 
+/// A number of one log.
+type LogValue = fn(&LogState) -> i64;
+
 impl Families<'_> {
     /// The series of topics and partitions. `logs` are sorted by topic and number.
     pub(super) fn topics(&mut self, logs: &[LogState]) -> fmt::Result {
@@ -61,7 +64,7 @@ impl Families<'_> {
             sums.iter().try_for_each(|(topic, sum)| series.counter(&[topic], value(sum)))?;
         }
         let shown = &logs[..logs.len().min(PARTITIONS_MAX)];
-        let gauges: [(&'static Family, fn(&LogState) -> i64); 3] = [
+        let gauges: [(&'static Family, LogValue); 3] = [
             (catalogue::LOG_SIZE, |log| i64::try_from(log.size_bytes).unwrap_or(i64::MAX)),
             (catalogue::LOG_START, |log| log.start),
             (catalogue::LOG_END, |log| log.end),
