@@ -2,18 +2,12 @@
 
 use std::collections::BTreeSet;
 
-/// Number and name of every code, as the source has them.
+use super::ErrorCode;
+
+/// Number and name of every code.
 fn defined() -> BTreeSet<(String, String)> {
-    let source = include_str!("../error_code.rs");
-    let (_, variants) = source.split_once("pub enum ErrorCode {").unwrap();
-    let (variants, _) = variants.split_once("\n}\n").unwrap();
-    let lines: Vec<&str> = variants.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let pairs = lines.chunks(2).map(|pair| {
-        let name = pair[0].trim_start_matches("/// `").trim_end_matches('`');
-        let (_, number) = pair[1].trim_end_matches(',').split_once(" = ").unwrap();
-        (number.to_owned(), name.to_owned())
-    });
-    pairs.collect()
+    let codes = (i16::MIN..=i16::MAX).filter_map(ErrorCode::of_code);
+    codes.map(|error| (error.code().to_string(), error.name().to_owned())).collect()
 }
 
 #[test]
