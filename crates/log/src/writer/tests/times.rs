@@ -93,3 +93,15 @@ fn a_producer_with_an_open_transaction_is_not_forgotten() {
     assert_eq!(writer.expire_producers(NOW_MS), 0);
     assert_eq!((writer.expire_producers(i64::MAX), writer.producer_states().len()), (1, 0));
 }
+
+#[test]
+fn the_time_of_a_batch_is_found_by_any_of_its_offsets() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    append_at(&mut writer, timed(&[1_000, 3_000, 2_000]), NOW_MS);
+    writer.roll(NOW_MS).unwrap();
+    append_at(&mut writer, timed(&[5_000]), NOW_MS);
+    let partition = writer.partition().clone();
+    let at = |offset| partition.batch_timestamp(offset).unwrap();
+    assert_eq!([at(0), at(2), at(3), at(4)], [Some(3_000), Some(3_000), Some(5_000), None]);
+}
