@@ -54,12 +54,13 @@ fn first_line(input: impl Read) -> io::Result<String> {
 }
 
 fn typed(question: &str) -> io::Result<String> {
-    eprint!("{question}");
     let stdin = io::stdin();
     let before = tcgetattr(&stdin)?;
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&stdin, OptionalActions::Flush, &silent)?;
+    // After the flush, which discards what is typed before it.
+    eprint!("{question}");
     let line = first_line(&stdin);
     let restored = tcsetattr(&stdin, OptionalActions::Flush, &before);
     eprintln!();
