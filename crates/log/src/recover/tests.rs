@@ -27,7 +27,7 @@ fn log() -> TempDir {
 }
 
 fn write(writer: &mut Writer) {
-    let mut builder = Builder::new().producer(5, 0, (writer.partition().log_end() & 0xffff) as i32);
+    let mut builder = Builder::new().producer(5, 0, (writer.partition().log_end() & 0x7fff_ffff) as i32);
     builder.push(7, None, Some(&[9; 80])).push(8, None, None);
     let mut group = [Append::client(builder.build().unwrap())];
     writer.append(&mut group, 0).pop().unwrap().unwrap();
