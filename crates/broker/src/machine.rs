@@ -2,7 +2,7 @@
 //!
 //! A [`Machine`] holds the state of a coordinator, which lives in the records of one partition. An event and the time go
 //! in, actions come out; the machine owns no clock, socket or disk. [`crate::group`] and [`crate::txn`] have one machine
-//! each. [`crate::coordinator`] hosts them: it replays the partition's log, brings requests and alarms, appends what a
+//! each. `coordinator` hosts them: it replays the partition's log, brings requests and alarms, appends what a
 //! machine wants written, and sends the answers.
 
 use bytes::Bytes;
