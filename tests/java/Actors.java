@@ -14,6 +14,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.UnknownMemberIdException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -115,6 +116,8 @@ final class Actors {
                 }
             } catch (WakeupException asked) {
                 // Closing leaves the group.
+            } catch (UnknownMemberIdException removed) {
+                // By the administrator; the client may learn that from a commit, which it reports, or from a heartbeat.
             }
         }
 
