@@ -76,7 +76,7 @@ impl Broker {
         &self.coordinators
     }
 
-    /// What follows the metadata and the configuration.
+    /// Brings changes of the metadata and of the configuration into effect.
     pub(crate) fn publisher(&self) -> &Publisher {
         &self.publisher
     }

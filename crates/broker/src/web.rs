@@ -59,7 +59,7 @@ const CONNECTION_TIME: Duration = Duration::from_secs(300);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What the HTTP address shows of a running broker. Scrapes call it on a thread that may wait, other requests on the HTTP thread.
+/// State of a running broker, for the HTTP address. Scrapes call it on a thread that may wait, other requests on the HTTP thread.
 pub trait Source: Send + Sync + 'static {
     /// What was moved by which path.
     fn transfers(&self) -> levada_io::Snapshot;

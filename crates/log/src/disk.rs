@@ -77,7 +77,7 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
         // Advice that is not taken leaves everything as it was.
         let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
     }
-    /// What a directory holds, in no order.
+    /// Names of the entries of a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
         fs::read_dir(dir)?.map(|found| Entry::of(&found?)).collect()
     }

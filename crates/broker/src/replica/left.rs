@@ -66,7 +66,7 @@ impl Unopened {
         self.0.values().filter(|(_, absence)| *absence == Absence::Failed).count()
     }
 
-    /// Those that are being recovered, or will be.
+    /// Partitions whose recovery runs or is still to come.
     pub(crate) fn recovering(&self) -> impl Iterator<Item = &Key> {
         self.0.iter().filter(|(_, (_, absence))| *absence == Absence::Recovering).map(|(key, _)| key)
     }

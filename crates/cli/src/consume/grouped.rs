@@ -28,7 +28,7 @@ struct Reading<'a> {
     /// The partitions of the last heartbeat's answer, until they are taken over.
     assigned: Option<BTreeSet<Place>>,
     ends: Option<Offsets>,
-    /// What the group knows of the partitions that are read.
+    /// Committed offsets of the partitions that are read, as the group has them.
     committed: Offsets,
     /// The furthest place reached in each partition that was ever read: after a time without membership, records
     /// that were printed and could not be committed are not printed again.

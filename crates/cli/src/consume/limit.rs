@@ -1,4 +1,4 @@
-//! Where consuming ends: at what was there at the start, at an offset, or at a time.
+//! The end of consuming: the end of the log as it was at the start, an offset, or a time.
 
 use std::str::FromStr;
 

@@ -137,7 +137,7 @@ impl Member {
         Ok(response)
     }
 
-    /// What it reads; one that joins has nothing.
+    /// Partitions assigned to the member; none while it joins.
     fn owned(&self, epoch: i32) -> Vec<TopicPartitions> {
         let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
         for (topic, partition) in self.assigned.iter().flatten().filter(|_| epoch != JOINING) {

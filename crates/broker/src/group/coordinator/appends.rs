@@ -107,7 +107,7 @@ impl Coordinator {
             let UnderWay { write, part, .. } = first.remove();
             self.settle(write, part, result, now_ms);
             if result == Err(PersistFailure::Lost) {
-                // What the log holds is not known: nothing is answered from memory any more.
+                // The content of the log is unknown: no request is answered from memory any more.
                 return self.unload(now_ms);
             }
         }

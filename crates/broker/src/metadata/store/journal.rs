@@ -41,7 +41,7 @@ pub(super) struct Journal {
     in_doubt: bool,
 }
 
-/// Where a segment ends.
+/// End of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentLimits {
     /// The most bytes of a segment.

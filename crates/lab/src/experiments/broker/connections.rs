@@ -77,7 +77,7 @@ impl Experiment for Connections<'_> {
         let mut node = Node::new(self.bench, &self.systems, system)?;
         node.start(self.bench)?;
         topic::create(&node, TOPIC, 1, &[])?;
-        // What the first ones make once for all is not counted.
+        // Allocations of the first requests, which happen once, are not counted.
         let place = Place { topic: TOPIC.to_owned(), partition: 0 };
         let first: Vec<Connection> = (0..10).map(|_| answered(&node, &place)).collect::<Result<_, _>>()?;
         let before = process::resident_bytes(node.pid());

@@ -1,4 +1,4 @@
-//! What connections cost a server in memory that have had one answer and are silent. The kernel's own memory for sockets is not in it.
+//! Memory of a server for connections that have had one answer and are silent. The kernel's own memory for sockets is not in it.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -69,7 +69,7 @@ impl Experiment for Idle<'_> {
         allow_descriptors(self.count as u64 + 200)?;
         let site = Site::new(self.bench, &[("1k".to_owned(), 1 << 10)])?;
         let server = Server::start(self.bench, &self.systems, system, &site)?;
-        // What the first ones make once for all is not counted.
+        // Allocations of the first requests, which happen once, are not counted.
         let first = Self::answered(server.plain(), &site, WARM_UP)?;
         let before = process::resident_bytes(server.worker());
         let mut open = Self::answered(server.plain(), &site, self.count)?;

@@ -1,4 +1,4 @@
-//! What bytes cost a server: large files that are in memory, behind TLS, and on the disk only.
+//! Cost of bytes for a server: large files that are in memory, behind TLS, and on the disk only.
 
 use std::time::{Duration, Instant};
 
