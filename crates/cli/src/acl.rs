@@ -16,7 +16,7 @@ use levada_wire::{
 
 use self::entry::{Row, operation, principal};
 use crate::{
-    cluster::{Asked, Cluster},
+    cluster::{Cluster, ClusterCommand},
     failure::Failure,
     kafka_error,
     output::{self, Format, FormatArgs, counted},
@@ -105,7 +105,7 @@ pub(crate) struct Remove {
     change: Change,
 }
 
-pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::List(list) => list.run(&mut cluster, out),

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use clap::builder::ArgPredicate;
 use levada_files::root::Links;
 use levada_files::{
-    Address, CacheRule, Config, LogForm, LogOptions, Server, Signals, SiteOptions, TlsOptions,
+    Address, CacheRule, Config, LogFormat, LogOptions, Server, Signals, SiteOptions, TlsOptions,
 };
 
 use crate::{failure::Failure, logging};
@@ -111,7 +111,7 @@ enum Form {
     Json,
 }
 
-impl From<Form> for LogForm {
+impl From<Form> for LogFormat {
     fn from(form: Form) -> Self {
         match form {
             Form::Common => Self::Common,

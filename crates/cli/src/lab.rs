@@ -47,7 +47,7 @@ enum Command {
   levada lab all --quick                        half a minute
   levada lab all --quick --report all.html
   levada lab all --full --dir /var/lib/levada   on the file system that will hold the data")]
-    All(BesideArgs),
+    All(KafkaClassesArgs),
     /// Compare the paths from a file to a socket
     #[command(after_help = "Examples:
   levada lab transfer
@@ -86,7 +86,7 @@ enum Command {
   levada lab search
   levada lab search --only last --rounds 51     many rounds of the article's case
   levada lab search --kafka-libs kafka/libs     Kafka's own FileRecords beside it")]
-    Search(BesideArgs),
+    Search(KafkaClassesArgs),
     /// Compare ways to send memory, by size and route
     #[command(after_help = "Examples:
   levada lab send
@@ -156,7 +156,7 @@ pub(crate) struct RunArgs {
 
 /// How to run what Kafka's classes can do as well.
 #[derive(Debug, clap::Args)]
-pub(crate) struct BesideArgs {
+pub(crate) struct KafkaClassesArgs {
     /// Directory with Kafka's jars, whose own search of offsets is measured beside; needs java
     #[arg(long, value_name = "DIR")]
     kafka_libs: Option<PathBuf>,
@@ -165,23 +165,23 @@ pub(crate) struct BesideArgs {
 }
 
 /// Makes an experiment on a bench, beside Kafka where there are jars of it.
-type Maker = for<'a> fn(&'a Bench, Option<&Path>) -> Result<Box<dyn Experiment + 'a>, LabError>;
+type Begin = for<'a> fn(&'a Bench, Option<&Path>) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
 /// All experiments that need nothing but this machine, in the order of `levada lab all`.
-const EXPERIMENTS: [Maker; 7] = [TRANSFER[0], COPY[0], READ[0], RECEIVE[0], SEARCH[0], SEND[0], SEND[1]];
+const EXPERIMENTS: [Begin; 7] = [TRANSFER[0], COPY[0], READ[0], RECEIVE[0], SEARCH[0], SEND[0], SEND[1]];
 
-const TRANSFER: [Maker; 1] = [|bench, _| Ok(Box::new(Transfers::new(bench)?))];
-const COPY: [Maker; 1] = [|bench, _| Ok(Box::new(Copies::new(bench)?))];
-const READ: [Maker; 1] = [|bench, _| Ok(Box::new(Reads::new(bench)?))];
-const RECEIVE: [Maker; 1] = [|bench, _| Ok(Box::new(Receives::new(bench)?))];
-const SEARCH: [Maker; 1] = [|bench, libs| {
+const TRANSFER: [Begin; 1] = [|bench, _| Ok(Box::new(Transfers::new(bench)?))];
+const COPY: [Begin; 1] = [|bench, _| Ok(Box::new(Copies::new(bench)?))];
+const READ: [Begin; 1] = [|bench, _| Ok(Box::new(Reads::new(bench)?))];
+const RECEIVE: [Begin; 1] = [|bench, _| Ok(Box::new(Receives::new(bench)?))];
+const SEARCH: [Begin; 1] = [|bench, libs| {
     let searches = Searches::new(bench)?;
     Ok(Box::new(match libs {
         Some(libs) => searches.beside_kafka(bench, libs),
         None => searches,
     }))
 }];
-const SEND: [Maker; 2] =
+const SEND: [Begin; 2] =
     [|bench, _| Ok(Box::new(Sends::new(bench))), |bench, _| Ok(Box::new(Mixed::new(bench)))];
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
@@ -208,7 +208,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
 /// Runs experiments, records them, and prints what they come to.
 fn measure(
     args: &RunArgs,
-    makers: &[Maker],
+    makers: &[Begin],
     kafka_libs: Option<&Path>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -232,7 +232,7 @@ impl Session {
         let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
         let mut bench = Bench::new(&dir, scale)?;
         if matches!(scale, Scale::Normal | Scale::Full) {
-            take_memory_home(&mut bench)?;
+            reclaim_host_memory(&mut bench)?;
         }
         let limits = args.rounds.map_or_else(|| Limits::of(scale), Limits::exactly);
         let seed =
@@ -315,12 +315,12 @@ impl RunArgs {
 }
 
 /// Shows how far it is: it takes seconds a gigabyte.
-fn take_memory_home(bench: &mut Bench) -> Result<(), LabError> {
+fn reclaim_host_memory(bench: &mut Bench) -> Result<(), LabError> {
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
     let style =
         ProgressStyle::with_template("taking free memory back from the host {bar:20} {bytes}/{total_bytes}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let taken = bench.take_memory_home(&mut |done, all| {
+    let taken = bench.reclaim_host_memory(&mut |done, all| {
         bar.set_length(all);
         bar.set_position(done);
     });

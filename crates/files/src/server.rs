@@ -11,8 +11,8 @@ use levada_io::{Caps, Counters};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::access_log::{LogOptions, Writer};
+use crate::connection_limits::ConnectionLimits;
 use crate::listen::{self, Address, Purpose};
-use crate::places::Places;
 use crate::serving;
 use crate::shard::{Shared, Tls};
 use crate::signals::{Signal, Signals};
@@ -140,7 +140,7 @@ impl Server {
             caps: Caps::probe(),
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
-            places: Places::new(config.connections_max, config.connections_per_address_max),
+            connections: ConnectionLimits::new(config.connections_max, config.connections_per_address_max),
             proxy_protocol: config.proxy_protocol,
             stop: Stop::new(),
             grace: config.grace,
@@ -151,8 +151,8 @@ impl Server {
             .map_err(|(address, source)| StartError::Bind { address, source })?;
         let mut shards = Vec::with_capacity(count);
         for (index, own) in listeners.into_iter().enumerate() {
-            let pen = log.as_ref().map(|log| log.pen(shared.stats.clone()));
-            match serving::start(index, shared.clone(), own, pen) {
+            let access_log = log.as_ref().map(|log| log.handle(shared.stats.clone()));
+            match serving::start(index, shared.clone(), own, access_log) {
                 Ok(shard) => shards.push(shard),
                 Err(error) => {
                     shared.stop.raise();

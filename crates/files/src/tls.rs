@@ -202,7 +202,7 @@ impl Session {
     }
 
     /// Says that nothing more comes from here.
-    pub(crate) fn say_goodbye(&mut self) {
+    pub(crate) fn send_close_notify(&mut self) {
         if self.is_over {
             return;
         }

@@ -151,7 +151,7 @@ fn bars(group: &Group, metric: &Metric) -> Vec<picture::Bar> {
 }
 
 /// The same cases over a range of a parameter.
-fn swept(sweep: &said::Swept, metric: &Metric) -> Markup {
+fn swept(sweep: &said::CurveSet, metric: &Metric) -> Markup {
     html! {
         figure {
             figcaption { @if !sweep.name.is_empty() { h3 { (sweep.name) } } }

@@ -18,7 +18,7 @@ mod varint;
 
 pub use builder::{Builder, EndMarker, Marker};
 pub use recompress::{RecompressError, recompress};
-pub use records::{Header, MAX_EXPANDED, Record, Records, Times, records, records_within};
+pub use records::{Header, MAX_EXPANDED, Record, Records, TimestampRange, records, records_within};
 pub(crate) use rewrite::{emptied, rewrite};
 
 /// Bytes in front of the first record.
@@ -300,11 +300,11 @@ pub enum BatchError {
 
 /// A batch that [`check_within`] accepted.
 #[derive(Clone, Copy, Debug)]
-pub struct Checked<'a> {
+pub struct CheckedBatch<'a> {
     /// The batch.
     pub batch: BatchView<'a>,
     /// The timestamps that its records carry, whatever its header says of them.
-    pub times: Times,
+    pub times: TimestampRange,
 }
 
 /// Checks one batch as a producer sends it: exactly one, format 2, checksum, counts that agree with the records
@@ -322,7 +322,7 @@ pub fn check(bytes: &[u8]) -> Result<BatchView<'_>, BatchError> {
 ///
 /// # Errors
 /// The first thing found wrong.
-pub fn check_within(bytes: &[u8], expanded_max: usize) -> Result<Checked<'_>, BatchError> {
+pub fn check_within(bytes: &[u8], expanded_max: usize) -> Result<CheckedBatch<'_>, BatchError> {
     let view = check_stored(bytes)?;
     if view.bytes.len() < bytes.len() {
         return Err(BatchError::Trailing(bytes.len() - view.bytes.len()));
@@ -338,7 +338,7 @@ pub fn check_within(bytes: &[u8], expanded_max: usize) -> Result<Checked<'_>, Ba
         return Err(BatchError::Producer { producer_id, epoch, sequence });
     }
     let times = records::walk(&view, expanded_max)?;
-    Ok(Checked { batch: view, times })
+    Ok(CheckedBatch { batch: view, times })
 }
 
 /// Checks the batch at the start of `bytes` as a log stores it: lengths, format, checksum, a last offset not before the

@@ -22,7 +22,7 @@ mod offset;
 mod time;
 mod txn;
 
-pub(crate) use offset::{Entry, OffsetIndex};
+pub(crate) use offset::{OffsetEntry, OffsetIndex};
 pub(crate) use time::{TimeEntry, TimeIndex};
 pub(crate) use txn::{Aborted, TxnIndex, WIDTH as TXN_WIDTH};
 
@@ -55,7 +55,7 @@ pub(crate) struct View<'a> {
 
 impl View<'_> {
     /// What was read through the view, unless the mapping was lost: then it may have been zeroes.
-    pub(crate) fn vouch<T>(&self, value: T) -> Result<T, LogError> {
+    pub(crate) fn unless_lost<T>(&self, value: T) -> Result<T, LogError> {
         match self.map().is_some_and(FileMap::is_lost) {
             true => Err(LogError::Lost { path: self.path.to_owned() }),
             false => Ok(value),

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use levada_io::Extent;
 use parking_lot::Mutex;
 
-use crate::disk::{At, Cached, Disk, ReadFiles};
+use crate::disk::{At, Disk, NonBlockingReads, ReadFiles};
 use crate::epochs::Epochs;
 use crate::segment::{Head, Segment, assert_in_order};
 use crate::{LogError, ReadError};
@@ -232,7 +232,7 @@ impl Partition {
         upto: i64,
         min_one: bool,
     ) -> Result<Slice, ReadError> {
-        let found = self.look_up(&Cached(&*self.disk), (offset, upto), (max_bytes, min_one));
+        let found = self.look_up(&NonBlockingReads(&*self.disk), (offset, upto), (max_bytes, min_one));
         let slice = found.map_err(ReadError::or_cold)?;
         Ok(Slice { cached: true, ..slice })
     }
@@ -353,7 +353,7 @@ impl Partition {
         let (log_start, log_end) = (self.log_start(), self.log_end());
         match error {
             ReadError::Storage(ref lost @ LogError::Lost { .. }) => {
-                self.lose(lost);
+                self.mark_offline(lost);
                 error
             }
             ReadError::Storage(_) if offset < log_start || offset >= log_end => {
@@ -414,7 +414,7 @@ impl Partition {
     }
 
     /// Takes the partition out of use because something of it is gone that nothing but an opening brings back.
-    pub(crate) fn lose(&self, error: &LogError) {
+    pub(crate) fn mark_offline(&self, error: &LogError) {
         if !self.offline.swap(true, Ordering::AcqRel) {
             tracing::error!(%error, "the partition is offline");
         }
@@ -424,7 +424,7 @@ impl Partition {
     ///
     /// # Errors
     /// [`LogError::Lost`] if they are not; the partition is offline then.
-    pub fn look_after(&self) -> Result<(), LogError> {
+    pub fn check_files_present(&self) -> Result<(), LogError> {
         let segments = self.segments.load_full();
         let Some(active) = segments.last() else { return Ok(()) };
         match self.disk.len(active.path()) {
@@ -437,7 +437,7 @@ impl Partition {
             return Ok(());
         }
         let lost = LogError::Lost { path: active.path().to_owned() };
-        self.lose(&lost);
+        self.mark_offline(&lost);
         Err(lost)
     }
 

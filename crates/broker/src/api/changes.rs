@@ -69,7 +69,7 @@ impl Before {
         let Some(before) = &self.0 else { return };
         let after = context.broker().metadata().image();
         for user in users {
-            for mechanism in scram::Mechanism::ALL {
+            for mechanism in scram::ScramMechanism::ALL {
                 let of = |image: &Arc<Image>| image.credentials().find(user, mechanism.code()).cloned();
                 let (old, new) = (of(before), of(&after));
                 if old != new {

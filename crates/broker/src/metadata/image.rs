@@ -21,10 +21,10 @@ use levada_wire::primitives::Uuid;
 use super::records::{ConfigRecord, Opaque, Record};
 
 pub use self::access::{Acls, Credentials};
-pub use self::brokers::{Broker, Brokers};
+pub use self::brokers::{BrokerRegistration, Brokers};
 pub use self::quotas::{QuotaEntity, QuotaLimits, QuotaPart, Quotas};
 pub use self::replay::Replay;
-pub use self::topics::{Partition, Topic, Topics};
+pub use self::topics::{PartitionRegistration, Topic, Topics};
 
 /// The state of the cluster after one record of the metadata log.
 #[derive(Clone, Debug, Default)]

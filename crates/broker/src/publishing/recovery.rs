@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::metadata::image::{ConfigResource, Image};
 use crate::publishing::Publisher;
-use crate::replica::left::{Left, LeftBehind};
+use crate::replica::last_shutdown::{LastShutdown, PartitionAtShutdown};
 use crate::replica::log_config::{log_config, topic_config};
 use crate::replica::opening::Missing;
 use crate::replica::{Partition, Recovery, is_internal};
@@ -25,7 +25,7 @@ impl Drop for ThreadDone<'_> {
 
 impl Publisher {
     /// Recovers partitions on as many threads as are configured, or as there are cores; those of the coordinators first.
-    pub(super) fn begin_recovery(&self, mut missing: Vec<Missing>, left: LeftBehind) {
+    pub(super) fn begin_recovery(&self, mut missing: Vec<Missing>, left: LastShutdown) {
         missing.sort_by_key(|one| !is_internal(&one.identity.topic));
         for one in &missing {
             let key = one.key();
@@ -67,7 +67,7 @@ impl Publisher {
         }
     }
 
-    fn recover(&self, left: &LeftBehind) {
+    fn recover(&self, left: &LastShutdown) {
         let recovery = self.replicas.recovery();
         while let Some(one) = recovery.next() {
             let key = one.key();
@@ -89,7 +89,7 @@ impl Publisher {
         }
     }
 
-    fn recover_one(&self, one: Missing, left: &LeftBehind) {
+    fn recover_one(&self, one: Missing, left: &LastShutdown) {
         let id = one.identity.topic_id;
         let Ok(opened) = self.replicas.open_partition(one, |key| left.of(key)) else { return };
         // Nobody changes topics meanwhile.
@@ -119,6 +119,6 @@ impl Publisher {
         let namesake: Option<Uuid> = image.topic(&topic).map(|topic| topic.id());
         let missing = self.replicas.missing(image, namesake.into_iter());
         // A failure is told of there.
-        let _ = self.open_and_serve(missing, |_| Left::default());
+        let _ = self.open_and_serve(missing, |_| PartitionAtShutdown::default());
     }
 }

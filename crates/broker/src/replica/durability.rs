@@ -82,7 +82,7 @@ impl Syncs {
     }
 
     fn run(&self) {
-        let _broken = Broken(self);
+        let _broken = PoisonOnPanic(self);
         loop {
             let group = {
                 let mut state = self.state.lock();
@@ -111,9 +111,9 @@ fn name(log: &levada_log::Partition) -> String {
 }
 
 /// Should a sync panic, nobody waits for it for ever, and the next one begins.
-struct Broken<'a>(&'a Syncs);
+struct PoisonOnPanic<'a>(&'a Syncs);
 
-impl Drop for Broken<'_> {
+impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let mut state = self.0.state.lock();

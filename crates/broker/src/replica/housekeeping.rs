@@ -9,7 +9,7 @@ use levada_log::checkpoint::OffsetCheckpoint;
 
 use crate::blocking::off_shard;
 use crate::clock::now_ms;
-use crate::replica::left::{Left, Offsets};
+use crate::replica::last_shutdown::{Offsets, PartitionAtShutdown};
 use crate::replica::{Partition, Replicas};
 
 /// How often topics with `flush.ms` are looked for, at most and at least.
@@ -61,7 +61,7 @@ impl Replicas {
             return;
         }
         let flush = || self.upkeep.flush(partition.log(), levada_log::Partition::flush_sealed);
-        let kept = partition.log().look_after().and_then(|()| flush());
+        let kept = partition.log().check_files_present().and_then(|()| flush());
         let kept = kept.and_then(|_| reindex(partition));
         match kept {
             // Its files went while this looked at them.
@@ -78,10 +78,11 @@ impl Replicas {
         // In this order: one that is opened meanwhile is in both.
         let unopened = self.unopened.lock().clone();
         let all = self.partitions.all();
-        let offsets = |of: fn(&levada_log::Partition) -> i64, left: fn(Left) -> i64| -> Offsets {
-            let open = all.iter().map(|one| ((one.topic().to_owned(), one.index()), of(one.log())));
-            unopened.iter().map(|(key, one)| (key.clone(), left(one))).chain(open).collect()
-        };
+        let offsets =
+            |of: fn(&levada_log::Partition) -> i64, left: fn(PartitionAtShutdown) -> i64| -> Offsets {
+                let open = all.iter().map(|one| ((one.topic().to_owned(), one.index()), of(one.log())));
+                unopened.iter().map(|(key, one)| (key.clone(), left(one))).chain(open).collect()
+            };
         let stored = [
             (
                 OffsetCheckpoint::RecoveryPoint,

@@ -21,14 +21,14 @@ pub const ITERATIONS_MAX: i32 = 16384;
 
 /// SCRAM with one of two hashes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Mechanism {
+pub enum ScramMechanism {
     /// SCRAM-SHA-256.
     Sha256,
     /// SCRAM-SHA-512.
     Sha512,
 }
 
-impl Mechanism {
+impl ScramMechanism {
     /// Both of them.
     pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
 
@@ -188,7 +188,7 @@ impl ScramError {
 /// One exchange.
 #[derive(Debug)]
 pub struct ScramServer {
-    mechanism: Mechanism,
+    mechanism: ScramMechanism,
     state: State,
 }
 
@@ -209,12 +209,12 @@ struct User {
 
 impl ScramServer {
     /// Begins; `server_nonce` is printable, without a comma, and can be guessed by nobody.
-    pub fn new(mechanism: Mechanism, server_nonce: String) -> Self {
+    pub fn new(mechanism: ScramMechanism, server_nonce: String) -> Self {
         Self { mechanism, state: State::First { server_nonce } }
     }
 
     /// The mechanism.
-    pub fn mechanism(&self) -> Mechanism {
+    pub fn mechanism(&self) -> ScramMechanism {
         self.mechanism
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use levada_broker::{
     metadata::{records::UserScramCredentialRecord, store::StoreError},
-    storage::{self, StorageError},
+    offline::{self, StorageError},
 };
 use levada_log::checkpoint::id_text;
 
@@ -53,10 +53,10 @@ impl Format {
             sources.set("node.id", &node_id.to_string());
         }
         let config = sources.load()?;
-        let dir = storage::directory(&config)?.display().to_string();
+        let dir = offline::directory(&config)?.display().to_string();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-        match storage::format(&config, id, (self.add_scram, now_ms)) {
+        match offline::format(&config, id, (self.add_scram, now_ms)) {
             Ok(identity) => {
                 let (cluster, node) = (identity.cluster_id, identity.node_id);
                 writeln!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Cut, Recovery};
+use super::{Recovery, TruncatedTail};
 use crate::batch::{self, BatchView};
 use crate::disk::{At, Disk};
 use crate::index::{Aborted, TimeIndex};
@@ -131,7 +131,7 @@ impl Recovery<'_> {
     fn cut(&mut self, at: usize, walked: &Walked, bytes: u64) -> Result<(), LogError> {
         let segment = self.segments[at - 1].clone();
         let dropped: u64 = self.segments[at..].iter().map(|segment| segment.size()).sum();
-        self.report.cut = Some(Cut {
+        self.report.cut = Some(TruncatedTail {
             path: segment.path().to_owned(),
             position: walked.position,
             offset: walked.end_offset,

@@ -9,7 +9,7 @@ use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use rustls::{ConnectionTrafficSecrets, ProtocolVersion};
 
-use super::session::Session;
+use super::session::TlsSession;
 
 /// A connection that the kernel encrypts.
 pub(crate) struct KernelSession {
@@ -21,11 +21,11 @@ pub(crate) struct KernelSession {
 }
 
 /// What the handing over came to.
-pub(super) enum Offer {
+pub(super) enum Offload {
     /// The kernel has the keys.
-    Taken(Box<KernelSession>),
+    Done(Box<KernelSession>),
     /// It would not do; nothing has changed.
-    Left(Box<Session>),
+    Declined(Box<TlsSession>),
 }
 
 /// One key must not encrypt more records than this in Galois/counter mode; rustls keeps to the same.
@@ -42,23 +42,23 @@ const NO_RENEGOTIATION: [u8; 2] = [1, 100];
 ///
 /// # Errors
 /// The kernel took them half. The connection is lost.
-pub(super) fn offer(session: Box<Session>, socket: &impl AsFd, suites: Suites) -> io::Result<Offer> {
+pub(super) fn offer(session: Box<TlsSession>, socket: &impl AsFd, suites: Suites) -> io::Result<Offload> {
     let socket = socket.as_fd();
     let Some((version, cipher)) = suite(&session).filter(|(version, cipher)| {
         suites.has(*version, *cipher) && (*version == Version::Tls12 || suites.rekeys)
     }) else {
-        return Ok(Offer::Left(session));
+        return Ok(Offload::Declined(session));
     };
     if !session.is_even() || ktls::enable(socket).is_err() {
-        return Ok(Offer::Left(session));
+        return Ok(Offload::Declined(session));
     }
     let (secrets, tls) = session.into_kernel().map_err(io::Error::other)?;
     install(socket, Direction::Send, (version, cipher), secrets.tx)?;
     install(socket, Direction::Receive, (version, cipher), secrets.rx)?;
-    Ok(Offer::Taken(Box::new(KernelSession { tls, records: 0, due: false })))
+    Ok(Offload::Done(Box::new(KernelSession { tls, records: 0, due: false })))
 }
 
-fn suite(session: &Session) -> Option<(Version, Cipher)> {
+fn suite(session: &TlsSession) -> Option<(Version, Cipher)> {
     let (version, suite) = session.suite()?;
     let name = format!("{:?}", suite.suite());
     let cipher = [
@@ -188,7 +188,7 @@ impl KernelSession {
     }
 
     /// Says that nothing more comes from here.
-    pub(super) fn say_goodbye(socket: BorrowedFd<'_>) {
+    pub(super) fn send_close_notify(socket: BorrowedFd<'_>) {
         // A socket that takes no more is closed without.
         let _ = ktls::send_record(socket, Kind::Alert, &CLOSE_NOTIFY);
     }
