@@ -187,19 +187,19 @@ impl Replicas {
 
     /// Closes the logs of partitions of a deleted topic and takes the names from their directories; returns the directories for
     /// [`Replicas::remove_directory`]. Only as part of the change that deletes the topic: later the name may be another topic's.
-    pub(crate) fn doom(&self, partitions: &[Arc<Partition>]) -> Vec<PathBuf> {
-        let mut doomed = Vec::with_capacity(partitions.len());
+    pub(crate) fn mark_deleted(&self, partitions: &[Arc<Partition>]) -> Vec<PathBuf> {
+        let mut marked = Vec::with_capacity(partitions.len());
         for partition in partitions {
             drop(partition.lane().take_writer());
             self.cleaner.forget(&(partition.topic().to_owned(), partition.index()));
             match self.data_dir.mark_deleted(partition.topic(), partition.index()) {
-                Ok(dir) => doomed.push(dir),
+                Ok(dir) => marked.push(dir),
                 Err(error) => {
                     tracing::warn!(partition = partition.name(), %error, "files of a deleted partition remain");
                 }
             }
         }
-        doomed
+        marked
     }
 
     /// Removes a directory that [`Replicas::doom`] returned.

@@ -151,8 +151,9 @@ impl Responder {
         normal.clear();
         let shape = target::normalise(path, &mut normal);
         let decision = shape.map(|shape| {
-            let request = Request { site: &site, head, frame: &frame, query, now };
-            self.answer(&request, prepared, (host.as_deref(), &normal, shape), &mut key)
+            let host = host.as_deref();
+            let request = Request { site: &site, host, head, frame: &frame, query, now };
+            self.answer(&request, prepared, (&normal, shape), &mut key)
         });
         self.scratch.replace((normal, key));
         decision
@@ -162,10 +163,10 @@ impl Responder {
         &self,
         request: &Request<'_>,
         prepared: &mut Vec<Prepared>,
-        (host, path, shape): (Option<&str>, &[u8], Shape),
+        (path, shape): (&[u8], Shape),
         key: &mut Vec<u8>,
     ) -> Decision {
-        let Request { site, head, frame, .. } = *request;
+        let Request { site, host, head, frame, .. } = *request;
         write_key(key, host, path, shape.directory);
         let asked = Lookup { host, path, directory: shape.directory, key };
         let landed = match shape.hidden && !site.options().hidden {
@@ -337,6 +338,7 @@ impl LookupEnd {
 #[derive(Clone, Copy)]
 struct Request<'a> {
     site: &'a Site,
+    host: Option<&'a str>,
     head: &'a Head<'a, 'a>,
     frame: &'a Frame<'a>,
     query: Option<&'a [u8]>,

@@ -162,16 +162,29 @@ const REPORT_BYTES: u64 = 1 << 20;
 const RESTORE: &str = "restore the file from a copy; without one, everything before can still be read, and \
     kafka-delete-records up to the next intact offset lets consumers pass";
 
+/// Place of a finding in its file and in the log, as far as known.
+#[derive(Clone, Copy, Default)]
+struct Location {
+    position: Option<u64>,
+    offset: Option<i64>,
+}
+
+impl Location {
+    fn offset(offset: i64) -> Self {
+        Self { position: None, offset: Some(offset) }
+    }
+}
+
 impl Check<'_> {
     fn find(&mut self, severity: Severity, path: &Path, what: impl Into<String>, next: &str) {
-        self.find_at(severity, path, (None, None), what.into(), next);
+        self.find_at(severity, path, Location::default(), what.into(), next);
     }
 
     fn find_at(
         &mut self,
         severity: Severity,
         path: &Path,
-        (position, offset): (Option<u64>, Option<i64>),
+        Location { position, offset }: Location,
         what: String,
         next: &str,
     ) {
@@ -182,7 +195,7 @@ impl Check<'_> {
     fn unreadable(&mut self, path: &Path, position: Option<u64>, error: &io::Error) {
         let (what, next) =
             (format!("cannot be read: {error}"), "see to the disk and the permissions, then check again");
-        self.find_at(Severity::Damage, path, (position, None), what, next);
+        self.find_at(Severity::Damage, path, Location { position, offset: None }, what, next);
     }
 
     fn report(&mut self, bytes: u64) {

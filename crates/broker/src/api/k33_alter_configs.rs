@@ -18,13 +18,13 @@ use crate::metadata::controller::NewValue;
 use crate::metadata::image::ConfigResource;
 
 /// Keys and their new values, by resource.
-pub(crate) struct Request {
+pub(crate) struct AlterConfigs {
     resources: Vec<ResourceKeys>,
     configs: Vec<(StrBytes, Option<StrBytes>)>,
     validate_only: bool,
 }
 
-impl Decoded for Request {
+impl Decoded for AlterConfigs {
     fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
         let mut configs = Vec::new();
         let keep = |resource: AlterConfigsResource| {
@@ -38,7 +38,7 @@ impl Decoded for Request {
     }
 }
 
-pub(crate) async fn answer(context: &Context, request: Request) -> AlterConfigsResponse {
+pub(crate) async fn answer(context: &Context, request: AlterConfigs) -> AlterConfigsResponse {
     let changes = |asked: &ResourceKeys| changes(context, asked, &request.configs[asked.configs.clone()]);
     let (resources, validate_only) = (request.resources, request.validate_only);
     let responses =

@@ -29,13 +29,13 @@ const SUBTRACT: i8 = 3;
 type Config = (StrBytes, i8, Option<StrBytes>);
 
 /// Changes of keys, by resource.
-pub(crate) struct Request {
+pub(crate) struct IncrementalAlterConfigs {
     resources: Vec<ResourceKeys>,
     configs: Vec<Config>,
     validate_only: bool,
 }
 
-impl Decoded for Request {
+impl Decoded for IncrementalAlterConfigs {
     fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
         let config = |one: AlterableConfig| (one.name, one.config_operation, one.value);
         let mut configs = Vec::new();
@@ -50,7 +50,7 @@ impl Decoded for Request {
     }
 }
 
-pub(crate) async fn answer(context: &Context, request: Request) -> IncrementalAlterConfigsResponse {
+pub(crate) async fn answer(context: &Context, request: IncrementalAlterConfigs) -> IncrementalAlterConfigsResponse {
     let changes = |asked: &ResourceKeys| changes(context, asked, &request.configs[asked.configs.clone()]);
     let (resources, validate_only) = (request.resources, request.validate_only);
     let responses =

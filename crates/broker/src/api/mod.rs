@@ -314,7 +314,7 @@ impl Reply {
     /// Bytes of the response, with its size.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Self::Send(pieces) | Self::Replay(pieces) => pieces.iter().map(Piece::len).sum(),
+            Self::Send(pieces) | Self::SendOld(pieces) => pieces.iter().map(Piece::len).sum(),
             Self::Silent => 0,
         }
     }

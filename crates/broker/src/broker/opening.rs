@@ -102,13 +102,14 @@ impl Broker {
         let quotas = Arc::<QuotaBook>::default();
         let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), data_dir, &left));
         let coordinators = Arc::new(Coordinators::new(config.clone()));
-        let publisher = Arc::new(Publisher::new(
-            (config.clone(), metadata.clone()),
-            replicas.clone(),
-            coordinators.clone(),
-            quotas.clone(),
-            tls.clone(),
-        ));
+        let publisher = Arc::new(Publisher {
+            config: config.clone(),
+            metadata: metadata.clone(),
+            replicas: replicas.clone(),
+            coordinators: coordinators.clone(),
+            quotas: quotas.clone(),
+            tls: tls.clone(),
+        });
         let controller =
             Arc::new(Controller::new(config.clone(), metadata.clone(), replicas.clone(), publisher.clone()));
         let broker = Arc::new(Self {

@@ -278,9 +278,9 @@ impl Store {
             records.push(ControlRecord::Voters(quorum.voters.clone()));
         }
         epochs.push((self.epoch, start));
-        let leader = (node_id, self.epoch);
+        let leader = files::Leader { node_id, epoch: self.epoch, kraft_version: quorum.kraft_version };
         // Before the epoch's first batch: should a crash come between, the next epoch is another one.
-        files::write_leadership(&*self.disk, &self.path, leader, quorum.kraft_version, &epochs)?;
+        files::write_leadership(&*self.disk, &self.path, leader, &epochs)?;
         self.append_control(&records, now_ms)
     }
 }

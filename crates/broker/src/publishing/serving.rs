@@ -97,6 +97,6 @@ impl Publisher {
         self.coordinators.resign(&topic.name);
         // Those too that are not served yet: their logs are being checked, or cannot be opened.
         self.coordinators.partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);
-        self.replicas.doom(&removed)
+        self.replicas.mark_deleted(&removed)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Check, Severity};
+use super::{Check, Location, Severity};
 use crate::LogError;
 use crate::checkpoint::{self, PartitionMetadata};
 use crate::producers::{Producers, snapshot};
@@ -32,7 +32,7 @@ impl Check<'_> {
                 point - end
             );
             let next = "restore the partition's directory from a copy, or accept the loss: the next start goes on from what is there";
-            self.find_at(Severity::Damage, dir, (None, Some(end)), what, next);
+            self.find_at(Severity::Damage, dir, Location::offset(end), what, next);
         }
         if let Some(mark) =
             self.left.high_watermark.filter(|mark| *mark > end && start < *mark && point <= end)
@@ -40,7 +40,7 @@ impl Check<'_> {
             let what =
                 format!("the log ends at offset {end}, but consumers may have seen records up to {mark}");
             let next = "a crash of the machine took what was not synced; levada.ack.durability=fdatasync prevents that";
-            self.find_at(Severity::Note, dir, (None, Some(end)), what, next);
+            self.find_at(Severity::Note, dir, Location::offset(end), what, next);
         }
     }
 
@@ -55,7 +55,7 @@ impl Check<'_> {
             ),
         };
         let next = "normal if the topic has ever been compacted; else a segment is missing: look for a copy";
-        self.find_at(Severity::Note, self.dir, (None, Some(from)), what, next);
+        self.find_at(Severity::Note, self.dir, Location::offset(from), what, next);
     }
 
     fn judge_snapshots(&mut self) {

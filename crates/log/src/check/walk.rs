@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::entries::{self, Fault, Offsets, Times};
-use super::{Batches, Check, Next, RESTORE, Severity};
+use super::{Batches, Check, Location, Next, RESTORE, Severity};
 use crate::batch::{BatchView, check_stored};
 use crate::disk::Disk;
 use crate::index::Aborted;
@@ -90,7 +90,7 @@ impl Check<'_> {
     }
 
     fn wrong_index(&mut self, at: usize, path: &Path, (position, what): Fault) {
-        let place = (Some(position), None);
+        let place = Location { position: Some(position), offset: None };
         if !self.is_trusted(at) {
             return self.find_at(Severity::Mended, path, place, what, REBUILT);
         }
@@ -114,7 +114,7 @@ impl Check<'_> {
                 Next::End { unused: 0 } => return Ok(()),
                 Next::End { unused } => {
                     let what = format!("{unused} bytes at its end were allocated and never written to");
-                    let place = (Some(batches.position()), None);
+                    let place = Location { position: Some(batches.position()), offset: None };
                     let next = "nothing to do: they are cut off or written to by the next start";
                     self.find_at(Severity::Note, &segment.path, place, what, next);
                     return Ok(());
@@ -185,7 +185,7 @@ impl Check<'_> {
         }
         let what =
             format!("a batch of leader epoch {written} lies where leader-epoch-checkpoint says {told}");
-        let place = (Some(position), Some(batch.base_offset()));
+        let place = Location { position: Some(position), offset: Some(batch.base_offset()) };
         let next = "remove leader-epoch-checkpoint: the next start writes it anew from the log";
         self.find_at(Severity::Damage, path, place, what, next);
         self.epochs = crate::epochs::Epochs::default();
@@ -195,7 +195,7 @@ impl Check<'_> {
         let last = segment.at + 1 == self.names.bases.len();
         let torn = last && !segment.intact_behind && !self.is_trusted(segment.at);
         for (position, offset, what) in &segment.broken {
-            let place = (Some(*position), Some(*offset));
+            let place = Location { position: Some(*position), offset: Some(*offset) };
             let bytes = len - position;
             if torn {
                 let next =

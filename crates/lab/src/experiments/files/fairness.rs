@@ -11,7 +11,7 @@ use super::site::{Site, SiteFile};
 use super::{FLOOR, Systems, floor};
 use crate::error::LabError;
 use crate::harness::bench::Bench;
-use crate::harness::pace::{self, Latencies, Pace, joined};
+use crate::harness::pace::{self, FixedRate, Latencies, joined};
 use crate::machine::cpu;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
@@ -70,7 +70,7 @@ impl<'b> Fairness<'b> {
                 .map(|reader| {
                     // They take turns.
                     let start = begin + Duration::from_secs_f64(f64::from(reader) / PER_SECOND);
-                    let pace = Pace::new(start, PER_SECOND / f64::from(self.readers));
+                    let pace = FixedRate::new(start, PER_SECOND / f64::from(self.readers));
                     scope.spawn(move || {
                         pace::settle(bench);
                         read_small((address, small), (pace, pace.count(time).max(1)))
@@ -109,7 +109,7 @@ impl<'b> Fairness<'b> {
 /// Asks whenever that is due, on one connection.
 fn read_small(
     (address, file): (SocketAddr, &SiteFile),
-    (pace, count): (Pace, u64),
+    (pace, count): (FixedRate, u64),
 ) -> Result<Latencies, LabError> {
     let mut stream = client::connect(address).map_err(LabError::step("cannot connect"))?;
     let mut latencies = Latencies::new()?;

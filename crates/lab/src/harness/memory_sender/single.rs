@@ -92,7 +92,8 @@ impl Single {
                 Ok(0)
             }
             Transport::ZeroCopy(outbox, counters) => {
-                by_error_queue((&self.socket, &self.messages), load, (outbox, counters), &mut self.calls)
+                let queue = ErrorQueue { socket: &self.socket, outbox, counters, calls: &mut self.calls };
+                by_error_queue(queue, &self.messages, load)
             }
             Transport::Ring(ring) => by_ring(ring, &self.socket, &self.messages, load),
         }
@@ -126,12 +127,16 @@ fn plain(socket: &Socket, messages: &Messages, load: &Load, calls: &mut u64) -> 
     Ok(())
 }
 
-fn by_error_queue(
-    (socket, messages): (&Socket, &Messages),
-    load: &Load,
-    (outbox, counters): (&mut ZeroCopyOutbox, &Counters),
-    calls: &mut u64,
-) -> io::Result<u64> {
+/// A socket whose error queue tells when sends by reference are over.
+struct ErrorQueue<'a> {
+    socket: &'a Socket,
+    outbox: &'a mut ZeroCopyOutbox,
+    counters: &'a Counters,
+    calls: &'a mut u64,
+}
+
+fn by_error_queue(queue: ErrorQueue<'_>, messages: &Messages, load: &Load) -> io::Result<u64> {
+    let ErrorQueue { socket, outbox, counters, calls } = queue;
     let thresholds = Thresholds { zero_copy_send_bytes: 1, ..Thresholds::default() };
     let before = counters.snapshot().copied_by_kernel();
     for index in 0..load.messages {
