@@ -37,7 +37,7 @@ pub enum StorageError {
         source: io::Error,
     },
     /// It has no identity.
-    #[error("{} is not formatted: there is no meta.properties in it", path.display())]
+    #[error("{} is not formatted: it has no meta.properties", path.display())]
     Unformatted {
         /// The directory.
         path: PathBuf,

@@ -195,7 +195,7 @@ impl Replicas {
             match self.data_dir.mark_deleted(partition.topic(), partition.index()) {
                 Ok(dir) => marked.push(dir),
                 Err(error) => {
-                    tracing::warn!(partition = partition.name(), %error, "files of a deleted partition remain");
+                    tracing::warn!(partition = partition.name(), %error, "cannot remove the files of a deleted partition");
                 }
             }
         }
@@ -205,7 +205,7 @@ impl Replicas {
     /// Removes a directory that [`Replicas::doom`] returned.
     pub(crate) fn remove_directory(&self, dir: &Path) {
         if let Err(error) = self.data_dir.disk().remove_dir(dir) {
-            tracing::warn!(directory = %dir.display(), %error, "files of a deleted partition remain");
+            tracing::warn!(directory = %dir.display(), %error, "cannot remove the files of a deleted partition");
         }
     }
 
@@ -213,7 +213,7 @@ impl Replicas {
     pub(crate) fn remove_unserved(&self, topic: &str, index: i32) {
         let gone = self.data_dir.mark_deleted(topic, index);
         if let Err(error) = gone.and_then(|dir| self.data_dir.disk().remove_dir(&dir)) {
-            tracing::warn!(topic, partition = index, %error, "files of a deleted partition remain");
+            tracing::warn!(topic, partition = index, %error, "cannot remove the files of a deleted partition");
         }
         self.unopened.lock().forget(&(topic.to_owned(), index));
     }

@@ -86,7 +86,7 @@ impl Tls {
             match TlsContext::load(config.settings(), listener, Some(&kept)) {
                 Ok(context) => {
                     slot.store(Arc::new(context));
-                    tracing::info!(listener = listener.name, "TLS keys and trust read again");
+                    tracing::info!(listener = listener.name, "TLS key and trust stores reloaded");
                 }
                 Err(error) => {
                     // Asked again only when the files change again.
@@ -98,7 +98,7 @@ impl Tls {
                         rules: kept.rules.clone(),
                         names: kept.names.clone(),
                     }));
-                    tracing::error!(%error, "TLS goes on with the keys and trust that it had");
+                    tracing::error!(%error, "cannot reload the TLS key and trust stores; the previous ones stay in use");
                 }
             }
         }

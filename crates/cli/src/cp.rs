@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatArgs};
 
-/// Copy a file the cheapest way there is, and show which way that was
+/// Copy a file by the cheapest path, and show the path
 ///
 /// Shares blocks if the file system can (reflink), else copies inside the kernel (copy_file_range, then splice), else through
 /// memory. Holes stay holes. The permissions are copied; owner and times are not. The destination appears whole or not at all.
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Replace the destination if it exists
     #[arg(long, short)]
     force: bool,
-    /// Copy this way only, and fail if it does not work
+    /// Use only this path, and fail if it does not work
     #[arg(long, value_name = "PATH")]
     path: Option<CopyPath>,
     #[command(flatten)]

@@ -27,7 +27,7 @@ mod report;
 mod side_by_side;
 mod table;
 
-/// Measure on this machine what each way of moving bytes costs
+/// Measure the cost of each way to move bytes on this machine
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada lab transfer --quick                   a first look at the paths from file to socket
@@ -54,12 +54,12 @@ enum Command {
   levada lab transfer --only splice             how large should a pipe be?
   levada lab transfer --output json --record t.jsonl")]
     Transfer(RunArgs),
-    /// Draw the report of a record
+    /// Write the HTML report of a record
     #[command(after_help = "Examples:
   levada lab report full.jsonl                  writes full.html
   levada lab report full.jsonl --out wall.html")]
     Report(report::Args),
-    /// Say what has changed from one record to another
+    /// Show the differences between two records
     #[command(after_help = "Examples:
   levada lab compare before.jsonl after.jsonl
   levada lab compare --output json before.jsonl after.jsonl")]
@@ -76,7 +76,7 @@ enum Command {
   levada lab read --dir /var/lib/levada         on the disk that will hold the data
   levada lab read --only cold --full")]
     Read(RunArgs),
-    /// Compare ways to bring batches from a socket to a file
+    /// Compare ways to receive batches from a socket into a file
     #[command(after_help = "Examples:
   levada lab receive
   levada lab receive --only 256                 batches of 256 KiB")]
@@ -120,7 +120,7 @@ enum Command {
 /// How to run, the same for every experiment.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// A first look, in seconds
+    /// Few rounds and small files, in seconds
     #[arg(long)]
     quick: bool,
     /// More rounds and larger files, in minutes
@@ -129,7 +129,7 @@ pub(crate) struct RunArgs {
     /// Everything once, to see that it works
     #[arg(long, hide = true, conflicts_with_all = ["quick", "full"])]
     tiny: bool,
-    /// Exactly so many timed rounds, however long they take
+    /// Number of timed rounds, however long they take
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Only cases whose group and name contain this text
@@ -141,13 +141,13 @@ pub(crate) struct RunArgs {
     /// File for the raw results [default: a new one in ~/.local/state/levada/lab]
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// After the rounds, look for a second a case where the time goes, and draw it in the report
+    /// After the rounds, profile each case for one second, and draw flame graphs in the report
     #[arg(long)]
     flames: bool,
-    /// File for a report of it: a page for any browser
+    /// File for the report, an HTML page
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Draw the order of the cases with this number, to repeat a run
+    /// Seed of the random order of cases, to repeat a run
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     #[command(flatten)]

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Also the offset of the first record at this time or after it
     #[arg(long, value_name = "TIME", value_parser = time::moment, conflicts_with = "ago")]
     at: Option<i64>,
-    /// The same, so long before now
+    /// Also the offset of the first record after this long before now
     #[arg(long, value_name = "DURATION", value_parser = time::duration)]
     ago: Option<i64>,
     /// Stop where the first open transaction begins, as consumers with read_committed do

@@ -18,7 +18,7 @@ use levada_broker::{
 
 use crate::{config::SourceArgs, failure::Failure};
 
-/// Format, look at and check a data directory
+/// Format, inspect and check a data directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada storage format --cluster-id MkU3OEVBNTcwNTJENDM2Qk -o log.dirs=/var/lib/levada

@@ -48,7 +48,7 @@ pub(crate) struct List {
     format: FormatArgs,
 }
 
-/// Set a user's password
+/// Set the password of a user
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada user set alice
@@ -61,7 +61,7 @@ pub(crate) struct Set {
     /// For this mechanism; repeatable
     #[arg(short, long, value_name = "MECHANISM", default_value = "scram-sha-512", value_parser = mechanism)]
     mechanism: Vec<ScramMechanism>,
-    /// How often the password is hashed
+    /// Iterations of the password hash
     #[arg(long, value_name = "COUNT", default_value_t = scram::ITERATIONS_MIN,
           value_parser = clap::value_parser!(i32).range(4096..=16384))]
     iterations: i32,
@@ -70,7 +70,7 @@ pub(crate) struct Set {
     password_file: Option<PathBuf>,
 }
 
-/// Delete a user's passwords
+/// Delete the passwords of a user
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada user delete alice
@@ -79,7 +79,7 @@ pub(crate) struct Delete {
     /// The user
     #[arg(value_name = "USER")]
     user: String,
-    /// Only that for this mechanism; repeatable
+    /// Only the password for this mechanism; repeatable
     #[arg(short, long, value_name = "MECHANISM", value_parser = mechanism)]
     mechanism: Vec<ScramMechanism>,
 }

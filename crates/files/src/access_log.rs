@@ -87,7 +87,7 @@ impl Writer {
     pub(crate) fn finish(self) {
         drop(self.sender);
         if self.thread.join().is_err() {
-            tracing::error!("the thread of the access log ended with a panic");
+            tracing::error!("the access log thread panicked");
         }
     }
 }
@@ -111,7 +111,7 @@ fn write(messages: &Receiver<Message>, mut sink: Box<dyn Write + Send>, path: &P
             Ok(()) => failing = false,
             Err(error) if !failing => {
                 failing = true;
-                tracing::error!(path = %path.display(), %error, "the access log cannot be written; lines are lost");
+                tracing::error!(path = %path.display(), %error, "cannot write the access log; lines are lost");
             }
             Err(_) => {}
         }

@@ -49,15 +49,15 @@ const KEPT_BACK_BYTES: u64 = 64 << 10;
 enum CloseReason {
     #[error("connection lost: {0}")]
     Lost(#[from] io::Error),
-    #[error("the client took too long")]
+    #[error("the client timed out")]
     Slow,
-    #[error("answer not sent whole: {0}")]
+    #[error("cannot send the whole response: {0}")]
     Send(#[from] TransferError),
     #[error("the file changed while it was sent")]
     Changed,
     #[error("the file could not be read: {0}")]
     Read(io::Error),
-    #[error("it did not begin with a header of the PROXY protocol")]
+    #[error("the connection did not begin with a PROXY protocol header")]
     NoHeader,
     #[error("TLS failed: {0}")]
     Tls(#[from] rustls::Error),
@@ -68,7 +68,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
     let outgoing = match purpose {
         Purpose::SecureFiles => match shard.shared.session() {
             Ok(session) => Outgoing::sealed(session),
-            Err(error) => return tracing::error!(%error, "the TLS configuration cannot be used"),
+            Err(error) => return tracing::error!(%error, "cannot use the TLS configuration"),
         },
         Purpose::Files | Purpose::Metrics => Outgoing::plain(),
     };

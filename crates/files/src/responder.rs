@@ -278,7 +278,7 @@ impl Responder {
             }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        tracing::warn!(%path, error = %fault, "a file cannot be served");
+        tracing::warn!(%path, error = %fault, "cannot serve a file");
         Decision::Reply(answer::plain(status, frame, b""))
     }
 

@@ -68,16 +68,16 @@ pub struct FileVersion {
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// Nothing that can be served is there.
-    #[error("there is no such file")]
+    #[error("no such file")]
     Missing,
     /// The process may not read it.
-    #[error("the file may not be read")]
+    #[error("permission to read the file is denied")]
     Forbidden,
     /// The lookup has to wait for the disk.
     #[error("the lookup has to wait for the disk")]
     WouldWait,
     /// No descriptor is left, in the process or in the system.
-    #[error("no descriptor is left")]
+    #[error("the process is out of file descriptors")]
     NoDescriptor,
     /// The file system failed.
     #[error("the file system failed: {0}")]

@@ -193,14 +193,18 @@ impl Server {
         match Site::open(before.options().clone()) {
             Ok(site) => {
                 self.shared.site.store(Arc::new(site));
-                tracing::info!("directory opened again");
+                tracing::info!("directory reopened");
             }
-            Err(error) => tracing::error!(%error, "the directory stays as it was opened before"),
+            Err(error) => {
+                tracing::error!(%error, "cannot reopen the directory; the previous one stays in use")
+            }
         }
         if let Some(tls) = &self.shared.tls {
             match tls.options.load() {
                 Ok(config) => tls.config.store(Arc::new(config)),
-                Err(error) => tracing::error!(%error, "TLS goes on with the certificate that it had"),
+                Err(error) => {
+                    tracing::error!(%error, "cannot reload the certificate; the previous one stays in use")
+                }
             }
         }
         if let Some(log) = &self.log {
@@ -225,7 +229,7 @@ impl Server {
         self.shared.stop.raise();
         for shard in self.shards {
             if shard.join().is_err() {
-                tracing::error!("a shard ended with a panic");
+                tracing::error!("a shard thread panicked");
             }
         }
         if let Some(log) = self.log {

@@ -42,7 +42,7 @@ pub(crate) fn start(
         // What a set of tasks is driven by is looked at with every step of one of them: it only waits.
         let work = async move { tokio::task::spawn_local(run(shard, listeners)).await };
         if let Err(error) = LocalSet::new().block_on(&runtime, work) {
-            tracing::error!(%error, "a shard has ended");
+            tracing::error!(%error, "a shard thread has ended");
         }
         // Lookups under way concern nobody any more.
         runtime.shutdown_background();
@@ -54,7 +54,7 @@ async fn run(shard: Rc<Shard>, listeners: Vec<Listener>) {
     for listener in listeners {
         match listener.open() {
             Ok(door) => drop(doors.spawn_local(accept(shard.clone(), door))),
-            Err(error) => tracing::error!(%error, "a listener cannot be watched"),
+            Err(error) => tracing::error!(%error, "cannot poll a listener"),
         }
     }
     let mut tick = tokio::time::interval(TICK);
@@ -75,7 +75,7 @@ async fn run(shard: Rc<Shard>, listeners: Vec<Listener>) {
     // Each door waits for the connections that came by it.
     let finished = async { while doors.join_next().await.is_some() {} };
     if tokio::time::timeout(shard.shared.grace, finished).await.is_err() {
-        tracing::warn!("connections still busy after the grace period are closed");
+        tracing::warn!("the broker closes connections that are still busy after the grace period");
     }
 }
 
@@ -97,7 +97,7 @@ async fn accept(shard: Rc<Shard>, door: WatchedListener) {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "accept failed; if descriptors are used up, raise `ulimit -n`");
+                    tracing::warn!(%error, "accept failed; if the process is out of file descriptors, raise `ulimit -n`");
                     shard.responder.cache.clear();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }

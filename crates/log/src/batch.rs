@@ -255,7 +255,7 @@ pub enum BatchError {
     #[error("batch length {0} is impossible")]
     Length(i32),
     /// The checksum does not match.
-    #[error("batch checksum is {computed:#010x}, the header says {stored:#010x}")]
+    #[error("batch checksum mismatch: computed {computed:#010x}, the header has {stored:#010x}")]
     Crc {
         /// In the header.
         stored: u32,
@@ -273,7 +273,7 @@ pub enum BatchError {
         found: Option<i32>,
     },
     /// Producer id, epoch and sequence do not go together.
-    #[error("producer {producer_id}, epoch {epoch}, sequence {sequence} do not go together")]
+    #[error("producer id {producer_id}, epoch {epoch} and sequence {sequence} are not a valid combination")]
     Producer {
         /// Producer id.
         producer_id: i64,
@@ -283,7 +283,7 @@ pub enum BatchError {
         sequence: i32,
     },
     /// A compression number that stands for no codec.
-    #[error("compression {0} is unknown")]
+    #[error("unknown compression type {0}")]
     Codec(u8),
     /// The records do not expand.
     #[error(transparent)]

@@ -3,7 +3,7 @@
 //! An index file grows with use. It has no length until its first entry; then it gets its full length as a sparse file
 //! and real blocks 16 KiB at a time, reserved before the mapping touches them, so that a full disk is an error of the append
 //! and never a signal; a thousand quiet partitions occupy nothing. It is cut to its entries when its segment is
-//! sealed or closed. An index is a hint that can be built again from the log.
+//! sealed or closed. An index is a hint that can be rebuilt from the log.
 
 use std::io;
 use std::path::{Path, PathBuf};

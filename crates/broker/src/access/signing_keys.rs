@@ -43,7 +43,7 @@ struct Had {
 enum KeysError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    #[error("it answers with status {status}")]
+    #[error("the server answered with HTTP status {status}")]
     Status { status: u16 },
     #[error("{0}")]
     Http(#[from] ureq::Error),
@@ -123,14 +123,14 @@ impl SigningKeys {
         match document {
             Ok(keys) => {
                 if keys.is_empty() {
-                    tracing::warn!(url, "there is no key to check tokens with");
+                    tracing::warn!(url, "no signing key is available; the broker rejects tokens");
                 }
                 had.keys = Arc::new(keys);
                 had.failures = 0;
             }
             Err(error) => {
                 had.failures = had.failures.saturating_add(1);
-                tracing::warn!(url, %error, "the keys that tokens are signed with cannot be had");
+                tracing::warn!(url, %error, "cannot load the signing keys (JWKS)");
             }
         }
     }

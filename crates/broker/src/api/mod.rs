@@ -323,17 +323,19 @@ impl Reply {
 /// A request that cannot be answered: the connection is closed, as Kafka does.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
-    #[error("request not understood: {0}")]
+    #[error("malformed request: {0}")]
     Malformed(#[from] DecodeError),
-    #[error("{api:?} is not served")]
+    #[error("{api:?} is not supported")]
     NotServed { api: ApiKey },
     #[error(
-        "the answer to {api} would have {bytes} bytes, {limit} are allowed; the request names too much at once"
+        "the response to {api} would take {bytes} bytes, more than the limit of {limit}; ask for fewer resources in one request"
     )]
     TooLarge { api: ApiKey, bytes: usize, limit: usize },
-    #[error("response not representable: {0}")]
+    #[error("cannot encode the response: {0}")]
     Encode(#[from] EncodeError),
-    #[error("a batch sent with acks=0 was refused (error {error_code}); only the closed connection can tell")]
+    #[error(
+        "batch with acks=0 refused (error {error_code}); the connection is closed because acks=0 has no response"
+    )]
     SilentProduce { error_code: i16 },
 }
 

@@ -141,7 +141,7 @@ fn usable(values: &Values) -> Values {
     let mut usable = Values::new();
     for (name, value) in values {
         if is_fixed(name) || prefix::row(name).is_some_and(|key| !may_change(name, key)) {
-            tracing::error!(key = name, "a stored value of a key that only a restart changes is ignored");
+            tracing::error!(key = name, "ignored a stored value of a key that changes only with a restart");
             continue;
         }
         let Some(key) = known(name) else {

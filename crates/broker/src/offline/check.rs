@@ -245,7 +245,12 @@ impl<'a> Examiner<'a> {
         let aside = "the next start moves it aside, its name gets the ending -stray";
         let topic = self.image.topic(&key.0).filter(|topic| topic.partition(key.1).is_some());
         let Some(topic) = topic else {
-            return checked.push(finding(Severity::Note, path, "no metadata knows this partition", aside));
+            return checked.push(finding(
+                Severity::Note,
+                path,
+                "the metadata does not contain this partition",
+                aside,
+            ));
         };
         // A file that cannot be read has been reported.
         let Ok(Some(found)) = PartitionMetadata::load(&RealDisk, path) else { return };

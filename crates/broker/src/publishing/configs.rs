@@ -62,7 +62,9 @@ impl Publisher {
                 self.config.replace(config);
                 self.tls.reload(&self.config.load());
             }
-            Err(error) => tracing::error!(%error, "the broker configuration stays as it was"),
+            Err(error) => {
+                tracing::error!(%error, "cannot apply the broker configuration; the previous one stays in force")
+            }
         }
     }
 

@@ -35,11 +35,7 @@ impl Publisher {
         }
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = self.config.load().recovery_threads.unwrap_or_else(cores).min(missing.len());
-        tracing::info!(
-            partitions = missing.len(),
-            threads,
-            "the last stop was no clean one: logs are checked"
-        );
+        tracing::info!(partitions = missing.len(), threads, "unclean shutdown detected; checking logs");
         let recovery = self.replicas.recovery();
         recovery.begin(missing, threads);
         let left = Arc::new(left);
@@ -57,7 +53,7 @@ impl Publisher {
                 publisher.recover(&share);
             };
             if let Err(error) = thread.spawn(work) {
-                tracing::error!(%error, "a thread for the recovery is missing");
+                tracing::error!(%error, "cannot start a recovery thread");
                 if at == 0 {
                     // Without any, this one has to do it.
                     self.recover(&left);
@@ -76,7 +72,7 @@ impl Publisher {
                 tracing::error!(
                     topic = key.0,
                     partition = key.1,
-                    "offline: its recovery ended with a panic; opening it is tried again every few seconds"
+                    "partition offline: its recovery panicked; the broker retries every few seconds"
                 );
                 self.replicas.unopened().lock().note(&key, left.of(&key));
             }

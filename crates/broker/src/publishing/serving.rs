@@ -62,7 +62,7 @@ impl Publisher {
             self.open_and_serve(missing, |key| left.of(key))
         });
         if changed.is_ok() {
-            tracing::info!("all partitions are open now");
+            tracing::info!("all partitions are open");
         }
     }
 

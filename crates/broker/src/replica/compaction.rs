@@ -124,7 +124,7 @@ impl Replicas {
             Err(CleanError::Stopped) => Ok(CompactionOutcome::Dropped),
             Err(CleanError::Log(_)) if partition.is_deleted() => Ok(CompactionOutcome::Dropped),
             Err(CleanError::Log(error)) if is_full(&error) || partition.log().is_offline() => {
-                tracing::error!(partition = partition.name(), %error, "log not compacted; it is tried again later");
+                tracing::error!(partition = partition.name(), %error, "compaction failed; the broker retries later");
                 Ok(CompactionOutcome::Failed)
             }
             Err(CleanError::Log(error)) => Err(error),
@@ -172,14 +172,14 @@ impl Replicas {
     /// What is damaged stays so: the log is left alone until the next start.
     fn give_up(&self, partition: &Partition, error: &LogError) {
         self.cleaner.exclude(&key(partition));
-        tracing::error!(partition = partition.name(), %error, "log cannot be compacted; no more attempts until the next start");
+        tracing::error!(partition = partition.name(), %error, "log cannot be compacted; the broker retries after the next start");
     }
 
     /// Writes down where compaction goes on.
     pub(crate) fn store_cleaner_checkpoint(&self) {
         let _storing = self.storing_checkpoint.lock();
         if let Err(error) = self.data_dir.store(OffsetCheckpoint::Cleaner, &self.cleaner.checkpoints()) {
-            tracing::error!(%error, "checkpoint not written");
+            tracing::error!(%error, "cannot write the checkpoint");
         }
     }
 }

@@ -35,13 +35,13 @@ pub enum DataDirError {
         source: io::Error,
     },
     /// Another process has it.
-    #[error("data directory {} is in use by another process; stop that one or choose another with -o log.dirs=…", path.display())]
+    #[error("data directory {} is in use by another process; stop that process, or choose another directory with -o log.dirs=…", path.display())]
     InUse {
         /// The directory.
         path: PathBuf,
     },
     /// More than one directory is configured.
-    #[error("log.dirs names {count} directories; this version keeps its data in one")]
+    #[error("log.dirs names {count} directories; this version supports one")]
     SeveralDirs {
         /// Number of directories.
         count: usize,
@@ -128,7 +128,7 @@ impl DataDir {
 
     fn set_aside(&self, dir: &Path, topic: &str, index: i32) -> Result<(), LogError> {
         let stray = self.path.join(aside(topic, index, STRAY));
-        tracing::warn!(directory = %dir.display(), moved_to = %stray.display(), "no metadata knows this partition");
+        tracing::warn!(directory = %dir.display(), moved_to = %stray.display(), "the metadata does not contain this partition");
         self.disk.rename(dir, &stray).map_err(|source| LogError::Io {
             operation: "move aside",
             path: dir.to_owned(),
@@ -224,7 +224,7 @@ impl DataDir {
 /// start the log begins with its first segment.
 fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
     which.load(disk, dir).unwrap_or_else(|error| {
-        tracing::warn!(%error, "a checkpoint is passed over; every log is verified or begins with its first segment");
+        tracing::warn!(%error, "ignored a damaged checkpoint; logs are checked in full, or begin with their first segment");
         Offsets::new()
     })
 }

@@ -45,6 +45,6 @@ impl Replicas {
 
 fn remove(retired: Retired) {
     if let Err(error) = retired.remove() {
-        tracing::warn!(%error, "a file that is not needed any more remains");
+        tracing::warn!(%error, "cannot remove an obsolete file");
     }
 }

@@ -95,7 +95,7 @@ impl Syncs {
             let synced = self.upkeep.flush(&self.log, levada_log::Partition::sync_records).map(drop);
             if let Err(error) = &synced {
                 let (offline, partition) = (self.log.is_offline(), name(&self.log));
-                tracing::error!(partition, offline, %error, "records are not on the device");
+                tracing::error!(partition, offline, %error, "cannot sync records to the device");
             }
             for waiter in group {
                 // A connection that died meanwhile does not want its answer.

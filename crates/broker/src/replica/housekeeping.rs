@@ -94,7 +94,7 @@ impl Replicas {
         ];
         for (checkpoint, offsets) in stored {
             if let Err(error) = self.data_dir.store(checkpoint, &offsets) {
-                tracing::error!(%error, "checkpoint not written");
+                tracing::error!(%error, "cannot write the checkpoint");
             }
         }
     }
@@ -105,15 +105,15 @@ impl Replicas {
         for partition in self.partitions.all() {
             let Some(writer) = partition.lane().take_writer() else { continue };
             if let Err(error) = writer.close() {
-                tracing::error!(partition = partition.name(), %error, "log not closed in good order");
+                tracing::error!(partition = partition.name(), %error, "cannot close the log cleanly");
                 clean = false;
             }
         }
         self.store_checkpoints();
         if !clean {
-            tracing::warn!("the next start recovers the logs, because not all were closed in good order");
+            tracing::warn!("the next start recovers the logs: not all were closed cleanly");
         } else if let Err(error) = self.data_dir.mark_clean(broker_epoch) {
-            tracing::error!(%error, "marker of a clean shutdown not written");
+            tracing::error!(%error, "cannot write the clean-shutdown marker");
         }
     }
 }

@@ -240,7 +240,7 @@ impl AppendLane {
     /// The client only hears that storage failed; why is for the operator.
     fn tell(&self, error: &AppendError, now_ms: i64) {
         if self.storage_warning.is_due(now_ms) {
-            tracing::error!(%error, "batches are refused; with a full disk, make room and they are taken again, and without descriptors, once there are some");
+            tracing::error!(%error, "cannot append batches; free disk space, or raise the limit of file descriptors");
         }
     }
 

@@ -104,7 +104,7 @@ impl Replicas {
         if let Err(error) = &opened
             && self.unopened.lock().note(&key, left)
         {
-            tracing::error!(topic = key.0, partition = key.1, %error, "offline: the log cannot be opened; this is tried again every few seconds");
+            tracing::error!(topic = key.0, partition = key.1, %error, "partition offline: cannot open its log; the broker retries every few seconds");
         }
         opened
     }
@@ -132,7 +132,7 @@ impl Replicas {
         let (writer, report) = opened?;
         self.data_dir.identify(&topic, index, identity.topic_id)?;
         if let Some(cut) = &report.cut {
-            tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "the log ended in a torn batch, which was cut off");
+            tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "truncated a torn batch at the end of the log");
         }
         Ok(Partition::new(identity, writer, config, self.upkeep.clone()))
     }

@@ -148,15 +148,15 @@ pub enum SaslOutcome {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum SaslError {
-    #[error("frame not understood during authentication: {0}")]
+    #[error("malformed frame during authentication: {0}")]
     Malformed(#[from] DecodeError),
     #[error("unexpected {api} request during authentication")]
     Unexpected { api: ApiKey },
-    #[error("mechanism {mechanism:?} is not offered")]
+    #[error("mechanism {mechanism:?} is not enabled on this listener")]
     Mechanism { mechanism: String },
-    #[error("mechanism {asked} in the place of {before} at re-authentication")]
+    #[error("re-authentication uses mechanism {asked} instead of {before}")]
     OtherMechanism { asked: &'static str, before: &'static str },
-    #[error("user {asked} in the place of {before} at re-authentication")]
+    #[error("re-authentication as user {asked} instead of {before}")]
     OtherUser { asked: String, before: String },
     #[error(transparent)]
     Plain(#[from] PlainRefusal),
@@ -164,9 +164,9 @@ pub enum SaslError {
     Scram(#[from] ScramError),
     #[error(transparent)]
     Oauth(#[from] OauthError),
-    #[error("{} is the name of clients that have not authenticated, and no user's", Session::ANONYMOUS)]
+    #[error("{} is reserved for unauthenticated clients and cannot be a user name", Session::ANONYMOUS)]
     Anonymous,
-    #[error("answer not representable: {0}")]
+    #[error("cannot encode the response: {0}")]
     Encode(#[from] EncodeError),
 }
 

@@ -153,21 +153,21 @@ impl fmt::Debug for Credential {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum ScramError {
-    #[error("the client's {message} message is not SCRAM")]
+    #[error("malformed SCRAM {message} message")]
     Malformed { message: &'static str },
     #[error("user {user} has no credential for this mechanism")]
     UnknownUser { user: String },
-    #[error("user {user} presents a delegation token, which are not offered")]
+    #[error("user {user} sent a delegation token; delegation tokens are not supported")]
     Token { user: String },
-    #[error("user {user} asks to act for another")]
+    #[error("user {user} requested another authorization id")]
     OtherIdentity { user: String },
     #[error("the credential of user {user} has {iterations} iterations, fewer than 4096")]
     TooFewIterations { user: String, iterations: i32 },
-    #[error("the client answers another nonce than it was given")]
+    #[error("the client's nonce does not match the server's")]
     Nonce,
-    #[error("user {user} does not know the password")]
+    #[error("wrong password for user {user}")]
     Proof { user: String },
-    #[error("the exchange is over")]
+    #[error("the SCRAM exchange has already ended")]
     Over,
 }
 
@@ -219,7 +219,7 @@ impl ScramServer {
     }
 
     /// Takes the client's next message. `find` looks a user's credential up; with a `secret` that nobody else knows one is made up for
-    /// users that do not exist, the same each time. After an error the exchange is over.
+    /// users that do not exist, the same each time. After an error the SCRAM exchange has already ended.
     ///
     /// # Errors
     /// The client is not let in.

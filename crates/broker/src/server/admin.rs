@@ -60,7 +60,7 @@ async fn run(duties: Duties) {
             Ok(socket) => {
                 tokio::task::spawn_local(doorman.clone().accept(listener, socket));
             }
-            Err(error) => tracing::error!(listener = listener.name, %error, "a listener cannot be watched"),
+            Err(error) => tracing::error!(listener = listener.name, %error, "cannot poll a listener"),
         }
     }
     drop(doorman);

@@ -64,9 +64,9 @@ pub(super) enum AuthStep {
 pub(super) enum AuthError {
     #[error("authentication failed: {0}")]
     Refused(#[from] SaslError),
-    #[error("the client has not shown again who it is before its session expired")]
+    #[error("SASL session expired before the client re-authenticated")]
     Expired,
-    #[error("the client has not authenticated within {} s", TIME_MAX.as_secs())]
+    #[error("the client did not authenticate within {} s", TIME_MAX.as_secs())]
     Late,
 }
 

@@ -61,13 +61,13 @@ impl ColdLane {
                 Ring::new(&RingOptions { entries: in_flight, in_flight, ..RingOptions::default() })?;
             let pool = BufferPool::new(BUFFER_BYTES, BUFFERS)?;
             if let Err(error) = ring.register_buffers(&pool) {
-                tracing::debug!(%error, "buffers for cold reads are pinned with each read");
+                tracing::debug!(%error, "cannot register the buffers for cold reads; each read pins its buffer");
             }
             let wakeups = watched(ring.wakeups()?)?;
             let (ring, waiting) = (RefCell::new(ring), RefCell::default());
             Ok(ColdLane { ring, wakeups, pool, waiting, counters })
         };
-        made().inspect_err(|error| tracing::debug!(%error, "cold reads go without a ring")).ok()
+        made().inspect_err(|error| tracing::debug!(%error, "cannot use io_uring for cold reads")).ok()
     }
 
     /// Hands completions to those who wait for them, for as long as it is polled.

@@ -61,22 +61,22 @@ enum CloseReason {
     Frame(#[from] FrameError),
     #[error(transparent)]
     Request(#[from] RequestError),
-    #[error("response not sent whole: {0}")]
+    #[error("cannot send the whole response: {0}")]
     Send(#[from] TransferError),
     #[error("connection lost: {0}")]
     Lost(#[from] std::io::Error),
     #[error(transparent)]
     AuthError(#[from] AuthError),
-    #[error("a request came in too slowly")]
+    #[error("a request arrived too slowly")]
     Slow,
     #[error(
-        "a request waited {} s for memory, of which {held_bytes} bytes are held; raise queued.max.request.bytes",
+        "a request waited {} s for memory ({held_bytes} bytes are in use); raise queued.max.request.bytes",
         MEMORY_WAIT.as_secs()
     )]
     NoMemory { held_bytes: u64 },
-    #[error("clients that have not authenticated hold too much memory; an authentication takes far less")]
+    #[error("unauthenticated clients hold too much request memory")]
     NewcomersFull,
-    #[error("nothing was sent or taken for longer than connections.max.idle.ms")]
+    #[error("the connection was idle for longer than connections.max.idle.ms")]
     Idle,
 }
 

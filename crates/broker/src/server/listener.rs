@@ -103,7 +103,7 @@ impl Acceptor {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     self.tell(|left_out| {
-                        tracing::warn!(%error, left_out, "accept failed; if descriptors are used up, raise `ulimit -n`");
+                        tracing::warn!(%error, left_out, "accept failed; if the process is out of file descriptors, raise `ulimit -n`");
                     });
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
@@ -165,7 +165,7 @@ impl Acceptor {
             self.tell(|left_out| {
                 tracing::warn!(
                     left_out,
-                    "connections wait: the last {kept} descriptors are kept for files; raise `ulimit -n`"
+                    "connections wait: the last {kept} file descriptors are reserved for log files; raise `ulimit -n`"
                 );
             });
             tokio::time::sleep(DESCRIPTOR_PAUSE).await;

@@ -101,7 +101,7 @@ pub(crate) fn start(
                 tokio::task::spawn_local(run(shard, accepted, count)).await
             };
             if let Err(error) = LocalSet::new().block_on(&runtime, work) {
-                tracing::error!(%error, "a shard has ended");
+                tracing::error!(%error, "a shard thread has ended");
             }
         })
         .map_err(|source| StartError::Runtime { source })?;
@@ -133,7 +133,7 @@ async fn run(shard: Rc<Shard>, mut accepted: mpsc::Receiver<Accepted>, count: Ar
     }
     let finished = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(shard.stop().grace(), finished).await.is_err() {
-        tracing::warn!("connections still busy after the grace period are closed");
+        tracing::warn!("the broker closes connections that are still busy after the grace period");
     }
     lane.abort();
 }

@@ -61,10 +61,10 @@ struct GoalArgs {
     /// To the first record at this time or after it
     #[arg(long, value_name = "TIME", value_parser = time::moment)]
     to_datetime: Option<i64>,
-    /// To the first record of the time this long before now
+    /// To the first record after this long before now
     #[arg(long, value_name = "DURATION", value_parser = time::duration)]
     by_duration: Option<i64>,
-    /// By so many offsets forward, or back if negative
+    /// Forward by this many offsets, or back if negative
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     shift_by: Option<i64>,
 }

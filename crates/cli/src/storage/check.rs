@@ -17,7 +17,7 @@ use crate::{
     output::{self, Format, FormatArgs, counted},
 };
 
-/// Check every batch of a stopped data directory, and all that hangs on the batches
+/// Check every batch of a stopped data directory, and the files derived from the batches
 ///
 /// Checksums, offsets, indexes against the batches, leader epochs, producer snapshots, checkpoints and the metadata log. Changes
 /// nothing, and refuses a directory that is in use. Exit code 1 if something is damaged; what the next start mends by itself is not.
@@ -30,7 +30,7 @@ use crate::{
 pub(super) struct Check {
     #[command(flatten)]
     place: DirectoryArgs,
-    /// Leave out partitions in which nothing was found
+    /// Omit partitions without findings
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]

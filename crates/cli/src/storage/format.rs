@@ -14,7 +14,7 @@ use levada_log::checkpoint::id_text;
 use super::scram;
 use crate::{config::SourceArgs, failure::Failure};
 
-/// Give a data directory its identity and the first records of a cluster
+/// Format a data directory: its identity and the first records of a cluster
 ///
 /// `levada serve` does this by itself for a new directory; this way the cluster's id is yours to choose. Does what
 /// `kafka-storage format --standalone` does: either program starts on what the other has formatted.
@@ -30,7 +30,7 @@ pub(super) struct Format {
     /// The node's id; wins over node.id of the configuration
     #[arg(long, value_name = "NUMBER")]
     node_id: Option<i32>,
-    /// A directory that is formatted already is left as it is, and no error
+    /// Leave a formatted directory unchanged, and exit with success
     #[arg(short = 'g', long)]
     ignore_formatted: bool,
     /// A first user, as SCRAM-SHA-512=[name=USER,password=PASSWORD]; repeatable

@@ -76,7 +76,7 @@ fn lies_are_refused() {
     fewer[23..27].copy_from_slice(&1_i32.to_be_bytes());
     refuse("one record too many", &reseal(fewer), "after the last");
     refuse("codec", &with(21, &[0, 5]), "compression 5");
-    refuse("no sequence", &with(53, &(-1_i32).to_be_bytes()), "do not go together");
+    refuse("no sequence", &with(53, &(-1_i32).to_be_bytes()), "are not a valid combination");
     let mut nobody = with(21, &[0, 16]);
     nobody[43..51].copy_from_slice(&NO_PRODUCER_ID.to_be_bytes());
     refuse("transaction without producer", &reseal(nobody), "together");

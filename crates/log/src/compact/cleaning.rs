@@ -113,7 +113,7 @@ impl Cleaning {
         if done.is_err()
             && let Err(error) = output::remove(&*partition.disk, partition.dir(), base)
         {
-            tracing::warn!(%error, "a segment that was not finished is left to the next opening");
+            tracing::warn!(%error, "cannot remove an unfinished segment; the next start removes it");
         }
         done.map(Some)
     }

@@ -144,7 +144,7 @@ impl Segment {
         }
         let found = self.find_by_any_entry(disk, query)?;
         if self.index_state.note_misled() {
-            tracing::warn!(path = %self.path().display(), position = start, "index is wrong; searching without it until it is built again");
+            tracing::warn!(path = %self.path().display(), position = start, "offset index is wrong; the log does not use it until it is rebuilt");
         }
         Ok(found)
     }

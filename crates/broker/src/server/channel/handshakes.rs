@@ -54,9 +54,9 @@ const INBOX_CONNECTIONS: usize = 128;
 /// Why a handshake did not succeed.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
-    #[error("the client speaks no TLS")]
+    #[error("the client does not speak TLS")]
     NoTls,
-    #[error("the client hung up")]
+    #[error("the client closed the connection")]
     HungUp,
     #[error("{0}")]
     Refused(rustls::Error),
