@@ -72,17 +72,6 @@ fn functions_have_few_parameters() {
 }
 
 #[test]
-fn comment_lines_end_at_a_hundred_columns() {
-    let comment = |columns: usize| format!("//! A.\n// {}b\n", "a ".repeat((columns - 4) / 2));
-    accepted(RS, &comment(100));
-    refused(RS, &comment(102), 2, "102 columns");
-    let drawn = format!("//! ```text\n//! {}\n//! ```\n", "a ".repeat(60));
-    accepted(RS, &format!("//! A.\n{drawn}"));
-    refused(RS, &format!("//! A.\n{drawn}//! {}\n", "a ".repeat(60)), 5, "columns");
-    accepted(RS, &format!("//! A.\n// {}\n", "a".repeat(120)));
-}
-
-#[test]
 fn nothing_unwraps_outside_tests() {
     refused(RS, "//! A.\nfn a() {\n    b().unwrap();\n}\n", 3, "unwrap");
     refused(RS, "//! A.\nfn a() {\n    println!(\"{}\", b(c.unwrap()));\n}\n", 3, "unwrap");
