@@ -39,11 +39,11 @@ pub(crate) struct LargeRequest {
     pub(crate) held: Option<Held>,
     pub(crate) body: BytesMut,
     /// To whom the answer goes.
-    pub(crate) asker: oneshot::Sender<Answered>,
+    pub(crate) asker: oneshot::Sender<LargeAnswer>,
 }
 
 /// The answer to a large request.
-pub(crate) struct Answered {
+pub(crate) struct LargeAnswer {
     pub(crate) reply: Result<Reply, RequestError>,
     /// How long the connection is muted after the answer.
     pub(crate) mute: Duration,
@@ -93,6 +93,6 @@ impl LargeRequest {
             () = self.asker.closed() => return,
         };
         // The connection may be gone.
-        let _ = self.asker.send(Answered { reply, mute: context.mute(), spent: meter.busy() });
+        let _ = self.asker.send(LargeAnswer { reply, mute: context.mute(), spent: meter.busy() });
     }
 }
