@@ -131,7 +131,7 @@ impl Transactions {
                     Work::ProducerId => {
                         let found = transactions.controller.next_producer_id().await;
                         Event::ProducerId(found.map_err(|failure| {
-                            tracing::error!(?failure, "no producer id for a transaction");
+                            tracing::error!(?failure, "cannot allocate a producer id for a transaction");
                             TxnError::CoordinatorLoadInProgress
                         }))
                     }
@@ -205,7 +205,7 @@ fn failed(partition: &Partition, error: ErrorCode) -> MarkerResult {
         tracing::warn!(
             partition = partition.name(),
             error = error.name(),
-            "a transaction marker was not written; it is tried again"
+            "cannot write a transaction marker; the broker retries"
         );
     }
     match error {

@@ -86,6 +86,14 @@ impl Slice {
     }
 }
 
+/// Bounds of what one read returns.
+#[derive(Clone, Copy)]
+struct ReadLimits {
+    max_bytes: u32,
+    /// Return the first batch whole, even if it is larger.
+    min_one: bool,
+}
+
 /// The marks a partition starts with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
@@ -217,7 +225,7 @@ impl Partition {
     /// # Errors
     /// An offset outside the log, a failing disk, or bytes that are no batch.
     pub fn read(&self, offset: i64, max_bytes: u32, upto: i64, min_one: bool) -> Result<Slice, ReadError> {
-        self.look_up(&*self.disk, (offset, upto), (max_bytes, min_one))
+        self.look_up(&*self.disk, (offset, upto), ReadLimits { max_bytes, min_one })
     }
 
     /// As [`Partition::read`], but does not wait for the device to find the range; whether the range itself is in the page cache is for
@@ -232,7 +240,8 @@ impl Partition {
         upto: i64,
         min_one: bool,
     ) -> Result<Slice, ReadError> {
-        let found = self.look_up(&NonBlockingReads(&*self.disk), (offset, upto), (max_bytes, min_one));
+        let found =
+            self.look_up(&NonBlockingReads(&*self.disk), (offset, upto), ReadLimits { max_bytes, min_one });
         let slice = found.map_err(ReadError::or_cold)?;
         Ok(Slice { cached: true, ..slice })
     }
@@ -241,7 +250,7 @@ impl Partition {
         &self,
         disk: &dyn ReadFiles,
         range: (i64, i64),
-        limits: (u32, bool),
+        limits: ReadLimits,
     ) -> Result<Slice, ReadError> {
         self.find_range(disk, range, limits).map_err(|error| self.explain(error, range.0))
     }
@@ -250,7 +259,7 @@ impl Partition {
         &self,
         disk: &dyn ReadFiles,
         (offset, upto): (i64, i64),
-        (max_bytes, min_one): (u32, bool),
+        limits: ReadLimits,
     ) -> Result<Slice, ReadError> {
         let segments = self.segments.load();
         let (active_size, active_end) =
@@ -279,7 +288,7 @@ impl Partition {
                 // A gap that compaction left reaches from the offset to `upto`: there will be more once that has moved.
                 return Ok(Slice::nothing(offset, log_start));
             }
-            let end = self.limit(disk, segment, (&head, end), (max_bytes, min_one))?;
+            let end = self.limit(disk, segment, (&head, end), limits)?;
             debug_assert!(end <= size, "a range up to {end} of {segment}, which has {size} bytes");
             let extent = match end.checked_sub(head.position) {
                 None | Some(0) => None,
@@ -326,7 +335,7 @@ impl Partition {
         disk: &dyn ReadFiles,
         segment: &Segment,
         (first, end): (&Head, u64),
-        (max_bytes, min_one): (u32, bool),
+        ReadLimits { max_bytes, min_one }: ReadLimits,
     ) -> Result<u64, ReadError> {
         let limit = first.position + u64::from(max_bytes);
         if limit >= end {

@@ -22,15 +22,15 @@ use crate::shutdown::Stop;
 use crate::web::{WebError, WebServer};
 
 mod admin;
+mod auth_gate;
 pub mod channel;
 mod cold_lane;
 mod connection;
+mod connection_limits;
 mod dump;
-mod gate;
 mod handed;
 mod listener;
 mod log_pace;
-mod places;
 pub(crate) mod shard;
 mod signals;
 mod source;

@@ -18,7 +18,7 @@ use crate::failure::Failure;
   levada lab files requests volume --nginx
   levada lab files --nginx=/usr/sbin/nginx --full --record f.jsonl")]
 pub(super) struct Args {
-    /// Which experiments [default: all]
+    /// Experiments to run [default: all]
     #[arg(value_name = "EXPERIMENT", value_parser = names())]
     experiments: Vec<String>,
     /// Measure nginx as well, which is PROGRAM or found in PATH

@@ -76,7 +76,7 @@ impl Recovery<'_> {
             let segment = self.index(at, &walked)?;
             if walked.position < segment.size() {
                 let (path, position) = (segment.path().display(), walked.position);
-                tracing::error!(%path, position, "segment is segment is damaged below the recovery point; records from there on cannot be read");
+                tracing::error!(%path, position, "segment is segment is segment is damaged below the recovery point; records from there on cannot be read");
             }
             for entries in [segment.offsets.entries(), segment.times.entries()] {
                 entries.trim_leftover(&*self.options.disk)?;

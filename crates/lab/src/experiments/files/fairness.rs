@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::client;
 use super::server::Server;
 use super::site::{Site, SiteFile};
-use super::{FLOOR, Systems, floor};
+use super::{FLOOR, FileServers, floor};
 use crate::error::LabError;
 use crate::harness::bench::Bench;
 use crate::harness::pace::{self, FixedRate, Latencies, joined};
@@ -27,24 +27,24 @@ const PER_SECOND: f64 = 1000.0;
 
 /// The experiment, with its servers.
 #[derive(Debug)]
-pub struct Fairness<'b> {
+pub struct FilesFairness<'b> {
     bench: &'b Bench,
     servers: Vec<Server>,
     site: Site,
     readers: u32,
 }
 
-impl<'b> Fairness<'b> {
+impl<'b> FilesFairness<'b> {
     /// Makes the files and starts the servers.
     ///
     /// # Errors
     /// A server does not start, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Fairness<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<FilesFairness<'b>, LabError> {
         let scale = bench.scale();
         let large = scale.choose(3 << 20, 512 << 20, 1 << 30, 2 << 30);
         let site = Site::new(bench, &[("small".to_owned(), 4 << 10), ("large".to_owned(), large)])?;
         let servers = super::started(bench, systems, &site)?;
-        Ok(Fairness { bench, servers, site, readers: scale.choose(5, 50, 50, 50) })
+        Ok(FilesFairness { bench, servers, site, readers: scale.choose(5, 50, 50, 50) })
     }
 
     /// One run; the latencies of the small readers, and the bytes a second of the large one.
@@ -121,7 +121,7 @@ fn read_small(
     Ok(latencies)
 }
 
-impl Experiment for Fairness<'_> {
+impl Experiment for FilesFairness<'_> {
     fn name(&self) -> &'static str {
         "files-fairness"
     }
