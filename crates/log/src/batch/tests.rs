@@ -75,7 +75,7 @@ fn lies_are_refused() {
     let mut fewer = with(57, &2_i32.to_be_bytes());
     fewer[23..27].copy_from_slice(&1_i32.to_be_bytes());
     refuse("one record too many", &reseal(fewer), "after the last");
-    refuse("codec", &with(21, &[0, 5]), "compression 5");
+    refuse("codec", &with(21, &[0, 5]), "compression type 5");
     refuse("no sequence", &with(53, &(-1_i32).to_be_bytes()), "are not a valid combination");
     let mut nobody = with(21, &[0, 16]);
     nobody[43..51].copy_from_slice(&NO_PRODUCER_ID.to_be_bytes());
