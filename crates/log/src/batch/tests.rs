@@ -79,7 +79,7 @@ fn lies_are_refused() {
     refuse("no sequence", &with(53, &(-1_i32).to_be_bytes()), "are not a valid combination");
     let mut nobody = with(21, &[0, 16]);
     nobody[43..51].copy_from_slice(&NO_PRODUCER_ID.to_be_bytes());
-    refuse("transaction without producer", &reseal(nobody), "together");
+    refuse("transaction without producer", &reseal(nobody), "combination");
     let mut flipped = good.clone();
     flipped[70] ^= 1;
     refuse("flipped bit", &flipped, "checksum");
