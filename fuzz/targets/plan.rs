@@ -4,7 +4,7 @@
 
 use levada_io::plan::{Question, Source, Tls, plan};
 use levada_io::probe::Means;
-use levada_io::runs::{COPIED_PIECES, Length, REFERENCED_PIECES, Way, cut};
+use levada_io::runs::{COPIED_PIECES, Length, REFERENCED_PIECES, SendMode, cut};
 use levada_io::{SocketPath, Thresholds};
 use libfuzzer_sys::fuzz_target;
 
@@ -46,12 +46,12 @@ fn queue(sizes: &[u8], thresholds: &Thresholds, may_refer: bool) {
     for run in cut(lengths.clone(), thresholds, may_refer) {
         let (mine, others) = rest.split_at(run.count);
         assert_eq!(run.bytes, mine.iter().map(|length| length.bytes).sum::<usize>());
-        let limit = match run.way {
-            Way::Copied => COPIED_PIECES,
-            Way::Referenced => REFERENCED_PIECES,
-            Way::Registered => 1,
+        let limit = match run.mode {
+            SendMode::Copied => COPIED_PIECES,
+            SendMode::Referenced => REFERENCED_PIECES,
+            SendMode::Registered => 1,
         };
-        assert!((1..=limit).contains(&run.count) && (may_refer || run.way == Way::Copied));
+        assert!((1..=limit).contains(&run.count) && (may_refer || run.mode == SendMode::Copied));
         rest = others;
     }
     assert!(rest.is_empty());

@@ -11,9 +11,9 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use bytes::BytesMut;
-use levada_broker::server::channel::session::{Next, Session};
-use levada_broker::stores::{ClientTls, View};
-use levada_broker::tls::Setup;
+use levada_broker::server::channel::session::{Next, TlsSession};
+use levada_broker::keystore::{ClientTls, SslSettings};
+use levada_broker::tls::TlsContext;
 use levada_broker::tls::names::{Names, Rules, subject};
 use levada_io::Seal;
 use libfuzzer_sys::fuzz_target;
@@ -52,8 +52,8 @@ struct Trust {
     stranger: (Vec<u8>, Vec<u8>),
     roots: RootCertStore,
     /// Lets everybody in, or nobody without a certificate.
-    open: Setup,
-    closed: Setup,
+    open: TlsContext,
+    closed: TlsContext,
 }
 
 static TRUST: LazyLock<Trust> = LazyLock::new(|| {
@@ -72,7 +72,7 @@ static TRUST: LazyLock<Trust> = LazyLock::new(|| {
     let (authority, identity) = (good.pem(), (own.pem(), key.serialize_pem()));
     let mut roots = RootCertStore::empty();
     roots.add(good.der().clone()).expect("an authority");
-    let setup = |client_auth| {
+    let context = |client_auth| {
         let settings = |name: &str| match name {
             "ssl.keystore.certificate.chain" => Some(&identity.0[..]),
             "ssl.keystore.key" => Some(&identity.1[..]),
@@ -80,9 +80,9 @@ static TRUST: LazyLock<Trust> = LazyLock::new(|| {
             "levada.ssl.kernel.offload" => Some("never"),
             _ => None,
         };
-        Setup::of(&View::new("fuzz", settings), client_auth, None).expect("all that it takes")
+        TlsContext::of(&SslSettings::new("fuzz", settings), client_auth, None).expect("all that it takes")
     };
-    let (open, closed) = (setup("none"), setup("required"));
+    let (open, closed) = (context("none"), context("required"));
     let stranger = (strange.der().to_vec(), strange_key.serialize_der());
     Trust { authority, identity, stranger, roots, open, closed }
 });
@@ -126,7 +126,7 @@ fn stores(bytes: &[u8], how: u8) {
         "ssl.keystore.password" | "ssl.truststore.password" | "ssl.key.password" => Some("secret"),
         _ => None,
     };
-    load(&View::new("fuzz", settings));
+    load(&SslSettings::new("fuzz", settings));
 }
 
 /// Chain, key and authorities as values of the configuration, with a byte that is no text between them.
@@ -141,13 +141,13 @@ fn inline(bytes: &[u8]) {
         "ssl.key.password" => Some("secret"),
         _ => None,
     };
-    load(&View::new("fuzz", settings));
+    load(&SslSettings::new("fuzz", settings));
 }
 
-fn load(view: &View<'_>) {
+fn load(view: &SslSettings<'_>) {
     for client_auth in ["none", "required"] {
-        match Setup::of(view, client_auth, None) {
-            Ok(setup) => drop(Session::new(setup.config().clone()).expect("whatever was taken can be used")),
+        match TlsContext::of(view, client_auth, None) {
+            Ok(context) => drop(TlsSession::new(context.config().clone()).expect("whatever was taken can be used")),
             Err(error) => assert!(error.to_string().starts_with("fuzz: ssl."), "{error}"),
         }
     }
@@ -181,8 +181,8 @@ fn scratch() -> PathBuf {
 
 /// The broker's end of a connection, as it goes by `handshakes` and `channel`.
 struct Entrance {
-    setup: &'static Setup,
-    session: Session,
+    context: &'static TlsContext,
+    session: TlsSession,
     stage: Stage,
     arrived: usize,
     plain: BytesMut,
@@ -197,10 +197,10 @@ enum Stage {
 }
 
 impl Entrance {
-    fn new(setup: &'static Setup) -> Entrance {
-        let session = Session::new(setup.config().clone()).expect("a sound configuration");
+    fn new(context: &'static TlsContext) -> Entrance {
+        let session = TlsSession::new(context.config().clone()).expect("a sound configuration");
         let (plain, said) = (BytesMut::new(), Vec::new());
-        let mut entrance = Entrance { setup, session, stage: Stage::Shaking, arrived: 0, plain, said };
+        let mut entrance = Entrance { context, session, stage: Stage::Shaking, arrived: 0, plain, said };
         entrance.shake();
         entrance
     }
@@ -239,7 +239,7 @@ impl Entrance {
             Ok(Next::Read) | Err(_) => self.stage = Stage::Over,
             Ok(Next::Done) => {
                 assert!(self.plain.is_empty(), "nothing but the handshake has been read");
-                self.stage = match self.session.peer(self.setup) {
+                self.stage = match self.session.peer(self.context) {
                     Ok(_) => Stage::In,
                     Err(_) => Stage::Over,
                 };
@@ -300,8 +300,8 @@ struct Wire {
 }
 
 impl Wire {
-    fn new(setup: &'static Setup) -> Wire {
-        let entrance = Rc::new(RefCell::new(Entrance::new(setup)));
+    fn new(context: &'static TlsContext) -> Wire {
+        let entrance = Rc::new(RefCell::new(Entrance::new(context)));
         Wire { entrance, sent: 0, changes: Vec::new(), end: usize::MAX }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::{await_some, place, process};
+use crate::{await_some, paths, process};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -33,7 +33,7 @@ impl FileServer {
         let root = home.path().join("root");
         fs::create_dir(&root).expect("a directory");
         fill(&root);
-        let mut command = Command::new(place::binary());
+        let mut command = Command::new(paths::binary());
         command.arg("files").arg(&root).args(["--listen", "127.0.0.1:0"]).args(args);
         if !args.contains(&"--shards") {
             command.args(["--shards", "2"]);

@@ -7,15 +7,15 @@
 pub mod corpus;
 pub mod files;
 pub mod hostile;
+pub mod http;
 pub mod journal;
 pub mod lab;
 pub mod ledger;
 pub mod node;
+pub mod paths;
 pub mod pki;
-pub mod place;
 pub mod process;
 pub mod raw;
-pub mod rest;
 pub mod suite;
 pub mod tool;
 pub mod trace;

@@ -16,7 +16,7 @@ use rustix::fs::FlockOperation;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::{Tool, await_some, process, rest};
+use crate::{Tool, await_some, http, process};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -288,7 +288,7 @@ impl Node {
 
     /// GET over HTTP: status and body.
     pub fn http(&self, path: &str) -> (u16, String) {
-        rest::call(self.plan.http, "GET", path, "").expect("the HTTP address answers")
+        http::call(self.plan.http, "GET", path, "").expect("the HTTP address answers")
     }
 
     /// Every sample of `/metrics`: name with labels, and value.

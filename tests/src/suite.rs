@@ -12,7 +12,7 @@ use std::process::Command;
 
 use crate::Node;
 use crate::node::Kind;
-use crate::place;
+use crate::paths;
 use outcome::{Outcome, Outcomes};
 
 pub use catalogue::{KNOWN, SUITES};
@@ -71,7 +71,7 @@ impl Suite {
 
     /// Where the output of the tests goes.
     pub fn log(&self, kind: Kind) -> PathBuf {
-        let results = place::suite_results();
+        let results = paths::suite_results();
         std::fs::create_dir_all(&results).unwrap_or_else(|error| panic!("{}: {error}", results.display()));
         results.join(format!("{}-{}.log", self.name, word(kind)))
     }

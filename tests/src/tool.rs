@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::{await_some, place};
+use crate::{await_some, paths};
 
 /// A program to be run.
 pub struct Tool {
@@ -32,12 +32,12 @@ pub struct Said {
 impl Tool {
     /// The main class of one of the Java tools.
     pub fn java(class: &str) -> Tool {
-        Tool::jvm(&place::class_path(), &[], class)
+        Tool::jvm(&paths::class_path(), &[], class)
     }
 
     /// A program of `tests/java`. It logs nothing.
     pub fn own_java(class: &str) -> Tool {
-        Tool::jvm(&place::own_class_path(), &["-Dlog4j2.level=OFF"], class)
+        Tool::jvm(&paths::own_class_path(), &["-Dlog4j2.level=OFF"], class)
     }
 
     fn jvm(class_path: &str, flags: &[&str], class: &str) -> Tool {
@@ -49,14 +49,14 @@ impl Tool {
 
     /// A script of `tests/python`.
     pub fn python(script: &str) -> Tool {
-        let mut command = Command::new(place::python());
-        command.arg("-B").arg(place::script(script)).env("PYTHONUNBUFFERED", "1");
+        let mut command = Command::new(paths::python());
+        command.arg("-B").arg(paths::script(script)).env("PYTHONUNBUFFERED", "1");
         Tool::new(command, script)
     }
 
     /// A program of `tests/go`; none if there was no Go to build it with.
     pub fn go(program: &str) -> Option<Tool> {
-        let path = place::go_program(program);
+        let path = paths::go_program(program);
         path.exists().then(|| Tool::new(Command::new(path), program))
     }
 
@@ -80,7 +80,7 @@ impl Tool {
 
     /// The binary under test.
     pub fn levada() -> Tool {
-        Tool::new(Command::new(place::binary()), "levada")
+        Tool::new(Command::new(paths::binary()), "levada")
     }
 
     fn new(command: Command, name: &str) -> Tool {

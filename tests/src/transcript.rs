@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::tool::Conversation;
-use crate::{Node, Tool, place};
+use crate::{Node, Tool, paths};
 
 const LIMIT: Duration = Duration::from_secs(90);
 /// How long an expected answer is awaited.
@@ -34,7 +34,7 @@ pub fn replay(node: &Node, name: &str) {
 pub fn replay_shell(node: &Node, name: &str, variables: &[(&str, String)]) {
     let programs = node.scratch().join("bin");
     fs::create_dir_all(&programs).expect("room");
-    std::os::unix::fs::symlink(place::binary(), programs.join("levada")).expect("a new link");
+    std::os::unix::fs::symlink(paths::binary(), programs.join("levada")).expect("a new link");
     let path = std::env::var("PATH").unwrap_or_default();
     replay_by(name, &mut |command| {
         let mut shell = Command::new("sh");
@@ -54,7 +54,7 @@ pub fn replay_shell(node: &Node, name: &str, variables: &[(&str, String)]) {
 }
 
 fn replay_by(name: &str, ask: &mut dyn FnMut(&str) -> String) {
-    let path = place::transcript(name);
+    let path = paths::transcript(name);
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let (head, steps) = parse(&text);
     let bless = std::env::var_os("LEVADA_BLESS").is_some();

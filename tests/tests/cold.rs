@@ -170,7 +170,7 @@ fn passes(wrapper: &[&str], kept: &str) -> Option<(Vec<f64>, f64)> {
 }
 
 fn round(node: &Node, gapped: &Gapped, kept: &str) -> (Vec<f64>, f64) {
-    let around = || sum(node, "levada_replay_around_bytes");
+    let around = || sum(node, "levada_replay_uncached_read_bytes");
     let from_disk = || around() + sum(node, "levada_transfer_warmed_bytes");
     let dropped = || sum(node, "levada_transfer_dropped_behind_bytes");
     let (start, dropped_before, around_before) = (from_disk(), dropped(), around());

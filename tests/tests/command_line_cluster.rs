@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use levada_tests::raw::{Batch, Connection, Decoder, Encoder, produce_error};
 use levada_tests::tool::Conversation;
-use levada_tests::{Node, Tool, await_some, place};
+use levada_tests::{Node, Tool, await_some, paths};
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -439,7 +439,7 @@ fn wrong_questions_are_answered_on_stderr_alone() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let mut command = Command::new(place::binary());
+    let mut command = Command::new(paths::binary());
     command.args(["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary starts");
     drop(child.stdout.take());

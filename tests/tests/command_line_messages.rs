@@ -3,7 +3,7 @@
 use std::fs;
 
 use levada_tests::node::Kind;
-use levada_tests::{Node, Tool, place, transcript};
+use levada_tests::{Node, Tool, paths, transcript};
 
 const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
 const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
@@ -65,7 +65,7 @@ fn a_refusal_names_the_entry_that_would_allow_it() {
 /// Runs a command on a terminal, types these lines, and returns the exit code and what was shown.
 fn typed(node: &Node, lines: &str, line: &str) -> (Option<i32>, String) {
     let mut tool = Tool::python("typed.py");
-    tool.args([lines, &place::binary().display().to_string()]);
+    tool.args([lines, &paths::binary().display().to_string()]);
     for word in line.split(' ') {
         tool.arg(word);
     }

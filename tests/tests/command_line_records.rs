@@ -187,7 +187,7 @@ fn what_was_not_acknowledged_is_told_by_its_lines() {
     let mut node = Node::started();
     node.levada("topic create clicks --partitions 1").run();
     let path = node.scratch().join("said");
-    let mut producer = std::process::Command::new(levada_tests::place::binary());
+    let mut producer = std::process::Command::new(levada_tests::paths::binary());
     producer.args(["produce", "clicks", "--timeout", "1s", "--brokers", &node.bootstrap()]);
     let stderr = std::fs::File::create(&path).expect("room");
     let mut producer =

@@ -44,7 +44,7 @@ fn the_last_value_of_each_key_stays_where_it_was() {
     let replaced = || files(&node.data(), &["compacted-0", "compacted-1"], ".deleted");
     await_some("the end of replaced files", LIMIT, || replaced().is_empty().then_some(()));
     if node.kind() == Kind::Levada {
-        let turn = |work| metric(&node, &format!("levada_lane_longest_turn_seconds{{work=\"{work}\"}}"));
+        let turn = |work| metric(&node, &format!("levada_append_lane_hold_seconds_max{{work=\"{work}\"}}"));
         let (append, other) = (turn("append"), turn("housekeeping"));
         let runs = metric(&node, "levada_cleaner_runs_total");
         println!("{runs} compactions; a lane was held for {append} s by an append, {other} s by other work");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use levada_tests::node::free_port;
 use levada_tests::tool::Conversation;
-use levada_tests::{Node, Tool, await_some, rest, seed};
+use levada_tests::{Node, Tool, await_some, http, seed};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ impl Scene {
     /// Asks the worker until it does what it is asked: it refuses while it moves its work about.
     fn demand(&self, method: &str, path: &str, body: &str) {
         await_some(&format!("{method} {path}"), LIMIT, || {
-            let (status, _) = rest::call(self.address, method, path, body).ok()?;
+            let (status, _) = http::call(self.address, method, path, body).ok()?;
             (status < 300).then_some(())
         });
     }
@@ -101,14 +101,14 @@ impl Scene {
         for name in ["source", "sink"] {
             await_some("a running task", LIMIT, || {
                 let (_, body) =
-                    rest::call(self.address, "GET", &format!("/connectors/{name}/status"), "").ok()?;
+                    http::call(self.address, "GET", &format!("/connectors/{name}/status"), "").ok()?;
                 let status: Value = serde_json::from_str(&body).ok()?;
                 let states: Vec<&str> =
                     status["tasks"].as_array()?.iter().filter_map(|task| task["state"].as_str()).collect();
                 if states.contains(&"FAILED") {
                     println!("{name} failed: {body}");
                     let path = format!("/connectors/{name}/restart?includeTasks=true&onlyFailed=true");
-                    rest::call(self.address, "POST", &path, "").ok()?;
+                    http::call(self.address, "POST", &path, "").ok()?;
                 }
                 (states == ["RUNNING"]).then_some(())
             });

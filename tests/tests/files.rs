@@ -532,7 +532,7 @@ fn what_was_moved_is_counted_by_its_path() {
     server.get("/large");
     // An answer is counted when it has left, which its client may see before.
     await_some("the count of the file", SOON, || {
-        (server.metric("levada_files_answers_total{status=\"2xx\"}") == 1).then_some(())
+        (server.metric("levada_files_responses_total{status=\"2xx\"}") == 1).then_some(())
     });
     let moved = server.metric("levada_transfer_bytes_total{path=\"splice\"}");
     assert!(((3 << 20) - (64 << 10)..=3 << 20).contains(&moved), "{moved} bytes by splice");

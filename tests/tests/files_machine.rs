@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use levada_tests::files::{Client, FileServer};
-use levada_tests::place;
+use levada_tests::paths;
 use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags};
 use tempfile::TempDir;
@@ -26,7 +26,7 @@ fn a_socket_that_was_handed_over_is_served() {
     let mut early = Client::open(address);
     early.say(b"GET /file HTTP/1.1\r\nHost: x\r\n\r\n");
     let mut command = Command::new("sh");
-    command.args(["-c", HAND_OVER, "sh"]).arg(place::binary()).arg("files").arg(home.path().join("root"));
+    command.args(["-c", HAND_OVER, "sh"]).arg(paths::binary()).arg("files").arg(home.path().join("root"));
     command.args(["--listen", "systemd", "--shards", "2"]).stdin(Stdio::from(OwnedFd::from(listener)));
     let server = FileServer::spawn(command, home);
     assert_eq!(server.addresses(), [address.to_string()]);
@@ -107,7 +107,7 @@ fn each_shard_has_a_queue_of_connections_of_its_own() {
 #[test]
 fn an_address_that_another_server_has_is_refused() {
     let server = FileServer::start(&["--shards", "2"], |root| fs::write(root.join("a"), "").expect("a file"));
-    let mut second = Command::new(place::binary());
+    let mut second = Command::new(paths::binary());
     second.arg("files").arg(server.root()).args(["--listen", &server.address().to_string()]);
     let said = second.args(["--shards", "2"]).output().expect("the binary starts");
     assert!(!said.status.success());

@@ -82,7 +82,7 @@ fn a_new_certificate_is_read_when_that_is_asked_for() {
     let other = Authority::new(&place);
     fs::copy(other.issue("site", Flaw::None), certificates.path().join("site.pem")).expect("a file");
     process::signal(server.pid(), Signal::HUP);
-    server.await_line("directory opened again");
+    server.await_line("directory reopened");
     levada_tests::await_some("the new certificate", std::time::Duration::from_secs(30), || {
         let url = format!("https://localhost:{}/small.txt", port(&server));
         let mut command = Command::new("curl");

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use levada_tests::files::FileServer;
-use levada_tests::{await_some, place};
+use levada_tests::{await_some, paths};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
@@ -158,7 +158,7 @@ fn a_checker_of_http_finds_nothing_bad() {
         output(Command::new("gzip").arg("-k").arg(root.join("index.html")));
     });
     for path in ["/", "/large.bin", "/list/", "/list", "/missing"] {
-        let said = output(Command::new(place::http_checker()).args(["-o", "har", &server.url(path)]));
+        let said = output(Command::new(paths::http_checker()).args(["-o", "har", &server.url(path)]));
         let archive: Value = serde_json::from_str(&said).expect("a HTTP archive");
         let entries = archive["log"]["entries"].as_array().expect("a list");
         let notes: Vec<&Value> =

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use levada_tests::hostile::{KNOWN, Layout, REQUEST_BYTES, Shape, layouts, shapes};
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection, Decoder, Encoder, Outcome};
-use levada_tests::{Node, await_some, place, process};
+use levada_tests::{Node, await_some, paths, process};
 
 const MIB: u64 = 1 << 20;
 const MEMORY_MAX: u64 = 32 * REQUEST_BYTES as u64 + 16 * MIB;
@@ -327,7 +327,7 @@ impl Worst {
 }
 
 fn is_debug() -> bool {
-    place::binary().components().any(|part| part.as_os_str() == "debug")
+    paths::binary().components().any(|part| part.as_os_str() == "debug")
 }
 
 /// What has to be measured of an API: all shapes of its newest version; who has no rights is asked after before most of them
@@ -392,7 +392,7 @@ fn versions(of_api: &[Layout]) -> (i16, i16) {
 }
 
 fn page() -> PathBuf {
-    place::repository().join("docs/operating/hostile-requests.md")
+    paths::repository().join("docs/operating/hostile-requests.md")
 }
 
 const HEAD: &str = "| API | Versions | Asked by | Memory, MiB | Processor, ms | Shard, ms | Another's wait, ms | Answer, MiB | Costliest request |\n\

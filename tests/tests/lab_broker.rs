@@ -1,7 +1,7 @@
 //! `levada lab broker`: every experiment runs as small as it gets, and what went through the brokers is checked. No figure is judged.
 
 use levada_tests::node::Kind;
-use levada_tests::{lab, place};
+use levada_tests::{lab, paths};
 
 /// Experiments that need Kafka's client.
 const JAVA: &str = "java-producer";
@@ -33,7 +33,7 @@ fn kafka_runs_beside_levada() {
         return println!("left out: it is a promise of Levada's alone");
     }
     let scratch = tempfile::tempdir().expect("a directory");
-    let libs = place::kafka_libs().display().to_string();
+    let libs = paths::kafka_libs().display().to_string();
     let summaries = lab::run(
         scratch.path(),
         "broker",

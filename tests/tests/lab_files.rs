@@ -1,13 +1,13 @@
 //! `levada lab files`: every experiment runs as small as it gets, and what the servers sent is compared with their files. No figure is judged.
 
-use levada_tests::{lab, place};
+use levada_tests::{lab, paths};
 
 const SYSTEMS: [&str; 3] = ["levada", "nginx", "floor"];
 
 #[test]
 fn every_experiment_on_file_servers_is_sound() {
     let scratch = tempfile::tempdir().expect("a directory");
-    let nginx = place::nginx().map(|path| format!("--nginx={}", path.display()));
+    let nginx = paths::nginx().map(|path| format!("--nginx={}", path.display()));
     let arguments: Vec<&str> = nginx.iter().map(String::as_str).collect();
     let summaries = lab::run(scratch.path(), "files", &arguments);
     assert_eq!(summaries.len(), 4);

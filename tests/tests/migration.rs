@@ -8,12 +8,12 @@ use levada_tests::{Node, Tool, await_some};
 
 /// What a client can see, line by line.
 fn survey(node: &Node) -> Vec<String> {
-    let said = Tool::python("estate.py").args(["survey", &node.bootstrap()]).run();
+    let said = Tool::python("inventory.py").args(["survey", &node.bootstrap()]).run();
     said.stdout.lines().map(str::to_string).collect()
 }
 
 fn do_there(node: &Node, verb: &str) {
-    Tool::python("estate.py").args([verb, &node.bootstrap()]).run();
+    Tool::python("inventory.py").args([verb, &node.bootstrap()]).run();
 }
 
 /// Fills a directory under the first of `hands`, and has every other one serve it, work on, and pass it on.

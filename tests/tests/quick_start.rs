@@ -6,11 +6,11 @@ use std::process::{Command, Output};
 
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{Node, place};
+use levada_tests::{Node, paths};
 
 /// The program of a language, with the address of this broker.
 fn program(language: &str, node: &Node) -> String {
-    let page = place::repository().join("docs/operating/clients.md");
+    let page = paths::repository().join("docs/operating/clients.md");
     let page = fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
     let (_, rest) = page.split_once(&format!("\n```{language}\n")).expect("a program in this language");
     let (program, _) = rest.split_once("\n```\n").expect("the end of the program");
@@ -30,7 +30,7 @@ fn java() {
     let mut node = Node::started();
     let source = node.scratch().join("QuickStart.java");
     fs::write(&source, program("java", &node)).expect("a file");
-    let said = run(Command::new("java").args(["-cp", &place::class_path()]).arg(source));
+    let said = run(Command::new("java").args(["-cp", &paths::class_path()]).arg(source));
     assert!(said.contains("0 hello from Java\n"), "{said}");
     node.stop();
 }
@@ -40,7 +40,7 @@ fn python() {
     let mut node = Node::started();
     let source = node.scratch().join("quick_start.py");
     fs::write(&source, program("python", &node)).expect("a file");
-    assert_eq!(run(Command::new(place::python()).arg(source)), "0 hello from Python\n");
+    assert_eq!(run(Command::new(paths::python()).arg(source)), "0 hello from Python\n");
     node.stop();
 }
 
@@ -54,7 +54,7 @@ fn go() {
     fs::create_dir(&module).expect("a directory");
     fs::write(module.join("main.go"), program("go", &node)).expect("a file");
     for name in ["go.mod", "go.sum"] {
-        let own = place::repository().join("tests/go").join(name);
+        let own = paths::repository().join("tests/go").join(name);
         fs::copy(own, module.join(name)).expect("the module of the tests");
     }
     assert_eq!(run(Command::new("go").args(["run", "."]).current_dir(module)), "0 hello from Go\n");
@@ -62,8 +62,8 @@ fn go() {
 }
 
 fn script(name: &str) -> Command {
-    let mut command = Command::new(place::repository().join("deploy").join(name));
-    command.env("LEVADA", place::binary());
+    let mut command = Command::new(paths::repository().join("deploy").join(name));
+    command.env("LEVADA", paths::binary());
     command
 }
 

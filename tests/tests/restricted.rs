@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{Node, await_some, place};
+use levada_tests::{Node, await_some, paths};
 use rustix::fs::Advice;
 
 /// One container.
@@ -149,7 +149,7 @@ fn records_arrive_by_the_next_best_path() {
 fn the_doctor_explains_what_is_missing() {
     for case in CASES.iter().filter(|case| can(case)) {
         let mut command = Command::new(LAUNCHER);
-        command.args(case.restrictions).arg("--").arg(place::binary()).args(["doctor", "--output", "json"]);
+        command.args(case.restrictions).arg("--").arg(paths::binary()).args(["doctor", "--output", "json"]);
         let output = command.output().expect("the doctor starts");
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{}: {said}", case.name);

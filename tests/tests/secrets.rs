@@ -38,7 +38,7 @@ impl Said {
     }
 }
 
-struct Estate {
+struct Deployment {
     node: Node,
     client: SocketAddr,
     secure: SocketAddr,
@@ -50,7 +50,7 @@ struct Estate {
 }
 
 /// A broker with a secret in every key that may hold one.
-fn estate() -> Estate {
+fn deployment() -> Deployment {
     let mut node = Node::new();
     let [client, secure] =
         [("CLIENT", "SASL_PLAINTEXT"), ("SECURE", "SSL")].map(|(name, protocol)| node.listen(name, protocol));
@@ -102,10 +102,10 @@ fn estate() -> Estate {
     // Everything that there is to be said is said.
     node.wrap(&["env", "LEVADA_LOG=trace,levada::audit=trace"]);
     node.start();
-    Estate { node, client, secure, others, settings, trusted }
+    Deployment { node, client, secure, others, settings, trusted }
 }
 
-impl Estate {
+impl Deployment {
     /// Asks for all settings of the broker with a file of client properties.
     fn ask(&self, said: &mut Said, (place, address): (&str, SocketAddr), lines: &str) -> Option<i32> {
         let path = self.node.scratch().join("client.properties");
@@ -262,14 +262,14 @@ fn planted_secrets_are_seen_nowhere() {
         println!("left out: nothing of this is asked of Kafka");
         return;
     }
-    let estate = estate();
+    let deployment = deployment();
     let mut said = Said::default();
-    estate.come_in(&mut said);
-    estate.change(&mut said);
-    estate.ask_over_http(&mut said);
-    estate.show(&mut said);
-    let talk = estate.node.talk();
+    deployment.come_in(&mut said);
+    deployment.change(&mut said);
+    deployment.ask_over_http(&mut said);
+    deployment.show(&mut said);
+    let talk = deployment.node.talk();
     assert!(talk.contains(" DEBUG ") && talk.contains("levada::audit"), "the broker was to say everything");
     said.0.push(("the log".to_owned(), talk));
-    said.check(&estate.others);
+    said.check(&deployment.others);
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use levada_tests::node::{Kind, free_port};
 use levada_tests::pki::{Authority, Flaw};
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{Node, Tool, await_some, journal, place, process};
+use levada_tests::{Node, Tool, await_some, journal, paths, process};
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ fn serve(data: &Path, kafka: SocketAddr) -> Vec<String> {
         "levada.http.listen=".to_owned(),
         format!("log.dirs={}", data.display()),
     ];
-    let mut words = vec![place::binary().display().to_string(), "serve".to_owned()];
+    let mut words = vec![paths::binary().display().to_string(), "serve".to_owned()];
     words.extend(options.into_iter().flat_map(|option| ["-o".to_owned(), option]));
     words
 }
@@ -293,7 +293,7 @@ fn sockets_that_were_handed_over_are_served_by_their_names() {
     let mut broker = Bare(child);
     // Both ports can be connected to before the broker serves them.
     create_and_produce(kafka_address, "handed");
-    let (status, body) = levada_tests::rest::call(http_address, "GET", "/healthz", "").expect("an answer");
+    let (status, body) = levada_tests::http::call(http_address, "GET", "/healthz", "").expect("an answer");
     assert_eq!((status, body.as_str()), (200, "ok\n"));
     broker.stop();
 

@@ -40,7 +40,7 @@ impl Scene {
             Tool::python("topics.py").args([&node.bootstrap(), topic, "3"]).run();
         }
         let application = start(&node, "state");
-        let speaker = Some(Tool::python("say.py").args([&node.bootstrap(), "lines"]).spawn());
+        let speaker = Some(Tool::python("produce_lines.py").args([&node.bootstrap(), "lines"]).spawn());
         Scene { node, random, application: Some(application), speaker, said: HashMap::new() }
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use levada_tests::node::Kind;
 use levada_tests::tool::Conversation;
-use levada_tests::{Node, await_some, place, process};
+use levada_tests::{Node, await_some, paths, process};
 use rustix::process::Signal;
 
 /// Restarts of one run.
@@ -30,7 +30,7 @@ impl Pipe {
         tail.args(["-n", "+1", "-F"]).arg(file).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut tail = tail.spawn().expect("tail");
         let lines = tail.stdout.take().expect("stdout was asked for");
-        let mut produce = Command::new(place::binary());
+        let mut produce = Command::new(paths::binary());
         produce.args(["produce", "logs", "--brokers", &node.bootstrap()]).stdin(lines);
         Pipe { tail, produce: produce.spawn().expect("levada produce") }
     }

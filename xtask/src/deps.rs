@@ -156,7 +156,7 @@ fn go_programs(folder: &Path, target: &Path) -> Result<(), String> {
     if !works(&["go", "version"]) {
         return Ok(());
     }
-    let mut files = sources(&folder.join("enter"), "go")?;
+    let mut files = sources(&folder.join("connect_matrix"), "go")?;
     files.extend(["go.mod", "go.sum"].map(|name| folder.join(name)));
     let built = stamped(&files, target, |_, target| {
         remove(target)?;

@@ -4,6 +4,7 @@
 mod deny;
 mod deps;
 mod job;
+mod picture;
 mod soak;
 mod suite;
 mod tidy;
@@ -19,6 +20,7 @@ Usage: cargo xtask TASK
 
   tidy                 check the house rules (see CONTRIBUTING.md)
   deny                 check licences, sources and duplicates of the dependencies (deny.toml)
+  picture              draw docs/pictures/beside-kafka.svg from the README's table of figures
   deps                 install what the tests need: Debian packages, Python clients, Java tools
   black-box [ARGS]...  build the release binary and run real clients against it; ARGS go to cargo test
   vm [--full]          boot two of Debian's kernels under qemu and run there what needs TLS in the kernel, or an older kernel;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
     let rest = arguments.get(1..).unwrap_or_default();
     let done = match arguments.first().map(String::as_str) {
         Some("tidy") if rest.is_empty() => tidy::run(&root()),
+        Some("picture") if rest.is_empty() => picture::write(&root()),
         Some("deny") if rest.is_empty() => deny::run(&root()),
         Some("deps") if rest.is_empty() => deps::install(&root()),
         Some("vm") if rest.is_empty() => vm::run(&root(), Extent::Usual),

@@ -19,7 +19,8 @@ const ALONE: [&str; 7] =
     ["cold", "footprint", "half_open", "hostile", "hostile_requests", "overload", "remembered"];
 
 /// Test binaries that take longest, the longest first: they start first, so that none of them is left over at the end.
-const LONG: [&str; 6] = ["exactly_once", "streams", "lab_broker", "entrance", "restricted", "compaction"];
+const LONG: [&str; 6] =
+    ["exactly_once", "streams", "lab_broker", "authentication", "restricted", "compaction"];
 
 /// Has Cargo name the test binaries.
 pub(crate) const MESSAGES: &str = "--message-format=json-render-diagnostics";

@@ -106,6 +106,7 @@ fn check(sources: &[Source]) -> Vec<Complaint> {
     complaints.extend(figures::check(sources));
     complaints.extend(formats::check(sources));
     complaints.extend(cycles::check(sources));
+    complaints.extend(names::check_crates(sources));
     complaints.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     complaints
 }

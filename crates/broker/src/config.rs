@@ -36,15 +36,15 @@ pub(crate) use dynamic::{Values, broker_default, broker_kind};
 pub use error::{ConfigError, ConfigErrors, Origin};
 pub use foreign::without_effect;
 pub(crate) use group::check_group;
-pub use key::{ConfigType, Dynamic, HIDDEN, Key, Valid};
+pub use key::{ConfigKey, ConfigType, Dynamic, HIDDEN, Valid};
 pub use listener::{HostPort, Listener, ListenerLimits, Protocol};
 pub(crate) use live::LiveConfig;
-pub use properties::{Entry, SyntaxError, parse as parse_properties};
+pub use properties::{Property, SyntaxError, parse as parse_properties};
 pub use replay::ReplayCache;
 pub use security::{Secret, SecurityConfig};
 pub(crate) use sources::Differences;
 pub use sources::{Note, Settings, Sources, env_name};
-pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicKey, broker_key, topic_key};
+pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicConfigKey, broker_key, topic_key};
 pub use thresholds::{threshold_files, thresholds};
 pub use topic::{CleanupPolicy, CompressionType, TimestampType, TopicConfig, durability_label};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::config::LiveConfig;
 use crate::group::{self, Event, OwnSettings};
 use crate::metadata::image::Image;
-use crate::replica::{Key, OFFSETS_TOPIC, Partition, TRANSACTIONS_TOPIC};
+use crate::replica::{OFFSETS_TOPIC, Partition, TRANSACTIONS_TOPIC, TopicPartition};
 use crate::txn;
 
 mod announcements;
@@ -113,7 +113,7 @@ impl Coordinators {
     }
 
     /// The log of this partition is checked before its coordinator answers; until then it is loading.
-    pub(crate) fn expect(&self, (topic, index): &Key) {
+    pub(crate) fn expect(&self, (topic, index): &TopicPartition) {
         match topic.as_str() {
             OFFSETS_TOPIC => self.groups.expect(*index),
             TRANSACTIONS_TOPIC => self.txns.expect(*index),
@@ -122,7 +122,7 @@ impl Coordinators {
     }
 
     /// This partition cannot be opened: its coordinator is not available until it can.
-    pub(crate) fn give_up(&self, (topic, index): &Key) {
+    pub(crate) fn give_up(&self, (topic, index): &TopicPartition) {
         match topic.as_str() {
             OFFSETS_TOPIC => self.groups.give_up(*index),
             TRANSACTIONS_TOPIC => self.txns.give_up(*index),

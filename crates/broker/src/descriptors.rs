@@ -18,7 +18,9 @@ pub fn raise_limit() {
     }
     match setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
         Ok(()) => {}
-        Err(error) => tracing::debug!(%error, "the soft limit of descriptors stays at {:?}", limit.current),
+        Err(error) => {
+            tracing::debug!(%error, "cannot raise the soft limit of file descriptors; it stays at {:?}", limit.current)
+        }
     }
 }
 

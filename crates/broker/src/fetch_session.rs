@@ -34,25 +34,25 @@ const _: () = assert!(EVICTION_MS < IDLE_MS, "a session gives way before it ends
 
 fn bytes_of(key: &PartitionKey) -> usize {
     let name = match &key.0 {
-        TopicKey::Name(name) => name.len(),
-        TopicKey::Id(_) => 0,
+        SessionTopic::Name(name) => name.len(),
+        SessionTopic::Id(_) => 0,
     };
     PARTITION_BYTES + name
 }
 
 /// A topic as the session's requests name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum TopicKey {
+pub(crate) enum SessionTopic {
     Name(Arc<str>),
     Id(Uuid),
 }
 
 /// A partition of a session.
-pub(crate) type PartitionKey = (TopicKey, i32);
+pub(crate) type PartitionKey = (SessionTopic, i32);
 
 /// The session part of a fetch request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct SessionRequest {
     /// 0 for none.
     pub(crate) session_id: i32,
     /// 0 opens a session, -1 wants none, others go on with one.
@@ -63,7 +63,7 @@ pub(crate) struct Asked {
 
 /// What is to be done with a fetch request.
 #[derive(Debug)]
-pub(crate) enum Plan {
+pub(crate) enum SessionPlan {
     /// Fetch what the request names; nothing is remembered.
     Sessionless,
     /// Fetch what the request names, then open a session with it.
@@ -75,7 +75,7 @@ pub(crate) enum Plan {
 /// A session that goes on.
 #[derive(Debug)]
 pub(crate) struct Continued {
-    session: Arc<Mutex<Session>>,
+    session: Arc<Mutex<FetchSession>>,
     pub(crate) session_id: i32,
     /// The session's epoch while this request is answered.
     epoch: i32,
@@ -85,7 +85,7 @@ pub(crate) struct Continued {
 
 /// What an answer says of a partition, as far as a session remembers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct PartitionState {
     pub(crate) high_watermark: i64,
     pub(crate) log_start: i64,
     pub(crate) has_records: bool,
@@ -95,11 +95,11 @@ pub(crate) struct Seen {
 }
 
 #[derive(Debug)]
-struct Session {
+struct FetchSession {
     by_id: bool,
     epoch: i32,
     /// In the order in which they are fetched: those that had data last come last.
-    order: BTreeMap<u64, (PartitionKey, Cached)>,
+    order: BTreeMap<u64, (PartitionKey, CachedPartition)>,
     places: HashMap<PartitionKey, u64>,
     next_place: u64,
     /// What the partitions take.
@@ -108,14 +108,14 @@ struct Session {
 
 /// What was asked of a partition, and what was last told of it.
 #[derive(Debug)]
-struct Cached {
+struct CachedPartition {
     wanted: FetchPartition,
     high_watermark: i64,
     log_start: i64,
 }
 
-impl Session {
-    fn put(&mut self, key: PartitionKey, cached: Cached) {
+impl FetchSession {
+    fn put(&mut self, key: PartitionKey, cached: CachedPartition) {
         self.bytes += bytes_of(&key);
         self.places.insert(key.clone(), self.next_place);
         self.order.insert(self.next_place, (key, cached));
@@ -125,7 +125,7 @@ impl Session {
     fn want(&mut self, key: PartitionKey, wanted: FetchPartition) {
         match self.places.get(&key).and_then(|place| self.order.get_mut(place)) {
             Some((_, cached)) => cached.wanted = wanted,
-            None => self.put(key, Cached { wanted, high_watermark: -1, log_start: -1 }),
+            None => self.put(key, CachedPartition { wanted, high_watermark: -1, log_start: -1 }),
         }
     }
 
@@ -137,7 +137,7 @@ impl Session {
     }
 
     /// Remembers what is told of a partition; whether it has to be told at all.
-    fn tell(&mut self, key: &PartitionKey, seen: Seen) -> bool {
+    fn tell(&mut self, key: &PartitionKey, seen: PartitionState) -> bool {
         // A request that came between may have dropped the partition.
         let Some(place) = self.places.get(key).copied() else { return true };
         let Some((_, cached)) = self.order.get_mut(&place) else { return true };
@@ -158,7 +158,7 @@ impl Session {
 impl Continued {
     /// Takes the answer into the session: which of the partitions have to be told. The error is for a request
     /// that another one of the same session has overtaken.
-    pub(crate) fn finish(&self, answered: &[(PartitionKey, Seen)]) -> Result<Vec<bool>, ErrorCode> {
+    pub(crate) fn finish(&self, answered: &[(PartitionKey, PartitionState)]) -> Result<Vec<bool>, ErrorCode> {
         let mut session = self.session.lock();
         if session.epoch != self.epoch {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
@@ -171,7 +171,7 @@ impl Continued {
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     slots: usize,
-    sessions: HashMap<i32, Entry>,
+    sessions: HashMap<i32, StoredSession>,
     /// Of all sessions together.
     bytes: usize,
     bytes_max: usize,
@@ -182,8 +182,8 @@ pub(crate) struct Sessions {
 }
 
 #[derive(Debug)]
-struct Entry {
-    session: Arc<Mutex<Session>>,
+struct StoredSession {
+    session: Arc<Mutex<FetchSession>>,
     created_ms: i64,
     used_ms: i64,
     size: Size,
@@ -196,7 +196,7 @@ struct Size {
     bytes: usize,
 }
 
-impl Session {
+impl FetchSession {
     fn size(&self) -> Size {
         Size { partitions: self.order.len(), bytes: self.bytes }
     }
@@ -212,14 +212,18 @@ impl Sessions {
     /// change a session that goes on.
     pub(crate) fn begin(
         &mut self,
-        asked: Asked,
+        asked: SessionRequest,
         wanted: impl FnOnce() -> Vec<(PartitionKey, FetchPartition)>,
         forgotten: &[PartitionKey],
         now_ms: i64,
-    ) -> Result<Plan, ErrorCode> {
+    ) -> Result<SessionPlan, ErrorCode> {
         if matches!(asked.epoch, INITIAL_EPOCH | FINAL_EPOCH) {
             self.remove(asked.session_id);
-            return Ok(if asked.epoch == INITIAL_EPOCH { Plan::Open } else { Plan::Sessionless });
+            return Ok(if asked.epoch == INITIAL_EPOCH {
+                SessionPlan::Open
+            } else {
+                SessionPlan::Sessionless
+            });
         }
         let entry = self.sessions.get(&asked.session_id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
         let shared = entry.session.clone();
@@ -234,7 +238,7 @@ impl Sessions {
         forgotten.iter().for_each(|key| session.forget(key));
         if session.order.is_empty() {
             self.remove(asked.session_id);
-            return Ok(Plan::Sessionless);
+            return Ok(SessionPlan::Sessionless);
         }
         if self.bytes - entry.size.bytes + session.bytes > self.bytes_max {
             self.remove(asked.session_id);
@@ -246,7 +250,7 @@ impl Sessions {
             session.order.values().map(|(key, cached)| (key.clone(), cached.wanted.clone())).collect();
         let epoch = session.epoch;
         drop(session);
-        Ok(Plan::Continue(Continued { session: shared, session_id: asked.session_id, epoch, wanted }))
+        Ok(SessionPlan::Continue(Continued { session: shared, session_id: asked.session_id, epoch, wanted }))
     }
 
     /// Opens a session with what a request named and its answer told; 0 if there is no room, which is an answer that
@@ -255,11 +259,11 @@ impl Sessions {
     pub(crate) fn open(
         &mut self,
         by_id: bool,
-        told: Vec<(PartitionKey, FetchPartition, Seen)>,
+        told: Vec<(PartitionKey, FetchPartition, PartitionState)>,
         mut random_id: impl FnMut() -> i32,
         now_ms: i64,
     ) -> i32 {
-        let mut session = Session {
+        let mut session = FetchSession {
             by_id,
             epoch: next_epoch(INITIAL_EPOCH),
             order: BTreeMap::new(),
@@ -269,8 +273,10 @@ impl Sessions {
         };
         for (key, wanted, seen) in told {
             session.forget(&key);
-            session
-                .put(key, Cached { wanted, high_watermark: seen.high_watermark, log_start: seen.log_start });
+            session.put(
+                key,
+                CachedPartition { wanted, high_watermark: seen.high_watermark, log_start: seen.log_start },
+            );
         }
         let size = session.size();
         if size.bytes > self.bytes_max {
@@ -286,8 +292,10 @@ impl Sessions {
             id = random_id();
         }
         let session = Arc::new(Mutex::new(session));
-        self.sessions
-            .insert(id, Entry { session, created_ms: now_ms, used_ms: now_ms, size: Size::default() });
+        self.sessions.insert(
+            id,
+            StoredSession { session, created_ms: now_ms, used_ms: now_ms, size: Size::default() },
+        );
         self.touch(id, size, now_ms);
         id
     }

@@ -45,7 +45,7 @@ pub enum PersistFailure {
     #[error("the producer has been replaced by one with a later epoch")]
     ProducerFenced,
     /// The producer's transaction does not allow the append.
-    #[error("the producer may not write this in the state of its transaction")]
+    #[error("the state of the transaction does not allow this write")]
     TransactionState,
     /// The transaction coordinator has been replaced by one with a later epoch.
     #[error("the transaction coordinator has been replaced")]

@@ -23,25 +23,15 @@ pub(crate) use self::configs::ReloadError;
 /// The rooms that follow the metadata.
 #[derive(Clone)]
 pub(crate) struct Publisher {
-    config: Arc<LiveConfig>,
-    metadata: Arc<Metadata>,
-    replicas: Arc<Replicas>,
-    coordinators: Arc<Coordinators>,
-    quotas: Arc<QuotaBook>,
-    tls: Arc<Tls>,
+    pub(crate) config: Arc<LiveConfig>,
+    pub(crate) metadata: Arc<Metadata>,
+    pub(crate) replicas: Arc<Replicas>,
+    pub(crate) coordinators: Arc<Coordinators>,
+    pub(crate) quotas: Arc<QuotaBook>,
+    pub(crate) tls: Arc<Tls>,
 }
 
 impl Publisher {
-    pub(crate) fn new(
-        (config, metadata): (Arc<LiveConfig>, Arc<Metadata>),
-        replicas: Arc<Replicas>,
-        coordinators: Arc<Coordinators>,
-        quotas: Arc<QuotaBook>,
-        tls: Arc<Tls>,
-    ) -> Self {
-        Self { config, metadata, replicas, coordinators, quotas, tls }
-    }
-
     /// Has client quotas go by these limits.
     pub(crate) fn apply_quotas(&self, limits: &Quotas) {
         self.quotas.set_limits(limits);

@@ -78,11 +78,11 @@ type Part<'a> = Option<Option<&'a str>>;
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     limits: Quotas,
-    meters: HashMap<Account, Meter>,
+    meters: HashMap<Account, QuotaMeter>,
     hashes: RandomState,
     /// When meters were last looked for that nobody uses.
     swept_ms: i64,
-    connections: HashMap<IpAddr, Meter>,
+    connections: HashMap<IpAddr, QuotaMeter>,
     /// When addresses were last looked for that have opened no connection lately.
     addresses_swept_ms: i64,
 }
@@ -124,7 +124,7 @@ impl Accounts {
     }
 
     /// The meter of an account, which may be new.
-    fn meter(&mut self, account: Account, now_ms: i64) -> &mut Meter {
+    fn meter(&mut self, account: Account, now_ms: i64) -> &mut QuotaMeter {
         let mut account = account;
         let is_full = self.meters.len() >= METERS_MAX && !self.meters.contains_key(&account);
         let since_ms = (now_ms - self.swept_ms).abs();
@@ -200,12 +200,12 @@ impl Accounts {
 
 /// What was used in the last seconds.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub(crate) struct QuotaMeter {
     /// Begin and amount of each sample, oldest first.
     samples: VecDeque<(i64, f64)>,
 }
 
-impl Meter {
+impl QuotaMeter {
     /// Whether it was used in the last so many milliseconds.
     fn is_younger(&self, kept_ms: i64, now_ms: i64) -> bool {
         self.samples.back().is_some_and(|(begin_ms, _)| (now_ms - begin_ms).abs() < kept_ms)

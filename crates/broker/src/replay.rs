@@ -20,7 +20,7 @@ mod admission;
 mod ghosts;
 mod kernel;
 
-use self::admission::{Admission, Level, Wanted};
+use self::admission::{Admission, MemoryState, Wanted};
 use self::ghosts::FileId;
 use self::kernel::Kernel;
 
@@ -77,7 +77,8 @@ impl Replays {
             let admission = self.admission.lock();
             (admission.level(), admission.remembered_bytes())
         };
-        let states = [("free", Level::Free), ("full", Level::Full), ("stalled", Level::Stalled)];
+        let states =
+            [("free", MemoryState::Free), ("full", MemoryState::Full), ("stalled", MemoryState::Stalled)];
         ReplayStats {
             admitted_bytes: self.admitted.load(Ordering::Relaxed),
             refused_bytes: self.refused.load(Ordering::Relaxed),

@@ -26,7 +26,7 @@ mod durability;
 mod expiry;
 mod housekeeping;
 pub(crate) mod lane;
-pub(crate) mod left;
+pub(crate) mod last_shutdown;
 pub(crate) mod log_config;
 pub(crate) mod opening;
 mod partition;
@@ -43,10 +43,10 @@ pub(crate) use self::tally::TrafficTotals;
 
 use self::cleaner::Cleaner;
 use self::data_dir::DataDir;
-use self::discarded::Waiting;
-use self::left::{Absence, LeftBehind, Unopened};
+use self::discarded::PendingRemoval;
+use self::last_shutdown::{LastShutdown, UnservedPartitions, UnservedReason};
 pub(crate) use self::partition::{
-    Identity, Key, OFFSETS_TOPIC, Partition, Partitions, TRANSACTIONS_TOPIC, is_internal,
+    OFFSETS_TOPIC, Partition, PartitionIdentity, Partitions, TRANSACTIONS_TOPIC, TopicPartition, is_internal,
 };
 use self::searches::Searches;
 use self::tally::Upkeep;
@@ -58,12 +58,12 @@ pub(crate) struct Replicas {
     metadata: Arc<Metadata>,
     data_dir: DataDir,
     partitions: Partitions,
-    unopened: Mutex<Unopened>,
+    unopened: Mutex<UnservedPartitions>,
     recovery: Arc<Recovery>,
     cleaner: Cleaner,
     /// Held while checkpoints are written, so that no older one comes later.
     storing_checkpoint: Mutex<()>,
-    waiting: Waiting,
+    waiting: PendingRemoval,
     searches: Searches,
     upkeep: Arc<Upkeep>,
 }
@@ -74,7 +74,7 @@ impl Replicas {
         config: Arc<LiveConfig>,
         metadata: Arc<Metadata>,
         data_dir: DataDir,
-        left: &LeftBehind,
+        left: &LastShutdown,
     ) -> Self {
         Self {
             node_id: config.load().node_id,
@@ -86,7 +86,7 @@ impl Replicas {
             recovery: Arc::default(),
             cleaner: Cleaner::new(left.cleaned.clone()),
             storing_checkpoint: Mutex::default(),
-            waiting: Waiting::default(),
+            waiting: PendingRemoval::default(),
             searches: Searches::default(),
             upkeep: Arc::default(),
         }
@@ -114,10 +114,10 @@ impl Replicas {
     }
 
     fn not_served(&self, topic: &str, index: i32) -> ErrorCode {
-        match self.unopened.lock().absence(topic, index) {
+        match self.unopened.lock().unserved_reason(topic, index) {
             // What Kafka says of a partition that it does not lead yet: clients look for the leader again, and wait.
-            Some(Absence::Recovering) => ErrorCode::NotLeaderOrFollower,
-            Some(Absence::Failed) => ErrorCode::KafkaStorageError,
+            Some(UnservedReason::Recovering) => ErrorCode::NotLeaderOrFollower,
+            Some(UnservedReason::Failed) => ErrorCode::KafkaStorageError,
             // It never was there, or is going with its topic.
             None => ErrorCode::UnknownTopicOrPartition,
         }
@@ -136,7 +136,7 @@ impl Replicas {
 
     /// True if the partition's log is being checked, or will be.
     pub(crate) fn is_recovering(&self, topic: &str, index: i32) -> bool {
-        self.unopened.lock().absence(topic, index) == Some(Absence::Recovering)
+        self.unopened.lock().unserved_reason(topic, index) == Some(UnservedReason::Recovering)
     }
 
     /// Number of partitions that are offline after a failure of their storage.
@@ -153,7 +153,7 @@ impl Replicas {
     }
 
     /// The partitions that are not served.
-    pub(crate) fn unopened(&self) -> &Mutex<Unopened> {
+    pub(crate) fn unopened(&self) -> &Mutex<UnservedPartitions> {
         &self.unopened
     }
 
@@ -178,42 +178,42 @@ impl Replicas {
     }
 
     /// Finishes interrupted deletions, and moves directories of partitions that are not `known` out of the way.
-    pub(crate) fn set_strays_aside(
+    pub(crate) fn quarantine_strays(
         &self,
         known: impl Fn(&str, i32) -> bool,
     ) -> Result<(), data_dir::DataDirError> {
-        self.data_dir.set_strays_aside(known)
+        self.data_dir.quarantine_strays(known)
     }
 
     /// Closes the logs of partitions of a deleted topic and takes the names from their directories; returns the directories for
     /// [`Replicas::remove_directory`]. Only as part of the change that deletes the topic: later the name may be another topic's.
-    pub(crate) fn doom(&self, partitions: &[Arc<Partition>]) -> Vec<PathBuf> {
-        let mut doomed = Vec::with_capacity(partitions.len());
+    pub(crate) fn mark_deleted(&self, partitions: &[Arc<Partition>]) -> Vec<PathBuf> {
+        let mut marked = Vec::with_capacity(partitions.len());
         for partition in partitions {
             drop(partition.lane().take_writer());
             self.cleaner.forget(&(partition.topic().to_owned(), partition.index()));
-            match self.data_dir.doom_partition(partition.topic(), partition.index()) {
-                Ok(dir) => doomed.push(dir),
+            match self.data_dir.mark_deleted(partition.topic(), partition.index()) {
+                Ok(dir) => marked.push(dir),
                 Err(error) => {
-                    tracing::warn!(partition = partition.name(), %error, "files of a deleted partition remain");
+                    tracing::warn!(partition = partition.name(), %error, "cannot remove the files of a deleted partition");
                 }
             }
         }
-        doomed
+        marked
     }
 
     /// Removes a directory that [`Replicas::doom`] returned.
     pub(crate) fn remove_directory(&self, dir: &Path) {
         if let Err(error) = self.data_dir.disk().remove_dir(dir) {
-            tracing::warn!(directory = %dir.display(), %error, "files of a deleted partition remain");
+            tracing::warn!(directory = %dir.display(), %error, "cannot remove the files of a deleted partition");
         }
     }
 
     /// Removes the directory of a partition whose topic was deleted before it was served.
     pub(crate) fn remove_unserved(&self, topic: &str, index: i32) {
-        let gone = self.data_dir.doom_partition(topic, index);
+        let gone = self.data_dir.mark_deleted(topic, index);
         if let Err(error) = gone.and_then(|dir| self.data_dir.disk().remove_dir(&dir)) {
-            tracing::warn!(topic, partition = index, %error, "files of a deleted partition remain");
+            tracing::warn!(topic, partition = index, %error, "cannot remove the files of a deleted partition");
         }
         self.unopened.lock().forget(&(topic.to_owned(), index));
     }

@@ -13,8 +13,8 @@ use rustls::ServerConfig;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 
 use crate::config::{BrokerConfig, Listener, Settings};
+use crate::keystore::{self, SslSettings, TlsError};
 use crate::security::Session;
-use crate::stores::{self, TlsError, View};
 
 pub mod names;
 
@@ -22,22 +22,22 @@ use self::names::{CertifiedName, Names, Rules};
 
 /// What every TLS listener goes by.
 pub(crate) struct Tls {
-    setups: Vec<(String, ArcSwap<Setup>)>,
+    contexts: Vec<(String, ArcSwap<TlsContext>)>,
 }
 
 /// What one listener's handshakes go by.
-pub struct Setup {
+pub struct TlsContext {
     config: Arc<ServerConfig>,
     rules: Rules,
     /// Whose the certificate is.
     names: Option<Names>,
     /// The files it was read from, as they were then.
-    files: Vec<(PathBuf, Stamp)>,
+    files: Vec<(PathBuf, FileVersion)>,
 }
 
 /// What tells a file from the one that replaced it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileVersion {
     len: u64,
     modified: Option<SystemTime>,
     inode: u64,
@@ -50,18 +50,18 @@ impl Tls {
     /// The first setting that cannot be used.
     pub(crate) fn load(config: &BrokerConfig, before: Option<&Tls>) -> Result<Tls, TlsError> {
         let listeners = config.listeners.iter().filter(|listener| listener.protocol.has_tls());
-        let setups = listeners.map(|listener| {
-            let before = before.and_then(|before| before.setup(listener));
-            let setup = Setup::load(config.settings(), listener, before.as_deref())?;
-            Ok((listener.name.clone(), ArcSwap::from_pointee(setup)))
+        let contexts = listeners.map(|listener| {
+            let before = before.and_then(|before| before.context(listener));
+            let context = TlsContext::load(config.settings(), listener, before.as_deref())?;
+            Ok((listener.name.clone(), ArcSwap::from_pointee(context)))
         });
-        Ok(Tls { setups: setups.collect::<Result<_, _>>()? })
+        Ok(Tls { contexts: contexts.collect::<Result<_, _>>()? })
     }
 
     /// What this listener goes by now.
-    pub(crate) fn setup(&self, listener: &Listener) -> Option<Arc<Setup>> {
-        let (_, setup) = self.setups.iter().find(|(name, _)| *name == listener.name)?;
-        Some(setup.load_full())
+    pub(crate) fn context(&self, listener: &Listener) -> Option<Arc<TlsContext>> {
+        let (_, context) = self.contexts.iter().find(|(name, _)| *name == listener.name)?;
+        Some(context.load_full())
     }
 
     /// Goes by another configuration, as far as it can be used; connections that are up stay. Blocks for files.
@@ -71,44 +71,49 @@ impl Tls {
 
     /// Reads again what has changed on the disk. Blocks for files.
     pub(crate) fn refresh(&self, config: &BrokerConfig) {
-        self.load_those(config, Setup::is_stale);
+        self.load_those(config, TlsContext::is_stale);
     }
 
-    fn load_those(&self, config: &BrokerConfig, which: impl Fn(&Setup) -> bool) {
+    fn load_those(&self, config: &BrokerConfig, which: impl Fn(&TlsContext) -> bool) {
         for listener in config.listeners.iter().filter(|listener| listener.protocol.has_tls()) {
-            let Some((_, slot)) = self.setups.iter().find(|(name, _)| *name == listener.name) else {
+            let Some((_, slot)) = self.contexts.iter().find(|(name, _)| *name == listener.name) else {
                 continue;
             };
             let kept = slot.load_full();
             if !which(&kept) {
                 continue;
             }
-            match Setup::load(config.settings(), listener, Some(&kept)) {
-                Ok(setup) => {
-                    slot.store(Arc::new(setup));
-                    tracing::info!(listener = listener.name, "TLS keys and trust read again");
+            match TlsContext::load(config.settings(), listener, Some(&kept)) {
+                Ok(context) => {
+                    slot.store(Arc::new(context));
+                    tracing::info!(listener = listener.name, "TLS key and trust stores reloaded");
                 }
                 Err(error) => {
                     // Asked again only when the files change again.
-                    let files = kept.files.iter().map(|(path, _)| (path.clone(), Stamp::of(path))).collect();
-                    slot.store(Arc::new(Setup {
+                    let files =
+                        kept.files.iter().map(|(path, _)| (path.clone(), FileVersion::of(path))).collect();
+                    slot.store(Arc::new(TlsContext {
                         files,
                         config: kept.config.clone(),
                         rules: kept.rules.clone(),
                         names: kept.names.clone(),
                     }));
-                    tracing::error!(%error, "TLS goes on with the keys and trust that it had");
+                    tracing::error!(%error, "cannot reload the TLS key and trust stores; the previous ones stay in use");
                 }
             }
         }
     }
 }
 
-impl Setup {
-    fn load(settings: &Settings, listener: &Listener, before: Option<&Setup>) -> Result<Setup, TlsError> {
+impl TlsContext {
+    fn load(
+        settings: &Settings,
+        listener: &Listener,
+        before: Option<&TlsContext>,
+    ) -> Result<TlsContext, TlsError> {
         let owner = format!("listener {}", listener.name);
-        let view = View::new(owner, |key| settings.listener_text(&listener.name, key));
-        Setup::of(&view, client_auth(settings, listener), before)
+        let view = SslSettings::new(owner, |key| settings.listener_text(&listener.name, key));
+        TlsContext::of(&view, client_auth(settings, listener), before)
     }
 
     /// What the settings come to, and the files that they name. Clients show certificates as `client_auth` says: `none`, `requested`,
@@ -116,10 +121,14 @@ impl Setup {
     ///
     /// # Errors
     /// The first setting that cannot be used.
-    pub fn of(view: &View<'_>, client_auth: &str, before: Option<&Setup>) -> Result<Setup, TlsError> {
+    pub fn of(
+        view: &SslSettings<'_>,
+        client_auth: &str,
+        before: Option<&TlsContext>,
+    ) -> Result<TlsContext, TlsError> {
         let no_identity =
             || view.error("ssl.keystore.location", "a TLS listener needs a key store, in PEM or PKCS12");
-        let identity = stores::identity(view)?.ok_or_else(no_identity)?;
+        let identity = keystore::identity(view)?.ok_or_else(no_identity)?;
         let names = identity.chain.first().and_then(|certificate| Names::of(certificate));
         if let (Some(names), Some(before)) = (&names, before.and_then(|before| before.names.as_ref())) {
             let allowed = names.follow(before, |key| view.text(key) == Some("true"));
@@ -139,15 +148,15 @@ impl Setup {
                         "ssl.client.auth asks for certificates, and a trust store says which are good",
                     )
                 };
-                let roots = Arc::new(view.roots(stores::trusted(view)?.ok_or_else(nobody)?)?);
+                let roots = Arc::new(view.roots(keystore::trusted(view)?.ok_or_else(nobody)?)?);
                 // Every certificate of a chain has to be in no list, and a list there has to be for each that signs.
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
-                    .with_crls(stores::revoked(view)?)
+                    .with_crls(keystore::revoked(view)?)
                     .enforce_revocation_expiration();
                 let verifier = if wish == "requested" { verifier.allow_unauthenticated() } else { verifier };
                 builder.with_client_cert_verifier(verifier.build().map_err(|error| match error {
                     VerifierBuilderError::InvalidCrl(error) => {
-                        view.error(stores::REVOKED, format!("a revocation list cannot be used: {error:?}"))
+                        view.error(keystore::REVOKED, format!("a revocation list cannot be used: {error:?}"))
                     }
                     error => view.error(key, error.to_string()),
                 })?)
@@ -160,11 +169,11 @@ impl Setup {
         let rules = view.text("ssl.principal.mapping.rules").unwrap_or("DEFAULT");
         let rules =
             Rules::parse(rules).map_err(|reason| view.error("ssl.principal.mapping.rules", reason))?;
-        let paths = ["ssl.keystore.location", "ssl.truststore.location", stores::REVOKED].into_iter();
+        let paths = ["ssl.keystore.location", "ssl.truststore.location", keystore::REVOKED].into_iter();
         let files = paths
             .filter_map(|key| view.text(key))
-            .map(|path| (PathBuf::from(path), Stamp::of(path.as_ref())));
-        Ok(Setup { config: Arc::new(config), rules, names, files: files.collect() })
+            .map(|path| (PathBuf::from(path), FileVersion::of(path.as_ref())));
+        Ok(TlsContext { config: Arc::new(config), rules, names, files: files.collect() })
     }
 
     /// Names of the subject and of the principal of a certificate that the handshake has verified.
@@ -191,16 +200,16 @@ impl Setup {
     }
 
     fn is_stale(&self) -> bool {
-        self.files.iter().any(|(path, stamp)| Stamp::of(path) != *stamp)
+        self.files.iter().any(|(path, version)| FileVersion::of(path) != *version)
     }
 }
 
-impl Stamp {
+impl FileVersion {
     /// Of a file that cannot be looked at: one that differs from that of any other.
-    fn of(path: &std::path::Path) -> Stamp {
+    fn of(path: &std::path::Path) -> FileVersion {
         use std::os::unix::fs::MetadataExt;
-        let absent = Stamp { len: u64::MAX, modified: None, inode: 0 };
-        std::fs::metadata(path).map_or(absent, |file| Stamp {
+        let absent = FileVersion { len: u64::MAX, modified: None, inode: 0 };
+        std::fs::metadata(path).map_or(absent, |file| FileVersion {
             len: file.len(),
             modified: file.modified().ok(),
             inode: file.ino(),

@@ -18,7 +18,7 @@ use crate::group::{GroupError, Producer};
 use crate::replica::lane::Submitted;
 use crate::replica::{OFFSETS_TOPIC, Partition, Replicas};
 use crate::txn::event::{Event, MarkerResult, Markers};
-use crate::txn::request::{AddRequest, Identity, Protocol, VerifyRequest};
+use crate::txn::request::{AddRequest, ProducerIdentity, Protocol, VerifyRequest};
 use crate::txn::{TopicPartition, TxnError, Work};
 
 /// A partition that the transaction before it has not quite left is asked again after so long
@@ -30,7 +30,7 @@ const RETRY_MAX: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Membership<'a> {
     pub(crate) transactional_id: &'a str,
-    pub(crate) producer: Identity,
+    pub(crate) producer: ProducerIdentity,
     /// With [`Protocol::EpochBump`] the claim itself makes the partition part of the transaction.
     pub(crate) protocol: Protocol,
 }
@@ -64,7 +64,7 @@ impl Transactions {
         claim: Membership<'_>,
         append: Append,
     ) -> Result<Submitted, TxnError> {
-        let Identity { producer_id, producer_epoch } = claim.producer;
+        let ProducerIdentity { producer_id, producer_epoch } = claim.producer;
         let held = partition.transactions().read().await;
         let is_open = partition
             .lane()
@@ -105,7 +105,7 @@ impl Transactions {
 
     async fn confirm(&self, partition: &Partition, claim: Membership<'_>) -> Result<(), TxnError> {
         let transactional_id = claim.transactional_id.to_owned();
-        let Identity { producer_id, producer_epoch } = claim.producer;
+        let ProducerIdentity { producer_id, producer_epoch } = claim.producer;
         let partitions =
             vec![TopicPartition { topic: partition.topic().to_owned(), partition: partition.index() }];
         if claim.protocol == Protocol::EpochBump {
@@ -131,7 +131,7 @@ impl Transactions {
                     Work::ProducerId => {
                         let found = transactions.controller.next_producer_id().await;
                         Event::ProducerId(found.map_err(|failure| {
-                            tracing::error!(?failure, "no producer id for a transaction");
+                            tracing::error!(?failure, "cannot allocate a producer id for a transaction");
                             TxnError::CoordinatorLoadInProgress
                         }))
                     }
@@ -205,7 +205,7 @@ fn failed(partition: &Partition, error: ErrorCode) -> MarkerResult {
         tracing::warn!(
             partition = partition.name(),
             error = error.name(),
-            "a transaction marker was not written; it is tried again"
+            "cannot write a transaction marker; the broker retries"
         );
     }
     match error {

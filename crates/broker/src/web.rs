@@ -151,7 +151,7 @@ impl WebServer {
         let router = router(source.clone(), token, &listen.host);
         let serve = move || {
             if let Err(error) = runtime.block_on(serve(listener, (router, source), stopped)) {
-                tracing::error!(%error, "the HTTP address is no longer served");
+                tracing::error!(%error, "the HTTP server stopped");
             }
         };
         let thread = thread::Builder::new().name("http".to_owned()).spawn(serve).map_err(WebError::Thread)?;

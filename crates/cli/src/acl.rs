@@ -16,7 +16,7 @@ use levada_wire::{
 
 use self::entry::{Row, operation, principal};
 use crate::{
-    cluster::{Asked, Cluster},
+    cluster::{Cluster, ClusterCommand},
     failure::Failure,
     kafka_error,
     output::{self, Format, FormatArgs, counted},
@@ -62,7 +62,7 @@ pub(crate) struct Resources {
 pub(crate) struct List {
     #[command(flatten)]
     resources: Resources,
-    /// Only those for this principal
+    /// Only entries of this principal
     #[arg(short, long, value_name = "PRINCIPAL")]
     principal: Option<String>,
     #[command(flatten)]
@@ -76,7 +76,7 @@ pub(crate) struct List {
   levada acl add User:CN=app --allow all --topic app- --prefix
   levada acl add alice --allow alter --cluster --host 10.0.0.7")]
 pub(crate) struct Change {
-    /// Whom the entries are for: NAME or User:NAME, or * for everybody
+    /// Principal of the entries: NAME or User:NAME, or * for every user
     #[arg(value_name = "PRINCIPAL")]
     principal: String,
     #[command(flatten)]
@@ -87,7 +87,7 @@ pub(crate) struct Change {
     /// Operations that are denied, separated by commas
     #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_parser = operation)]
     deny: Vec<Operation>,
-    /// The names are how names begin
+    /// Treat the names as prefixes
     #[arg(long)]
     prefix: bool,
     /// Only from this address
@@ -95,7 +95,7 @@ pub(crate) struct Change {
     host: String,
 }
 
-/// Remove entries: those that the same words would add
+/// Remove the entries that the same arguments would add
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada acl remove alice --allow read --topic clicks
@@ -105,7 +105,7 @@ pub(crate) struct Remove {
     change: Change,
 }
 
-pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::List(list) => list.run(&mut cluster, out),

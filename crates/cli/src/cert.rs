@@ -35,13 +35,13 @@ enum Verb {
   levada cert dev
   levada cert dev ./certs --host broker.test --host 10.0.0.5 --client alice --client bob")]
 struct Dev {
-    /// Directory for the files; an authority that is there already signs again
+    /// Directory for the files; an existing authority signs the new certificates
     #[arg(default_value = "certs", value_name = "DIR")]
     directory: PathBuf,
-    /// Names and addresses by which clients reach the broker, besides localhost
+    /// Further names and addresses of the broker, besides localhost
     #[arg(long = "host", value_name = "HOST")]
     hosts: Vec<String>,
-    /// Names of clients that get a certificate
+    /// Names of the clients to make certificates for
     #[arg(long = "client", value_name = "NAME", default_value = "client")]
     clients: Vec<String>,
 }

@@ -24,7 +24,7 @@ use levada_wire::{
 use self::login::Login;
 pub(crate) use self::{
     coordinator::Coordinated,
-    offsets::{EARLIEST, Found, Isolation, LATEST, MAX_TIMESTAMP, Place},
+    offsets::{EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, TopicPartition},
     outage::Outage,
 };
 use crate::{failure::Failure, kafka_error};
@@ -32,7 +32,7 @@ use crate::{failure::Failure, kafka_error};
 // What a noun takes whose verbs all ask a cluster: the verb, and whom to ask. No doc comment: it would be the help's, in the place of what the
 // verbs say the noun is for.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Asked<V: Subcommand> {
+pub(crate) struct ClusterCommand<V: Subcommand> {
     #[command(flatten)]
     pub(crate) brokers: BrokerArgs,
     #[command(subcommand)]

@@ -18,7 +18,7 @@ use regex::bytes::Regex;
 
 pub(crate) use self::start::Start;
 use crate::{
-    cluster::{BrokerArgs, Cluster, Isolation, Place, Topic},
+    cluster::{BrokerArgs, Cluster, Isolation, Topic, TopicPartition},
     consume::{
         format::Template,
         limit::{Limit, Until},
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// An offset for each partition.
-pub(crate) type Offsets = BTreeMap<Place, i64>;
+pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;
 /// Topics by name, each with the partitions to read alone.
 pub(crate) type Topics = BTreeMap<String, Topic>;
 
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     /// Exit after this many records
     #[arg(short = 'n', long, alias = "max-messages", value_name = "N")]
     count: Option<u64>,
-    /// Exit at the end: once everything that was there at the start is printed
+    /// Exit after the last record that existed at the start
     #[arg(short, long)]
     exit: bool,
     /// Exit before this offset of each partition, or before the first record at @TIME or later
@@ -85,7 +85,7 @@ pub(crate) struct Args {
     /// Only records whose key or value matches this regular expression
     #[arg(long, value_name = "REGEX", value_parser = Regex::new)]
     grep: Option<Regex>,
-    /// How a record is printed
+    /// Format of a printed record
     #[arg(short, long, value_name = "FORMAT", default_value = "%v\\n", conflicts_with = "output")]
     format: Template,
     /// Form of the result: text as in --format, or a JSON object a line
@@ -130,7 +130,10 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     let mut sink = Sink::new(&args, out);
     match &args.group {
         None => alone::run(&args, cluster, &wanted, &limit, &mut sink),
-        Some(group) => grouped::run(&args, group, cluster, (&wanted, &limit), &mut sink),
+        Some(group) => {
+            let task = grouped::Task { group, wanted: &wanted, limit: &limit };
+            grouped::run(&args, task, cluster, &mut sink)
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatArgs};
 
-/// Copy a file the cheapest way there is, and show which way that was
+/// Copy a file by the cheapest path, and show the path
 ///
 /// Shares blocks if the file system can (reflink), else copies inside the kernel (copy_file_range, then splice), else through
 /// memory. Holes stay holes. The permissions are copied; owner and times are not. The destination appears whole or not at all.
@@ -30,16 +30,16 @@ pub(crate) struct Args {
     /// Replace the destination if it exists
     #[arg(long, short)]
     force: bool,
-    /// Copy this way only, and fail if it does not work
+    /// Use only this path, and fail if it does not work
     #[arg(long, value_name = "PATH")]
-    path: Option<Way>,
+    path: Option<CopyPath>,
     #[command(flatten)]
     format: FormatArgs,
 }
 
 /// The ways from file to file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Way {
+enum CopyPath {
     /// Share blocks (FICLONE).
     Reflink,
     /// Inside the kernel, file to file.
@@ -50,13 +50,13 @@ enum Way {
     ReadWrite,
 }
 
-impl From<Way> for levada_io::Path {
-    fn from(way: Way) -> Self {
+impl From<CopyPath> for levada_io::Path {
+    fn from(way: CopyPath) -> Self {
         match way {
-            Way::Reflink => Self::Reflink,
-            Way::CopyFileRange => Self::CopyFileRange,
-            Way::Splice => Self::Splice,
-            Way::ReadWrite => Self::ReadWrite,
+            CopyPath::Reflink => Self::Reflink,
+            CopyPath::CopyFileRange => Self::CopyFileRange,
+            CopyPath::Splice => Self::Splice,
+            CopyPath::ReadWrite => Self::ReadWrite,
         }
     }
 }
@@ -80,7 +80,7 @@ struct Share {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let from = Source::open(&args.source)?;
     let destination = from.destination(&args.destination, args.force)?;
-    let draft = Draft::beside(&destination)?;
+    let draft = TemporaryCopy::beside(&destination)?;
     let bar = progress(from.len);
     let options = CopyOptions { only: args.path.map(Into::into), counters: None };
     let copied = copy(&from.file, &draft.file, &options, |done, total| {
@@ -157,13 +157,13 @@ impl Source {
 
 /// The copy until it is whole: a file beside the destination, removed unless it is kept.
 #[derive(Debug)]
-struct Draft {
+struct TemporaryCopy {
     file: File,
     path: PathBuf,
     destination: PathBuf,
 }
 
-impl Draft {
+impl TemporaryCopy {
     fn beside(destination: &Path) -> Result<Self, Failure> {
         let name = destination.file_name().unwrap_or_default().to_string_lossy();
         let path = destination.with_file_name(format!(".{name}.{}.levada-cp", std::process::id()));
@@ -194,7 +194,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for TemporaryCopy {
     fn drop(&mut self) {
         // Already gone if it was kept.
         let _ = fs::remove_file(&self.path);

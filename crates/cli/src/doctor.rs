@@ -14,9 +14,9 @@ use crate::{
 
 mod live;
 
-/// Show which transfer paths this machine allows, why not, and the remedy
+/// Show the transfer paths of this machine, and the remedy for those that are missing
 ///
-/// Everything is tried, nothing is assumed: on a temporary file and over loopback. Nothing is left behind.
+/// Tries every path on a temporary file and over loopback, and removes the file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada doctor
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Directory on the file system to try [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Show instead what a running broker moves by which path, each second
+    /// Show the bytes that a running broker moves by each path, every second
     #[arg(long, conflicts_with = "dir")]
     live: bool,
     /// HTTP address of that broker

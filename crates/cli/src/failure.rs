@@ -1,4 +1,4 @@
-//! How a command ends badly: what went wrong, what to do next, and the exit code.
+//! Failure of a command: the cause, the next step, and the exit code.
 
 use std::{io, process::ExitCode};
 
@@ -7,10 +7,10 @@ use levada_wire::{ClientError, frame::FrameError};
 
 use crate::colour::{self, Style};
 
-/// Why a command did not do what it was asked.
+/// Reason why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command was asked wrongly: exit code 2.
+    /// The command line is not valid: exit code 2.
     Usage(String),
     /// Something outside failed: exit code 1.
     Failed {

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use clap::builder::ArgPredicate;
 use levada_files::root::Links;
 use levada_files::{
-    Address, CacheRule, Config, LogForm, LogOptions, Server, Signals, SiteOptions, TlsOptions,
+    Address, CacheRule, Config, LogFormat, LogOptions, Server, Signals, SiteOptions, TlsOptions,
 };
 
 use crate::{failure::Failure, logging};
@@ -36,31 +36,31 @@ pub(crate) struct Args {
         default_value_if("listen_tls", ArgPredicate::IsPresent, None)
     )]
     listen: Vec<Address>,
-    /// The same for HTTPS; without --listen nothing is served in the clear
+    /// Address to listen on for HTTPS; without --listen only HTTPS is served
     #[arg(long, value_name = "ADDR", requires = "tls_cert")]
     listen_tls: Vec<Address>,
-    /// Certificate for HTTPS with those that lead to its authority, in PEM; read again with SIGHUP
+    /// Certificate chain for HTTPS, in PEM; SIGHUP reloads it
     #[arg(long, value_name = "FILE", requires = "listen_tls")]
     tls_cert: Option<PathBuf>,
-    /// Key of the certificate, in PEM; without this it is in the file of the certificate
+    /// Private key of the certificate, in PEM [default: in the certificate file]
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// List directories that have no index file, as HTML, or as JSON for those who accept it
+    /// List directories that have no index file, as HTML, or as JSON if the client accepts it
     #[arg(long, short)]
     listing: bool,
-    /// File that stands for its directory; more than one may be given, and the first that is there is sent
+    /// Index file of a directory; repeatable, the first existing one is sent
     #[arg(long, value_name = "NAME", default_value = "index.html", value_parser = plain_name)]
     index: Vec<String>,
     /// File to send with status 404
     #[arg(long, value_name = "PATH", conflicts_with = "fallback")]
     not_found: Option<String>,
-    /// File to send with status 200 in the place of a missing one, as single-page applications want it
+    /// File to send with status 200 instead of a missing one, for single-page applications
     #[arg(long, value_name = "PATH")]
     fallback: Option<String>,
-    /// Serve names that begin with a dot; without this only /.well-known
+    /// Serve names that begin with a dot; by default only /.well-known
     #[arg(long)]
     hidden: bool,
-    /// Follow symbolic links out of the directory; without this only relative ones that stay within
+    /// Follow symbolic links out of the directory; by default only relative links within it
     #[arg(long)]
     follow_links: bool,
     /// Send FILE.zst, FILE.br or FILE.gz to clients that accept it, if it is not older than FILE
@@ -69,13 +69,13 @@ pub(crate) struct Args {
     /// Cache-Control of the paths that match a pattern; more than one may be given, and the first that matches counts
     #[arg(long, value_name = "PATTERN=VALUE", value_parser = CacheRule::parse)]
     cache: Vec<CacheRule>,
-    /// Origin whose pages may read the files, or *; more than one may be given
+    /// Origin that may read the files, or *; repeatable
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     cors: Vec<String>,
-    /// Serve each host from DIR/HOST, and others from DIR/default
+    /// Serve each host from DIR/HOST, other hosts from DIR/default
     #[arg(long)]
     hosts: bool,
-    /// Expect a header of the PROXY protocol, version 1 or 2, on every connection; only for addresses that nobody but the proxy reaches
+    /// Expect a header of the PROXY protocol, version 1 or 2, on every connection; only for addresses that only the proxy can reach
     #[arg(long)]
     proxy_protocol: bool,
     /// Write requests to a file; - is standard output
@@ -87,16 +87,16 @@ pub(crate) struct Args {
     /// Address of /metrics and /healthz
     #[arg(long, value_name = "ADDR")]
     metrics: Option<Address>,
-    /// Threads that serve; as many as there are cores if not given
+    /// Number of serving threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     shards: Option<u16>,
-    /// Connections at most; more wait
+    /// Maximum number of connections; further ones wait
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: u32,
-    /// Connections of one address at most; more are closed at once
+    /// Maximum number of connections from one address; further ones are closed
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_connections_per_address: u32,
-    /// Seconds that answers under way have to finish when the server stops
+    /// Seconds that responses in progress have to finish when the server stops
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     grace: u32,
 }
@@ -111,7 +111,7 @@ enum Form {
     Json,
 }
 
-impl From<Form> for LogForm {
+impl From<Form> for LogFormat {
     fn from(form: Form) -> Self {
         match form {
             Form::Common => Self::Common,

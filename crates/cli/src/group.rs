@@ -14,7 +14,7 @@ use std::io::Write;
 use clap::Subcommand;
 
 use crate::{
-    cluster::{Asked, Cluster},
+    cluster::{Cluster, ClusterCommand},
     failure::Failure,
 };
 
@@ -38,7 +38,7 @@ pub(crate) enum Verb {
     Delete(delete::Delete),
 }
 
-pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::List(list) => list.run(&mut cluster, out),

@@ -11,7 +11,7 @@ use levada_wire::messages::{
 use serde::Serialize;
 
 use crate::{
-    cluster::{Asked, Cluster},
+    cluster::{Cluster, ClusterCommand},
     failure::Failure,
     kafka_error,
     output::{self, Format, FormatArgs},
@@ -84,7 +84,7 @@ struct Problem {
     what: String,
 }
 
-pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::Info(info) => info.run(&mut cluster, out),

@@ -27,7 +27,7 @@ mod report;
 mod side_by_side;
 mod table;
 
-/// Measure on this machine what each way of moving bytes costs
+/// Measure the cost of each way to move bytes on this machine
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada lab transfer --quick                   a first look at the paths from file to socket
@@ -47,19 +47,19 @@ enum Command {
   levada lab all --quick                        half a minute
   levada lab all --quick --report all.html
   levada lab all --full --dir /var/lib/levada   on the file system that will hold the data")]
-    All(BesideArgs),
+    All(KafkaClassesArgs),
     /// Compare the paths from a file to a socket
     #[command(after_help = "Examples:
   levada lab transfer
   levada lab transfer --only splice             how large should a pipe be?
   levada lab transfer --output json --record t.jsonl")]
     Transfer(RunArgs),
-    /// Draw the report of a record
+    /// Write the HTML report of a record
     #[command(after_help = "Examples:
   levada lab report full.jsonl                  writes full.html
   levada lab report full.jsonl --out wall.html")]
     Report(report::Args),
-    /// Say what has changed from one record to another
+    /// Show the differences between two records
     #[command(after_help = "Examples:
   levada lab compare before.jsonl after.jsonl
   levada lab compare --output json before.jsonl after.jsonl")]
@@ -76,7 +76,7 @@ enum Command {
   levada lab read --dir /var/lib/levada         on the disk that will hold the data
   levada lab read --only cold --full")]
     Read(RunArgs),
-    /// Compare ways to bring batches from a socket to a file
+    /// Compare ways to receive batches from a socket into a file
     #[command(after_help = "Examples:
   levada lab receive
   levada lab receive --only 256                 batches of 256 KiB")]
@@ -86,7 +86,7 @@ enum Command {
   levada lab search
   levada lab search --only last --rounds 51     many rounds of the article's case
   levada lab search --kafka-libs kafka/libs     Kafka's own FileRecords beside it")]
-    Search(BesideArgs),
+    Search(KafkaClassesArgs),
     /// Compare ways to send memory, by size and route
     #[command(after_help = "Examples:
   levada lab send
@@ -120,7 +120,7 @@ enum Command {
 /// How to run, the same for every experiment.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// A first look, in seconds
+    /// Few rounds and small files, in seconds
     #[arg(long)]
     quick: bool,
     /// More rounds and larger files, in minutes
@@ -129,7 +129,7 @@ pub(crate) struct RunArgs {
     /// Everything once, to see that it works
     #[arg(long, hide = true, conflicts_with_all = ["quick", "full"])]
     tiny: bool,
-    /// Exactly so many timed rounds, however long they take
+    /// Number of timed rounds, however long they take
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Only cases whose group and name contain this text
@@ -141,13 +141,13 @@ pub(crate) struct RunArgs {
     /// File for the raw results [default: a new one in ~/.local/state/levada/lab]
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// After the rounds, look for a second a case where the time goes, and draw it in the report
+    /// After the rounds, profile each case for one second, and draw flame graphs in the report
     #[arg(long)]
     flames: bool,
-    /// File for a report of it: a page for any browser
+    /// File for the report, an HTML page
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Draw the order of the cases with this number, to repeat a run
+    /// Seed of the random order of cases, to repeat a run
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -156,7 +156,7 @@ pub(crate) struct RunArgs {
 
 /// How to run what Kafka's classes can do as well.
 #[derive(Debug, clap::Args)]
-pub(crate) struct BesideArgs {
+pub(crate) struct KafkaClassesArgs {
     /// Directory with Kafka's jars, whose own search of offsets is measured beside; needs java
     #[arg(long, value_name = "DIR")]
     kafka_libs: Option<PathBuf>,
@@ -165,23 +165,23 @@ pub(crate) struct BesideArgs {
 }
 
 /// Makes an experiment on a bench, beside Kafka where there are jars of it.
-type Maker = for<'a> fn(&'a Bench, Option<&Path>) -> Result<Box<dyn Experiment + 'a>, LabError>;
+type Begin = for<'a> fn(&'a Bench, Option<&Path>) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
 /// All experiments that need nothing but this machine, in the order of `levada lab all`.
-const EXPERIMENTS: [Maker; 7] = [TRANSFER[0], COPY[0], READ[0], RECEIVE[0], SEARCH[0], SEND[0], SEND[1]];
+const EXPERIMENTS: [Begin; 7] = [TRANSFER[0], COPY[0], READ[0], RECEIVE[0], SEARCH[0], SEND[0], SEND[1]];
 
-const TRANSFER: [Maker; 1] = [|bench, _| Ok(Box::new(Transfers::new(bench)?))];
-const COPY: [Maker; 1] = [|bench, _| Ok(Box::new(Copies::new(bench)?))];
-const READ: [Maker; 1] = [|bench, _| Ok(Box::new(Reads::new(bench)?))];
-const RECEIVE: [Maker; 1] = [|bench, _| Ok(Box::new(Receives::new(bench)?))];
-const SEARCH: [Maker; 1] = [|bench, libs| {
+const TRANSFER: [Begin; 1] = [|bench, _| Ok(Box::new(Transfers::new(bench)?))];
+const COPY: [Begin; 1] = [|bench, _| Ok(Box::new(Copies::new(bench)?))];
+const READ: [Begin; 1] = [|bench, _| Ok(Box::new(Reads::new(bench)?))];
+const RECEIVE: [Begin; 1] = [|bench, _| Ok(Box::new(Receives::new(bench)?))];
+const SEARCH: [Begin; 1] = [|bench, libs| {
     let searches = Searches::new(bench)?;
     Ok(Box::new(match libs {
         Some(libs) => searches.beside_kafka(bench, libs),
         None => searches,
     }))
 }];
-const SEND: [Maker; 2] =
+const SEND: [Begin; 2] =
     [|bench, _| Ok(Box::new(Sends::new(bench))), |bench, _| Ok(Box::new(Mixed::new(bench)))];
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
@@ -208,7 +208,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
 /// Runs experiments, records them, and prints what they come to.
 fn measure(
     args: &RunArgs,
-    makers: &[Maker],
+    makers: &[Begin],
     kafka_libs: Option<&Path>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -232,7 +232,7 @@ impl Session {
         let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
         let mut bench = Bench::new(&dir, scale)?;
         if matches!(scale, Scale::Normal | Scale::Full) {
-            take_memory_home(&mut bench)?;
+            reclaim_host_memory(&mut bench)?;
         }
         let limits = args.rounds.map_or_else(|| Limits::of(scale), Limits::exactly);
         let seed =
@@ -315,12 +315,12 @@ impl RunArgs {
 }
 
 /// Shows how far it is: it takes seconds a gigabyte.
-fn take_memory_home(bench: &mut Bench) -> Result<(), LabError> {
+fn reclaim_host_memory(bench: &mut Bench) -> Result<(), LabError> {
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
     let style =
         ProgressStyle::with_template("taking free memory back from the host {bar:20} {bytes}/{total_bytes}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let taken = bench.take_memory_home(&mut |done, all| {
+    let taken = bench.reclaim_host_memory(&mut |done, all| {
         bar.set_length(all);
         bar.set_position(done);
     });

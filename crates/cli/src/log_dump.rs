@@ -21,7 +21,7 @@ use crate::{
     output::{Format, FormatArgs},
 };
 
-/// Look into the files of a data directory
+/// Read files of a data directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada log dump levada-data/clicks-0/00000000000000000000.log")]
@@ -35,7 +35,7 @@ enum Verb {
     Dump(Dump),
 }
 
-/// Print what lies in files of a data directory and check it
+/// Print and check files of a data directory
 ///
 /// Reads segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot), checkpoints,
 /// partition.metadata, meta.properties and quorum-state. Exit code 1 if a file is damaged. Works on the files of a Kafka
@@ -53,7 +53,7 @@ struct Dump {
     /// Also print the records of segments
     #[arg(short, long)]
     records: bool,
-    /// Print the verdicts alone
+    /// Print only the verdicts
     #[arg(short, long, conflicts_with = "records")]
     quiet: bool,
     #[command(flatten)]

@@ -48,9 +48,9 @@ use crate::failure::Failure;
     after_help = "Examples:
   levada serve                                  serve on 127.0.0.1:9092, data in ./levada-data
   levada topic create clicks -p 3               create a topic
-  levada produce clicks < clicks.txt            one record a line
-  levada consume clicks -e                      print what is there, then exit
-  levada group describe readers                 who reads, and how far behind
+  levada produce clicks < clicks.txt            one record per line
+  levada consume clicks -e                      print all records, then exit
+  levada group describe readers                 members, offsets and lag
   levada config set topic clicks retention.ms=7d
   levada doctor                                 which transfer paths this machine allows
   levada files public --listing                 serve a directory over HTTP",
@@ -65,17 +65,17 @@ struct Cli {
 enum Command {
     Serve(serve::Args),
     Files(Box<files::Args>),
-    Topic(cluster::Asked<topic::Verb>),
+    Topic(cluster::ClusterCommand<topic::Verb>),
     Produce(produce::Args),
     Consume(consume::Args),
     Offsets(offsets::Args),
-    Group(cluster::Asked<group::Verb>),
-    Cluster(cluster::Asked<health::Verb>),
-    Transaction(cluster::Asked<transaction::Verb>),
+    Group(cluster::ClusterCommand<group::Verb>),
+    Cluster(cluster::ClusterCommand<health::Verb>),
+    Transaction(cluster::ClusterCommand<transaction::Verb>),
     Config(config::Args),
     Cert(cert::Args),
-    Acl(cluster::Asked<acl::Verb>),
-    User(cluster::Asked<user::Verb>),
+    Acl(cluster::ClusterCommand<acl::Verb>),
+    User(cluster::ClusterCommand<user::Verb>),
     Doctor(doctor::Args),
     Cp(cp::Args),
     Lab(lab::Args),

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, io::Write};
 use serde::Serialize;
 
 use crate::{
-    cluster::{BrokerArgs, Cluster, EARLIEST, Found, Isolation, LATEST, MAX_TIMESTAMP, Place, Topic},
+    cluster::{
+        BrokerArgs, Cluster, EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, Topic, TopicPartition,
+    },
     failure::Failure,
     kafka_error,
     output::{self, Format, FormatArgs},
@@ -33,7 +35,7 @@ pub(crate) struct Args {
     /// Also the offset of the first record at this time or after it
     #[arg(long, value_name = "TIME", value_parser = time::moment, conflicts_with = "ago")]
     at: Option<i64>,
-    /// The same, so long before now
+    /// Also the offset of the first record after this long before now
     #[arg(long, value_name = "DURATION", value_parser = time::duration)]
     ago: Option<i64>,
     /// Stop where the first open transaction begins, as consumers with read_committed do
@@ -73,7 +75,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let (earliest, latest, newest) = (at(EARLIEST)?, at(LATEST)?, at(MAX_TIMESTAMP)?);
     let asked = args.at.or_else(|| args.ago.map(|ago| time::now_ms() - ago));
     let then = asked.map(at).transpose()?;
-    let offset = |found: &BTreeMap<Place, Found>, place: &Place| found.get(place)?.offset();
+    let offset =
+        |found: &BTreeMap<TopicPartition, FoundOffset>, place: &TopicPartition| found.get(place)?.offset();
     let rows = topics.iter().flat_map(|topic| topic.leaders.keys().map(|one| (topic.name.clone(), *one)));
     let rows: Vec<Row> = rows
         .map(|place| Row {
@@ -111,7 +114,7 @@ impl Args {
 }
 
 impl Record {
-    fn of(found: &Found) -> Option<Self> {
+    fn of(found: &FoundOffset) -> Option<Self> {
         Some(Self { offset: found.offset()?, timestamp_ms: found.timestamp_ms })
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// Form of the lines: a text, or a JSON object as `levada consume --output json` prints it
     #[arg(long, value_name = "FORM", default_value = "text")]
     input: Input,
-    /// Split each line into key and value at the first of these; \t, \0 and \xNN stand for bytes
+    /// Split each line into key and value at the first occurrence of this text; \t, \0 and \xNN stand for bytes
     #[arg(short = 'k', long, value_name = "TEXT", value_parser = separator)]
     key_separator: Option<Separator>,
     /// A header of every record; repeatable
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// Partition of every record [default: by key, else one after the other]
     #[arg(short, long, value_name = "N")]
     partition: Option<i32>,
-    /// Whose acknowledgement to wait for: all replicas, the leader (1), nobody (0); only with all are requests sent again
+    /// Acknowledgement to wait for: of all replicas, of the leader (1), or none (0); only with all are requests sent again
     #[arg(long, value_name = "WHO", default_value = "all")]
     acks: Acks,
     /// How long a batch may wait for its acknowledgement, restarts of the broker included
@@ -116,7 +116,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         topic.leader(partition)?;
     }
     if io::stdin().is_terminal() {
-        eprintln!("one record a line; Ctrl-D ends");
+        eprintln!("one record per line; Ctrl-D ends");
     }
     let started = Instant::now();
     let bar = progress();

@@ -13,12 +13,12 @@ use std::{
 use clap::Subcommand;
 use levada_broker::{
     metadata::store::StoreError,
-    storage::{self, DataDirError, StorageError},
+    offline::{self, DataDirError, StorageError},
 };
 
 use crate::{config::SourceArgs, failure::Failure};
 
-/// Format, look at and check a data directory
+/// Format, inspect and check a data directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada storage format --cluster-id MkU3OEVBNTcwNTJENDM2Qk -o log.dirs=/var/lib/levada
@@ -38,7 +38,7 @@ enum Verb {
 
 /// Which directory is meant.
 #[derive(Debug, clap::Args)]
-struct Place {
+struct DirectoryArgs {
     /// Data directory; without it, log.dirs of the configuration
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -46,11 +46,11 @@ struct Place {
     sources: SourceArgs,
 }
 
-impl Place {
+impl DirectoryArgs {
     fn find(&self) -> Result<PathBuf, Failure> {
         match &self.directory {
             Some(directory) => Ok(directory.clone()),
-            None => Ok(storage::directory(&self.sources.load()?)?.to_owned()),
+            None => Ok(offline::directory(&self.sources.load()?)?.to_owned()),
         }
     }
 }

@@ -21,7 +21,7 @@ use serde_json::json;
 
 pub(crate) use self::sizes::of_topics as sizes;
 use crate::{
-    cluster::{Asked, Cluster},
+    cluster::{Cluster, ClusterCommand},
     failure::{Cause, Failure},
     kafka_error,
     output::{self, Format, FormatArgs},
@@ -68,7 +68,7 @@ pub(crate) struct Create {
     /// A topic that exists is no error
     #[arg(long)]
     if_not_exists: bool,
-    /// Only check whether it could be done
+    /// Validate the request without creating anything
     #[arg(long)]
     dry_run: bool,
 }
@@ -79,7 +79,7 @@ pub(crate) struct Create {
   levada topic list
   levada topic list --output json | jq -r '.[].name'")]
 pub(crate) struct List {
-    /// Also topics the broker keeps for itself
+    /// Include internal topics
     #[arg(short, long)]
     internal: bool,
     #[command(flatten)]
@@ -104,7 +104,7 @@ pub(crate) struct Delete {
 /// How long the broker may take to create or delete.
 const TIMEOUT_MS: i32 = 30_000;
 
-pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::Create(create) => create.run(&mut cluster),

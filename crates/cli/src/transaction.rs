@@ -11,7 +11,7 @@ use std::io::Write;
 use clap::Subcommand;
 
 use crate::{
-    cluster::{Asked, Cluster},
+    cluster::{Cluster, ClusterCommand},
     failure::Failure,
 };
 
@@ -31,7 +31,7 @@ pub(crate) enum Verb {
     Abort(abort::Abort),
 }
 
-pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::List(list) => list.run(&mut cluster, out),

@@ -7,7 +7,7 @@ use std::{io::Write, path::PathBuf};
 use clap::Subcommand;
 use levada_broker::security::{
     nonce,
-    scram::{self, Mechanism},
+    scram::{self, ScramMechanism},
 };
 use levada_wire::{
     StrBytes,
@@ -19,7 +19,7 @@ use levada_wire::{
 use serde::Serialize;
 
 use crate::{
-    cluster::{Asked, BrokerArgs, Cluster},
+    cluster::{BrokerArgs, Cluster, ClusterCommand},
     failure::Failure,
     kafka_error,
     output::{self, Format, FormatArgs},
@@ -48,7 +48,7 @@ pub(crate) struct List {
     format: FormatArgs,
 }
 
-/// Set a user's password
+/// Set the password of a user
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada user set alice
@@ -60,8 +60,8 @@ pub(crate) struct Set {
     user: String,
     /// For this mechanism; repeatable
     #[arg(short, long, value_name = "MECHANISM", default_value = "scram-sha-512", value_parser = mechanism)]
-    mechanism: Vec<Mechanism>,
-    /// How often the password is hashed
+    mechanism: Vec<ScramMechanism>,
+    /// Iterations of the password hash
     #[arg(long, value_name = "COUNT", default_value_t = scram::ITERATIONS_MIN,
           value_parser = clap::value_parser!(i32).range(4096..=16384))]
     iterations: i32,
@@ -70,7 +70,7 @@ pub(crate) struct Set {
     password_file: Option<PathBuf>,
 }
 
-/// Delete a user's passwords
+/// Delete the passwords of a user
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada user delete alice
@@ -79,9 +79,9 @@ pub(crate) struct Delete {
     /// The user
     #[arg(value_name = "USER")]
     user: String,
-    /// Only that for this mechanism; repeatable
+    /// Only the password for this mechanism; repeatable
     #[arg(short, long, value_name = "MECHANISM", value_parser = mechanism)]
-    mechanism: Vec<Mechanism>,
+    mechanism: Vec<ScramMechanism>,
 }
 
 #[derive(Debug, Serialize)]
@@ -91,7 +91,7 @@ struct Row {
     iterations: i32,
 }
 
-pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     match args.verb {
         Verb::List(list) => list.run(&mut Cluster::connect(&args.brokers)?, out),
         Verb::Set(set) => set.run(&args.brokers),
@@ -99,8 +99,8 @@ pub(crate) fn run(args: Asked<Verb>, out: &mut dyn Write) -> Result<(), Failure>
     }
 }
 
-fn mechanism(text: &str) -> Result<Mechanism, String> {
-    Mechanism::from_name(&text.to_uppercase())
+fn mechanism(text: &str) -> Result<ScramMechanism, String> {
+    ScramMechanism::from_name(&text.to_uppercase())
         .ok_or_else(|| "expected scram-sha-256 or scram-sha-512".to_owned())
 }
 
@@ -126,7 +126,7 @@ fn describe(cluster: &mut Cluster) -> Result<Vec<Row>, Failure> {
         rows.extend(result.credential_infos.iter().map(|info| {
             Row {
                 user: result.user.as_str().to_owned(),
-                mechanism: Mechanism::from_code(info.mechanism)
+                mechanism: ScramMechanism::from_code(info.mechanism)
                     .map_or_else(|| info.mechanism.to_string(), |known| known.name().to_lowercase()),
                 iterations: info.iterations,
             }

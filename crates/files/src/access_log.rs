@@ -21,7 +21,7 @@ use crate::stats::Stats;
 
 /// The form of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum LogFormat {
     /// The Common Log Format.
     Common,
     /// The same with referer and user agent.
@@ -37,7 +37,7 @@ pub struct LogOptions {
     /// A file, to which is appended; `-` is standard output.
     pub path: PathBuf,
     /// The form.
-    pub form: Form,
+    pub form: LogFormat,
 }
 
 /// Bytes of lines that a shard collects before it passes them on.
@@ -55,7 +55,7 @@ enum Message {
 #[derive(Debug)]
 pub(crate) struct Writer {
     sender: SyncSender<Message>,
-    form: Form,
+    form: LogFormat,
     thread: JoinHandle<()>,
 }
 
@@ -72,9 +72,9 @@ impl Writer {
     }
 
     /// The end of one shard.
-    pub(crate) fn pen(&self, stats: Arc<Stats>) -> Pen {
+    pub(crate) fn handle(&self, stats: Arc<Stats>) -> LogHandle {
         let (sender, form) = (self.sender.clone(), self.form);
-        Pen { sender, form, stats, lines: RefCell::default(), count: Cell::new(0) }
+        LogHandle { sender, form, stats, lines: RefCell::default(), count: Cell::new(0) }
     }
 
     /// Has the file opened again under its name, which may be that of a new one by now.
@@ -87,7 +87,7 @@ impl Writer {
     pub(crate) fn finish(self) {
         drop(self.sender);
         if self.thread.join().is_err() {
-            tracing::error!("the thread of the access log ended with a panic");
+            tracing::error!("the access log thread panicked");
         }
     }
 }
@@ -111,7 +111,7 @@ fn write(messages: &Receiver<Message>, mut sink: Box<dyn Write + Send>, path: &P
             Ok(()) => failing = false,
             Err(error) if !failing => {
                 failing = true;
-                tracing::error!(path = %path.display(), %error, "the access log cannot be written; lines are lost");
+                tracing::error!(path = %path.display(), %error, "cannot write the access log; lines are lost");
             }
             Err(_) => {}
         }
@@ -120,9 +120,9 @@ fn write(messages: &Receiver<Message>, mut sink: Box<dyn Write + Send>, path: &P
 
 /// One shard's end of the log.
 #[derive(Debug)]
-pub(crate) struct Pen {
+pub(crate) struct LogHandle {
     sender: SyncSender<Message>,
-    form: Form,
+    form: LogFormat,
     stats: Arc<Stats>,
     lines: RefCell<Vec<u8>>,
     count: Cell<u64>,
@@ -179,7 +179,7 @@ struct Object<'a> {
     agent: Option<&'a str>,
 }
 
-impl Pen {
+impl LogHandle {
     /// Adds a line.
     pub(crate) fn note(&self, draft: &Draft, result: Result) {
         let mut lines = self.lines.borrow_mut();
@@ -196,20 +196,20 @@ impl Pen {
         let lines = self.lines.take();
         let count = self.count.replace(0);
         if !lines.is_empty() && self.sender.try_send(Message::Lines(lines)).is_err() {
-            self.stats.log_lines_lost(count);
+            self.stats.log_lines_dropped(count);
         }
     }
 }
 
-impl Drop for Pen {
+impl Drop for LogHandle {
     fn drop(&mut self) {
         self.pass_on();
     }
 }
 
-fn write_line(lines: &mut Vec<u8>, form: Form, draft: &Draft, result: Result) {
+fn write_line(lines: &mut Vec<u8>, form: LogFormat, draft: &Draft, result: Result) {
     let protocol = if draft.is_1_1 { "HTTP/1.1" } else { "HTTP/1.0" };
-    if form == Form::Json {
+    if form == LogFormat::Json {
         let object = Object {
             time: time(result.now, "%Y-%m-%dT%H:%M:%S%.3fZ"),
             remote: result.peer.to_string(),
@@ -234,7 +234,7 @@ fn write_line(lines: &mut Vec<u8>, form: Form, draft: &Draft, result: Result) {
     lines.push(b' ');
     escape(lines, &draft.target);
     put(lines, format_args!(" {protocol}\" {} {}", result.status.as_str(), result.bytes));
-    if form == Form::Combined {
+    if form == LogFormat::Combined {
         for value in [&draft.referer, &draft.agent] {
             lines.extend_from_slice(b" \"");
             escape(lines, value.as_deref().unwrap_or("-"));

@@ -46,18 +46,18 @@ const KEPT_BACK_BYTES: u64 = 64 << 10;
 
 /// Why a connection ends other than by the client's wish.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
+enum CloseReason {
     #[error("connection lost: {0}")]
     Lost(#[from] io::Error),
-    #[error("the client took too long")]
+    #[error("the client timed out")]
     Slow,
-    #[error("answer not sent whole: {0}")]
+    #[error("cannot send the whole response: {0}")]
     Send(#[from] TransferError),
     #[error("the file changed while it was sent")]
     Changed,
     #[error("the file could not be read: {0}")]
     Read(io::Error),
-    #[error("it did not begin with a header of the PROXY protocol")]
+    #[error("the connection did not begin with a PROXY protocol header")]
     NoHeader,
     #[error("TLS failed: {0}")]
     Tls(#[from] rustls::Error),
@@ -68,7 +68,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
     let outgoing = match purpose {
         Purpose::SecureFiles => match shard.shared.session() {
             Ok(session) => Outgoing::sealed(session),
-            Err(error) => return tracing::error!(%error, "the TLS configuration cannot be used"),
+            Err(error) => return tracing::error!(%error, "cannot use the TLS configuration"),
         },
         Purpose::Files | Purpose::Metrics => Outgoing::plain(),
     };
@@ -97,11 +97,15 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
         Err(error) => Err(error),
     };
     connection.write_notes();
-    connection.say_goodbye();
+    connection.send_close_notify();
     match ended {
-        Ok(Farewell::None) => {}
-        Ok(Farewell::Long) => connection.part().await,
-        Err(error @ (Ended::Changed | Ended::Read(_) | Ended::Send(TransferError::Source { .. }))) => {
+        Ok(Closing::None) => {}
+        Ok(Closing::Long) => connection.part().await,
+        Err(
+            error @ (CloseReason::Changed
+            | CloseReason::Read(_)
+            | CloseReason::Send(TransferError::Source { .. })),
+        ) => {
             connection.shard.shared.stats.cut();
             tracing::info!(%peer, %error, "connection closed");
         }
@@ -111,7 +115,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Farewell {
+enum Closing {
     /// It is closed.
     None,
     /// What the client still sends is read for a while: closing before would reset the connection, and the client might never see the last
@@ -164,13 +168,13 @@ enum Taken {
 
 impl Connection {
     /// Takes the header of the PROXY protocol and no byte more: what follows may be TLS.
-    async fn introduce(&mut self) -> Result<(), Ended> {
+    async fn introduce(&mut self) -> Result<(), CloseReason> {
         self.timer.until(tokio::time::Instant::now() + HEAD_TIME);
         let (socket, timer) = (&self.socket, &mut self.timer);
         loop {
             let ready = std::future::poll_fn(|context| match socket.poll_readable(context) {
-                Poll::Ready(ready) => Poll::Ready(ready.map_err(Ended::from)),
-                Poll::Pending => timer.poll(context).map(|()| Err(Ended::Slow)),
+                Poll::Ready(ready) => Poll::Ready(ready.map_err(CloseReason::from)),
+                Poll::Pending => timer.poll(context).map(|()| Err(CloseReason::Slow)),
             });
             ready.await?;
             match take_header(socket) {
@@ -180,14 +184,14 @@ impl Connection {
                     }
                     return Ok(());
                 }
-                Ok(Header::Partial | Header::Malformed) => return Err(Ended::NoHeader),
+                Ok(Header::Partial | Header::Malformed) => return Err(CloseReason::NoHeader),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    async fn converse(&mut self, mut stopped: Pin<&mut Notified<'_>>) -> Result<Farewell, Ended> {
+    async fn converse(&mut self, mut stopped: Pin<&mut Notified<'_>>) -> Result<Closing, CloseReason> {
         loop {
             match self.take()? {
                 Taken::Answer(reply, draft) => {
@@ -197,13 +201,13 @@ impl Connection {
                     if last {
                         self.flush().await?;
                         let more = self.skip > 0 || !self.pending.is_empty();
-                        return Ok(if more { Farewell::Long } else { Farewell::None });
+                        return Ok(if more { Closing::Long } else { Closing::None });
                     }
                 }
                 Taken::Refused(reply, draft) => {
                     self.send(reply, draft).await?;
                     self.flush().await?;
-                    return Ok(Farewell::Long);
+                    return Ok(Closing::Long);
                 }
                 Taken::Wait(work) => {
                     self.flush().await?;
@@ -213,19 +217,19 @@ impl Connection {
                 Taken::More => {
                     self.flush().await?;
                     if !self.more(stopped.as_mut()).await? {
-                        return Ok(Farewell::None);
+                        return Ok(Closing::None);
                     }
                 }
                 Taken::End => {
                     self.flush().await?;
-                    return Ok(Farewell::None);
+                    return Ok(Closing::None);
                 }
             }
         }
     }
 
     /// Answers what has been received, as far as that needs no waiting.
-    fn take(&mut self) -> Result<Taken, Ended> {
+    fn take(&mut self) -> Result<Taken, CloseReason> {
         let shard = self.shard.clone();
         let mut inbox = shard.inbox.borrow_mut();
         if !self.pass_over(&mut inbox)? {
@@ -271,7 +275,7 @@ impl Connection {
     }
 
     /// Receives records and decrypts them; nothing if there is more to be answered then.
-    fn decrypt(&mut self) -> Result<Option<Taken>, Ended> {
+    fn decrypt(&mut self) -> Result<Option<Taken>, CloseReason> {
         let Some(session) = self.outgoing.session() else { return Ok(None) };
         if session.is_closed {
             return Ok(Some(Taken::End));
@@ -318,7 +322,7 @@ impl Connection {
     }
 
     /// Drops what is left of a request's body; whether all of it has come.
-    fn pass_over(&mut self, inbox: &mut [u8]) -> Result<bool, Ended> {
+    fn pass_over(&mut self, inbox: &mut [u8]) -> Result<bool, CloseReason> {
         loop {
             let here = self.skip.min(self.pending.len() as u64);
             self.consume(usize::try_from(here).unwrap_or(usize::MAX));
@@ -377,12 +381,12 @@ impl Connection {
 
     /// What the log says of a request, of which there may be no more than its refusal.
     fn draft(&self, head: Option<&request::Head<'_, '_>>) -> Option<Box<Draft>> {
-        let is_noted = self.shard.pen.is_some() && self.purpose != Purpose::Metrics;
+        let is_noted = self.shard.access_log.is_some() && self.purpose != Purpose::Metrics;
         is_noted.then(|| Box::new(head.map(Draft::of).unwrap_or_default()))
     }
 
     /// Waits for more of a request, or for one to begin; not if the server stops before that.
-    async fn more(&mut self, mut stopped: Pin<&mut Notified<'_>>) -> Result<bool, Ended> {
+    async fn more(&mut self, mut stopped: Pin<&mut Notified<'_>>) -> Result<bool, CloseReason> {
         let is_open = self.outgoing.session().is_none_or(|session| session.is_open);
         let idle = is_open && self.pending.is_empty() && self.skip == 0;
         let now = tokio::time::Instant::now();
@@ -396,7 +400,7 @@ impl Connection {
         let (socket, timer) = (&self.socket, &mut self.timer);
         let ready = std::future::poll_fn(|context| {
             if let Poll::Ready(ready) = socket.poll_readable(context) {
-                return Poll::Ready(ready.map(|()| true).map_err(Ended::from));
+                return Poll::Ready(ready.map(|()| true).map_err(CloseReason::from));
             }
             if idle && (stopping.get() || stopped.as_mut().poll(context).is_ready()) {
                 return Poll::Ready(Ok(false));
@@ -404,7 +408,7 @@ impl Connection {
             match timer.poll(context) {
                 // There is nothing to say to a client that has asked for nothing.
                 Poll::Ready(()) if idle => Poll::Ready(Ok(false)),
-                Poll::Ready(()) => Poll::Ready(Err(Ended::Slow)),
+                Poll::Ready(()) => Poll::Ready(Err(CloseReason::Slow)),
                 Poll::Pending => Poll::Pending,
             }
         });
@@ -432,10 +436,10 @@ impl Connection {
         let _ = tokio::time::timeout(FAREWELL_TIME, drained).await;
     }
 
-    fn say_goodbye(&mut self) {
+    fn send_close_notify(&mut self) {
         let mut engine = self.shard.engine.borrow_mut();
         // A peer that is gone, or takes nothing more, need not be told.
-        let _ = outgoing::say_goodbye(&mut self.outgoing, &mut engine, self.socket.as_fd());
+        let _ = outgoing::send_close_notify(&mut self.outgoing, &mut engine, self.socket.as_fd());
     }
 
     fn push(&mut self, piece: Piece) {

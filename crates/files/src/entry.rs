@@ -15,7 +15,7 @@ use crate::condition::Validators;
 use crate::encoding::Encoding;
 use crate::media;
 use crate::range::Span;
-use crate::root::{Opened, Stamp};
+use crate::root::{FileVersion, Opened};
 use crate::site::{FoundFile, Site};
 
 /// A file of up to this size is read whole and leaves together with its head.
@@ -35,7 +35,7 @@ pub(crate) struct DatedHead {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) file: Arc<File>,
-    pub(crate) stamp: Cell<Stamp>,
+    pub(crate) file_version: Cell<FileVersion>,
     etag: String,
     modified: SystemTime,
     pub(crate) media: String,
@@ -43,18 +43,18 @@ pub(crate) struct Entry {
     pub(crate) version_fields: Vec<u8>,
     /// Content-Encoding and Accept-Ranges.
     pub(crate) body_fields: Vec<u8>,
-    body: RefCell<Option<Kept>>,
+    body: RefCell<Option<CachedBytes>>,
     pub(crate) head: RefCell<Option<DatedHead>>,
 }
 
 /// The bytes of a small file, counted for as long as they are kept.
 #[derive(Debug)]
-struct Kept {
+struct CachedBytes {
     bytes: Bytes,
     counted: Rc<Cell<u64>>,
 }
 
-impl Drop for Kept {
+impl Drop for CachedBytes {
     fn drop(&mut self) {
         self.counted.set(self.counted.get() - self.bytes.len() as u64);
     }
@@ -78,8 +78,8 @@ impl Resource {
         let (media, cache) = (media::of(&path), site.cache_control(&path));
         let varies = site.options().precompressed;
         let make = |opened: Opened, encoding: Option<Encoding>, old: Option<&Rc<Entry>>| match old {
-            Some(old) if old.stamp.get().same_bytes(&opened.stamp) => {
-                old.stamp.set(opened.stamp);
+            Some(old) if old.file_version.get().same_bytes(&opened.file_version) => {
+                old.file_version.set(opened.file_version);
                 old.clone()
             }
             _ => Rc::new(Entry::new(opened, (&media, encoding), (varies, cache))),
@@ -102,11 +102,11 @@ impl Entry {
         (media, encoding): (&str, Option<Encoding>),
         (varies, cache): (bool, Option<&str>),
     ) -> Entry {
-        let Opened { file, stamp, .. } = opened;
-        let seconds = Duration::from_secs(u64::try_from(stamp.modified.0).unwrap_or(0));
+        let Opened { file, file_version, .. } = opened;
+        let seconds = Duration::from_secs(u64::try_from(file_version.modified.0).unwrap_or(0));
         let modified = UNIX_EPOCH + seconds;
-        let nanos = i128::from(stamp.modified.0) * 1_000_000_000 + i128::from(stamp.modified.1);
-        let etag = format!("\"{:x}-{:x}-{nanos:x}\"", stamp.identity.1, stamp.len);
+        let nanos = i128::from(file_version.modified.0) * 1_000_000_000 + i128::from(file_version.modified.1);
+        let etag = format!("\"{:x}-{:x}-{nanos:x}\"", file_version.identity.1, file_version.len);
         let mut version_fields = Vec::new();
         let mut field = |name: &str, value: &dyn std::fmt::Display| {
             write!(version_fields, "{name}: {value}\r\n").expect("a Vec takes all");
@@ -126,7 +126,7 @@ impl Entry {
         body_fields.extend_from_slice(b"Accept-Ranges: bytes\r\n");
         Entry {
             file: Arc::new(file),
-            stamp: Cell::new(stamp),
+            file_version: Cell::new(file_version),
             etag,
             modified,
             media: media.to_owned(),
@@ -139,7 +139,7 @@ impl Entry {
 
     /// Its length in bytes.
     pub(crate) fn len(&self) -> u64 {
-        self.stamp.get().len
+        self.file_version.get().len
     }
 
     /// What conditions are held against.
@@ -149,12 +149,12 @@ impl Entry {
 
     /// Whether nothing about the file has changed since it was looked up: neither its bytes nor its name.
     pub(crate) fn is_current(&self) -> bool {
-        Stamp::now(&self.file).is_ok_and(|now| now == self.stamp.get())
+        FileVersion::now(&self.file).is_ok_and(|now| now == self.file_version.get())
     }
 
     /// Whether its bytes are those that the head of the answer tells of.
     pub(crate) fn is_intact(&self) -> bool {
-        Stamp::now(&self.file).is_ok_and(|now| now.same_bytes(&self.stamp.get()))
+        FileVersion::now(&self.file).is_ok_and(|now| now.same_bytes(&self.file_version.get()))
     }
 
     /// The bytes of a small file that are kept.
@@ -164,11 +164,11 @@ impl Entry {
 
     /// Keeps the bytes of a small file and counts them, unless it was changed a moment before they were read.
     pub(crate) fn keep(&self, bytes: &Bytes, counted: &Rc<Cell<u64>>, now: SystemTime) {
-        let (seconds, nanos) = self.stamp.get().changed;
+        let (seconds, nanos) = self.file_version.get().changed;
         let changed = Duration::new(u64::try_from(seconds).unwrap_or(0), u32::try_from(nanos).unwrap_or(0));
         if UNIX_EPOCH + changed + SETTLED < now && self.body.borrow().is_none() {
             counted.set(counted.get() + bytes.len() as u64);
-            *self.body.borrow_mut() = Some(Kept { bytes: bytes.clone(), counted: counted.clone() });
+            *self.body.borrow_mut() = Some(CachedBytes { bytes: bytes.clone(), counted: counted.clone() });
         }
     }
 

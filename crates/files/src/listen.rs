@@ -225,7 +225,7 @@ impl Listener {
     }
 
     /// Watches it on this thread.
-    pub(crate) fn open(self) -> io::Result<Door> {
+    pub(crate) fn open(self) -> io::Result<WatchedListener> {
         let socket = match self.socket {
             Bound::Tcp(listener) => {
                 listener.set_nonblocking(true)?;
@@ -236,13 +236,13 @@ impl Listener {
                 Watched::Unix(tokio::net::UnixListener::from_std(listener)?)
             }
         };
-        Ok(Door { socket, purpose: self.purpose })
+        Ok(WatchedListener { socket, purpose: self.purpose })
     }
 }
 
 /// A listener that a shard watches.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct WatchedListener {
     socket: Watched,
     pub(crate) purpose: Purpose,
 }
@@ -253,7 +253,7 @@ enum Watched {
     Unix(tokio::net::UnixListener),
 }
 
-impl Door {
+impl WatchedListener {
     /// The next connection.
     pub(crate) async fn accept(&self) -> io::Result<(Socket, Peer)> {
         match &self.socket {

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, FileType};
 use serde::Serialize;
 
 use crate::request::{Head, members};
-use crate::root::{Opened, Patience};
+use crate::root::{DiskWait, Opened};
 use crate::site::{Found, Site};
 use crate::target::PATH;
 
@@ -132,8 +132,10 @@ fn behind_link(
 ) -> Option<(Kind, u64, i64)> {
     let separator = if path.is_empty() { &b""[..] } else { b"/" };
     let path = [path, separator, name].concat();
-    match site.find(host, (&path, false), Patience::Unlimited).ok()? {
-        Found::File(file) => Some((Kind::File, file.plain.stamp.len, file.plain.stamp.modified.0)),
+    match site.find(host, (&path, false), DiskWait::Unlimited).ok()? {
+        Found::File(file) => {
+            Some((Kind::File, file.plain.file_version.len, file.plain.file_version.modified.0))
+        }
         Found::Redirect => Some((Kind::Directory, 0, own)),
         _ => None,
     }

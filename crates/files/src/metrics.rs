@@ -102,19 +102,19 @@ impl Families<'_> {
 
     fn clients(&mut self, stats: &Stats) -> fmt::Result {
         let answers = stats.answers().map(|(class, count)| (Some(("status", class)), count));
-        self.counters("levada_files_answers", "Answers by class of status", answers.into_iter())?;
+        self.counters("levada_files_responses", "Answers by class of status", answers.into_iter())?;
         let (opened, closed) = stats.connections();
         self.counter("levada_files_connections_opened", "Connections accepted", opened)?;
         let open = opened.saturating_sub(closed);
         self.gauge("levada_files_connections", "Connections open now", open)?;
         let help = "Connections closed at once because their address had too many";
-        self.counter("levada_files_connections_turned_away", help, stats.connections_turned_away())?;
+        self.counter("levada_files_connections_rejected", help, stats.connections_rejected())?;
         let help = "Bytes of answers that sockets took, before any encryption";
         self.counter("levada_files_sent_bytes", help, stats.sent_bytes())?;
         let help = "Answers cut off because their file changed or could not be read";
-        self.counter("levada_files_answers_cut", help, stats.answers_cut())?;
+        self.counter("levada_files_responses_truncated", help, stats.responses_truncated())?;
         let help = "Lines of the access log lost because the disk was too slow";
-        self.counter("levada_files_log_lines_lost", help, stats.log_lines_lost_total())
+        self.counter("levada_files_access_log_lines_dropped", help, stats.log_lines_dropped_total())
     }
 
     fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {

@@ -120,7 +120,7 @@ impl Sealed {
 }
 
 /// Says goodbye, if the socket takes it at once.
-pub(crate) fn say_goodbye(
+pub(crate) fn send_close_notify(
     outgoing: &mut Outgoing,
     engine: &mut Engine,
     socket: BorrowedFd<'_>,
@@ -129,7 +129,7 @@ pub(crate) fn say_goodbye(
         && sealed.current.is_none()
         && sealed.waiting.is_empty()
     {
-        sealed.session.say_goodbye();
+        sealed.session.send_close_notify();
         sealed.step(engine, socket).map_err(io::Error::other)?;
     }
     Ok(())

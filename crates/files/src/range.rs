@@ -58,9 +58,9 @@ pub fn resolve(field: &[u8], len: u64) -> Ranges {
             return Ranges::Whole;
         }
         match one(spec, len) {
-            Asked::Malformed => return Ranges::Whole,
-            Asked::Beyond => {}
-            Asked::Within(span) => {
+            RequestedRange::Malformed => return Ranges::Whole,
+            RequestedRange::Beyond => {}
+            RequestedRange::Within(span) => {
                 spans[count] = Some(span);
                 count += 1;
             }
@@ -83,24 +83,24 @@ fn list(field: &[u8]) -> Option<&[u8]> {
     unit.eq_ignore_ascii_case(UNIT).then_some(list)
 }
 
-enum Asked {
+enum RequestedRange {
     Malformed,
     Beyond,
     Within(Span),
 }
 
-fn one(spec: &[u8], len: u64) -> Asked {
-    let Some(dash) = memchr::memchr(b'-', spec) else { return Asked::Malformed };
+fn one(spec: &[u8], len: u64) -> RequestedRange {
+    let Some(dash) = memchr::memchr(b'-', spec) else { return RequestedRange::Malformed };
     let (first, last) = (&spec[..dash], &spec[dash + 1..]);
     let within = |start: u64, end: u64| match start < end {
-        true => Asked::Within(Span { start, end }),
-        false => Asked::Beyond,
+        true => RequestedRange::Within(Span { start, end }),
+        false => RequestedRange::Beyond,
     };
     match (number(first), number(last)) {
         (Number::None, Number::Is(suffix)) => within(len.saturating_sub(suffix), len),
         (Number::Is(start), Number::None) => within(start, len),
         (Number::Is(start), Number::Is(end)) if start <= end => within(start, len.min(end.saturating_add(1))),
-        _ => Asked::Malformed,
+        _ => RequestedRange::Malformed,
     }
 }
 

@@ -22,11 +22,11 @@ pub const BODY_BYTES_MAX: u64 = 64 << 10;
 const EMPTY_LINES_MAX: usize = 4;
 
 /// Room for the header fields of one request.
-pub type Room<'a> = [httparse::Header<'a>; FIELDS_MAX];
+pub type HeaderSlots<'a> = [httparse::Header<'a>; FIELDS_MAX];
 
 /// Room that is empty.
 #[must_use]
-pub fn room<'a>() -> Room<'a> {
+pub fn room<'a>() -> HeaderSlots<'a> {
     [httparse::EMPTY_HEADER; FIELDS_MAX]
 }
 
@@ -200,7 +200,7 @@ impl<'b> Head<'_, 'b> {
 ///
 /// # Errors
 /// The head is refused, and nothing behind it can be trusted.
-pub fn parse<'h, 'b>(bytes: &'b [u8], room: &'h mut Room<'b>) -> Result<Parsed<'h, 'b>, Refusal> {
+pub fn parse<'h, 'b>(bytes: &'b [u8], room: &'h mut HeaderSlots<'b>) -> Result<Parsed<'h, 'b>, Refusal> {
     let mut skipped = 0;
     while bytes[skipped..].starts_with(b"\r\n") {
         skipped += 2;

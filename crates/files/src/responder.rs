@@ -19,7 +19,7 @@ use crate::entry::{Resource, SMALL_BYTES};
 use crate::listing;
 use crate::range::Span;
 use crate::request::{Head, Method, Refusal};
-use crate::root::{Fault, Opened, Patience};
+use crate::root::{DiskWait, Fault, Opened};
 use crate::site::{Found, Site};
 use crate::target::{self, Shape, Target};
 
@@ -71,7 +71,7 @@ impl Work {
     pub(crate) fn run(self, site: &Site) -> Prepared {
         let outcome = match self.task {
             Task::Find { host, path, directory } => {
-                Outcome::Found(site.find(host.as_deref(), (&path, directory), Patience::Unlimited))
+                Outcome::Found(site.find(host.as_deref(), (&path, directory), DiskWait::Unlimited))
             }
             Task::List { opened, host, path, form } => {
                 Outcome::Listed(listing::render(site, host.as_deref(), (opened, &path), form), form)
@@ -82,7 +82,7 @@ impl Work {
 }
 
 /// The end of a lookup.
-enum Landed {
+enum LookupEnd {
     File(Rc<Resource>),
     Redirect,
     Listing(Opened),
@@ -94,7 +94,7 @@ enum Landed {
 }
 
 /// What is looked up.
-struct Asked<'a> {
+struct Lookup<'a> {
     host: Option<&'a str>,
     path: &'a [u8],
     directory: bool,
@@ -151,8 +151,9 @@ impl Responder {
         normal.clear();
         let shape = target::normalise(path, &mut normal);
         let decision = shape.map(|shape| {
-            let request = Request { site: &site, head, frame: &frame, query, now };
-            self.answer(&request, prepared, (host.as_deref(), &normal, shape), &mut key)
+            let host = host.as_deref();
+            let request = Request { site: &site, host, head, frame: &frame, query, now };
+            self.answer(&request, prepared, (&normal, shape), &mut key)
         });
         self.scratch.replace((normal, key));
         decision
@@ -162,32 +163,32 @@ impl Responder {
         &self,
         request: &Request<'_>,
         prepared: &mut Vec<Prepared>,
-        (host, path, shape): (Option<&str>, &[u8], Shape),
+        (path, shape): (&[u8], Shape),
         key: &mut Vec<u8>,
     ) -> Decision {
-        let Request { site, head, frame, .. } = *request;
+        let Request { site, host, head, frame, .. } = *request;
         write_key(key, host, path, shape.directory);
-        let asked = Asked { host, path, directory: shape.directory, key };
+        let asked = Lookup { host, path, directory: shape.directory, key };
         let landed = match shape.hidden && !site.options().hidden {
-            true => Landed::Missing,
+            true => LookupEnd::Missing,
             false => self.look(request, &asked, prepared),
         };
         match landed {
-            Landed::File(resource) => {
+            LookupEnd::File(resource) => {
                 let make = |resource: &Resource| answer::file(frame, head, resource);
                 self.with_file(request, (&asked, prepared), resource, make)
             }
-            Landed::Redirect => Decision::Reply(redirect(frame, path, request.query)),
-            Landed::Listing(opened) => Decision::Wait(list(&asked, head, opened)),
-            Landed::Listed(Ok(page), form) => {
+            LookupEnd::Redirect => Decision::Reply(redirect(frame, path, request.query)),
+            LookupEnd::Listing(opened) => Decision::Wait(list(&asked, head, opened)),
+            LookupEnd::Listed(Ok(page), form) => {
                 let page = (form.media(), page);
                 Decision::Reply(answer::page(StatusCode::OK, frame, b"Vary: Accept\r\n", page))
             }
-            Landed::Listed(Err(error), _) => self.failed(frame, path, Fault::Io(error)),
-            Landed::Failed(fault) => self.failed(frame, path, fault),
-            Landed::Forbidden => Decision::Reply(answer::plain(StatusCode::FORBIDDEN, frame, b"")),
-            Landed::Wait(work) => Decision::Wait(work),
-            Landed::Missing => self.substitute(request, prepared, host, key),
+            LookupEnd::Listed(Err(error), _) => self.failed(frame, path, Fault::Io(error)),
+            LookupEnd::Failed(fault) => self.failed(frame, path, fault),
+            LookupEnd::Forbidden => Decision::Reply(answer::plain(StatusCode::FORBIDDEN, frame, b"")),
+            LookupEnd::Wait(work) => Decision::Wait(work),
+            LookupEnd::Missing => self.substitute(request, prepared, host, key),
         }
     }
 
@@ -203,17 +204,17 @@ impl Responder {
         let nothing = || Decision::Reply(answer::plain(StatusCode::NOT_FOUND, frame, b""));
         let Some((path, counts_as_found)) = site.substitute() else { return nothing() };
         write_key(key, host, path, false);
-        let asked = Asked { host, path, directory: false, key };
+        let asked = Lookup { host, path, directory: false, key };
         match self.look(request, &asked, prepared) {
-            Landed::File(resource) => {
+            LookupEnd::File(resource) => {
                 let make = |resource: &Resource| match counts_as_found {
                     true => answer::file(frame, head, resource),
                     false => answer::not_found(frame, head, resource),
                 };
                 self.with_file(request, (&asked, prepared), resource, make)
             }
-            Landed::Wait(work) => Decision::Wait(work),
-            Landed::Failed(fault) => self.failed(frame, path, fault),
+            LookupEnd::Wait(work) => Decision::Wait(work),
+            LookupEnd::Failed(fault) => self.failed(frame, path, fault),
             _ => nothing(),
         }
     }
@@ -222,7 +223,7 @@ impl Responder {
     fn with_file(
         &self,
         request: &Request<'_>,
-        (asked, prepared): (&Asked<'_>, &mut Vec<Prepared>),
+        (asked, prepared): (&Lookup<'_>, &mut Vec<Prepared>),
         mut resource: Rc<Resource>,
         make: impl Fn(&Resource) -> Reply,
     ) -> Decision {
@@ -235,9 +236,9 @@ impl Responder {
             }
             self.cache.remove(asked.key);
             match self.look(request, asked, prepared) {
-                Landed::File(again) => resource = again,
-                Landed::Wait(work) => return Decision::Wait(work),
-                Landed::Failed(fault) => return self.failed(request.frame, asked.path, fault),
+                LookupEnd::File(again) => resource = again,
+                LookupEnd::Wait(work) => return Decision::Wait(work),
+                LookupEnd::Failed(fault) => return self.failed(request.frame, asked.path, fault),
                 _ => return Decision::Reply(answer::plain(StatusCode::NOT_FOUND, request.frame, b"")),
             }
         }
@@ -277,40 +278,40 @@ impl Responder {
             }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        tracing::warn!(%path, error = %fault, "a file cannot be served");
+        tracing::warn!(%path, error = %fault, "cannot serve a file");
         Decision::Reply(answer::plain(status, frame, b""))
     }
 
     /// Looks a path up: in what was prepared, in the cache, in what the kernel knows without asking the disk.
-    fn look(&self, request: &Request<'_>, asked: &Asked<'_>, prepared: &mut Vec<Prepared>) -> Landed {
+    fn look(&self, request: &Request<'_>, asked: &Lookup<'_>, prepared: &mut Vec<Prepared>) -> LookupEnd {
         let now = request.now;
         let (known, stale) = match self.cache.look(asked.key, now) {
-            Known::Current(resource) => return Landed::File(resource),
+            Known::Current(resource) => return LookupEnd::File(resource),
             Known::Stale(resource) => (true, Some(resource)),
             Known::Nothing => (false, None),
         };
         let before = prepared.iter().position(|done| done.key == asked.key);
         let found = match before.map(|at| prepared.swap_remove(at).outcome) {
-            Some(Outcome::Listed(page, form)) => return Landed::Listed(page, form),
+            Some(Outcome::Listed(page, form)) => return LookupEnd::Listed(page, form),
             Some(Outcome::Found(found)) => found,
-            None => request.site.find(asked.host, (asked.path, asked.directory), Patience::None),
+            None => request.site.find(asked.host, (asked.path, asked.directory), DiskWait::None),
         };
         let landed = match found {
             Ok(Found::File(file)) => {
                 let resource = Rc::new(Resource::new(request.site, *file, stale.as_deref(), now));
                 self.cache.insert(asked.key, resource.clone());
-                return Landed::File(resource);
+                return LookupEnd::File(resource);
             }
-            Ok(Found::Redirect) => Landed::Redirect,
-            Ok(Found::Listing(opened)) => Landed::Listing(opened),
-            Ok(Found::Missing) => Landed::Missing,
-            Ok(Found::Forbidden) => Landed::Forbidden,
+            Ok(Found::Redirect) => LookupEnd::Redirect,
+            Ok(Found::Listing(opened)) => LookupEnd::Listing(opened),
+            Ok(Found::Missing) => LookupEnd::Missing,
+            Ok(Found::Forbidden) => LookupEnd::Forbidden,
             Err(Fault::WouldWait) => {
                 let (host, path) = (asked.host.map(str::to_owned), asked.path.to_vec());
                 let task = Task::Find { host, path, directory: asked.directory };
-                return Landed::Wait(Work { key: asked.key.to_vec(), task });
+                return LookupEnd::Wait(Work { key: asked.key.to_vec(), task });
             }
-            Err(fault) => Landed::Failed(fault),
+            Err(fault) => LookupEnd::Failed(fault),
         };
         if known {
             self.cache.remove(asked.key);
@@ -323,11 +324,11 @@ impl Responder {
     }
 }
 
-impl Landed {
+impl LookupEnd {
     /// The same outcome for another look while one request is being answered.
     fn again(&self) -> Option<Outcome> {
         match self {
-            Landed::Missing => Some(Outcome::Found(Ok(Found::Missing))),
+            LookupEnd::Missing => Some(Outcome::Found(Ok(Found::Missing))),
             _ => None,
         }
     }
@@ -337,6 +338,7 @@ impl Landed {
 #[derive(Clone, Copy)]
 struct Request<'a> {
     site: &'a Site,
+    host: Option<&'a str>,
     head: &'a Head<'a, 'a>,
     frame: &'a Frame<'a>,
     query: Option<&'a [u8]>,
@@ -366,7 +368,7 @@ fn redirect(frame: &Frame<'_>, path: &[u8], query: Option<&[u8]>) -> Reply {
     answer::plain(StatusCode::MOVED_PERMANENTLY, frame, location.as_bytes())
 }
 
-fn list(asked: &Asked<'_>, head: &Head<'_, '_>, opened: Opened) -> Work {
+fn list(asked: &Lookup<'_>, head: &Head<'_, '_>, opened: Opened) -> Work {
     let form = listing::Form::wanted(head);
     let (host, path) = (asked.host.map(str::to_owned), asked.path.to_vec());
     Work { key: asked.key.to_vec(), task: Task::List { opened, host, path, form } }

@@ -24,7 +24,7 @@ pub enum Links {
 
 /// Whether a lookup may wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum DiskWait {
     /// It ends with [`Fault::WouldWait`] instead.
     None,
     /// It waits.
@@ -46,14 +46,14 @@ pub struct Opened {
     /// Open for reading.
     pub file: File,
     /// Its state when it was opened.
-    pub stamp: Stamp,
+    pub file_version: FileVersion,
     /// Whether it is a directory rather than a regular file.
     pub is_directory: bool,
 }
 
 /// The state of a file: any write changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
+pub struct FileVersion {
     /// Device and inode.
     pub identity: (u64, u64),
     /// Its length in bytes.
@@ -68,16 +68,16 @@ pub struct Stamp {
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// Nothing that can be served is there.
-    #[error("there is no such file")]
+    #[error("no such file")]
     Missing,
     /// The process may not read it.
-    #[error("the file may not be read")]
+    #[error("permission to read the file is denied")]
     Forbidden,
     /// The lookup has to wait for the disk.
     #[error("the lookup has to wait for the disk")]
     WouldWait,
     /// No descriptor is left, in the process or in the system.
-    #[error("no descriptor is left")]
+    #[error("the process is out of file descriptors")]
     NoDescriptor,
     /// The file system failed.
     #[error("the file system failed: {0}")]
@@ -100,9 +100,9 @@ impl Root {
     ///
     /// # Errors
     /// There is none, or it cannot be reached.
-    pub fn below(&self, name: &[u8], patience: Patience) -> Result<Root, Fault> {
+    pub fn below(&self, name: &[u8], disk_wait: DiskWait) -> Result<Root, Fault> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = self.descriptor(name, flags, patience)?;
+        let directory = self.descriptor(name, flags, disk_wait)?;
         Ok(Root { directory, links: self.links, resolves: self.resolves })
     }
 
@@ -116,27 +116,27 @@ impl Root {
     ///
     /// # Errors
     /// There is none beneath the directory, or it cannot be opened.
-    pub fn file(&self, path: &[u8], patience: Patience) -> Result<Opened, Fault> {
+    pub fn file(&self, path: &[u8], disk_wait: DiskWait) -> Result<Opened, Fault> {
         // Opening a pipe must not wait for its other end.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = File::from(self.descriptor(path, flags, patience)?);
+        let file = File::from(self.descriptor(path, flags, disk_wait)?);
         let stat = rustix::fs::fstat(&file).map_err(fault)?;
         let is_directory = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => false,
             FileType::Directory => true,
             _ => return Err(Fault::Missing),
         };
-        Ok(Opened { file, stamp: Stamp::of(&stat), is_directory })
+        Ok(Opened { file, file_version: FileVersion::of(&stat), is_directory })
     }
 
-    fn descriptor(&self, path: &[u8], flags: OFlags, patience: Patience) -> Result<OwnedFd, Fault> {
+    fn descriptor(&self, path: &[u8], flags: OFlags, disk_wait: DiskWait) -> Result<OwnedFd, Fault> {
         if path.first() == Some(&b'/') || path.split(|byte| *byte == b'/').any(|segment| segment == b"..") {
             return Err(Fault::Missing);
         }
         let path = if path.is_empty() { &b"."[..] } else { path };
         match (self.resolves, self.links) {
-            (true, _) => self.resolve(path, flags, patience),
-            (false, _) if patience == Patience::None => Err(Fault::WouldWait),
+            (true, _) => self.resolve(path, flags, disk_wait),
+            (false, _) if disk_wait == DiskWait::None => Err(Fault::WouldWait),
             (false, Links::Anywhere) => {
                 rustix::fs::openat(&self.directory, path, flags, Mode::empty()).map_err(fault)
             }
@@ -144,13 +144,13 @@ impl Root {
         }
     }
 
-    fn resolve(&self, path: &[u8], flags: OFlags, patience: Patience) -> Result<OwnedFd, Fault> {
+    fn resolve(&self, path: &[u8], flags: OFlags, disk_wait: DiskWait) -> Result<OwnedFd, Fault> {
         let mut how = ResolveFlags::NO_MAGICLINKS;
         if self.links == Links::Within {
             how |= ResolveFlags::BENEATH;
         }
         let open = |how| rustix::fs::openat2(&self.directory, path, flags, Mode::empty(), how);
-        if patience == Patience::None {
+        if disk_wait == DiskWait::None {
             return match open(how | ResolveFlags::CACHED) {
                 // EINVAL: older than Linux 5.12, which cannot say whether it would wait.
                 Err(Errno::AGAIN | Errno::INVAL) => Err(Fault::WouldWait),
@@ -194,10 +194,10 @@ fn fault(errno: Errno) -> Fault {
     }
 }
 
-impl Stamp {
-    fn of(stat: &Stat) -> Stamp {
+impl FileVersion {
+    fn of(stat: &Stat) -> FileVersion {
         let number = |value: i64| u64::try_from(value).unwrap_or(0);
-        Stamp {
+        FileVersion {
             identity: (stat.st_dev, stat.st_ino),
             len: number(stat.st_size),
             modified: (stat.st_mtime, stat.st_mtime_nsec),
@@ -209,13 +209,13 @@ impl Stamp {
     ///
     /// # Errors
     /// The file system says no more.
-    pub fn now(file: &File) -> io::Result<Stamp> {
-        Ok(Stamp::of(&rustix::fs::fstat(file)?))
+    pub fn now(file: &File) -> io::Result<FileVersion> {
+        Ok(FileVersion::of(&rustix::fs::fstat(file)?))
     }
 
     /// Whether both are states with the same bytes: neither length nor modification differ.
     #[must_use]
-    pub fn same_bytes(&self, other: &Stamp) -> bool {
+    pub fn same_bytes(&self, other: &FileVersion) -> bool {
         (self.identity, self.len, self.modified) == (other.identity, other.len, other.modified)
     }
 }

@@ -11,8 +11,8 @@ use levada_io::{Caps, Counters};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::access_log::{LogOptions, Writer};
+use crate::connection_limits::ConnectionLimits;
 use crate::listen::{self, Address, Purpose};
-use crate::places::Places;
 use crate::serving;
 use crate::shard::{Shared, Tls};
 use crate::signals::{Signal, Signals};
@@ -140,7 +140,7 @@ impl Server {
             caps: Caps::probe(),
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
-            places: Places::new(config.connections_max, config.connections_per_address_max),
+            connections: ConnectionLimits::new(config.connections_max, config.connections_per_address_max),
             proxy_protocol: config.proxy_protocol,
             stop: Stop::new(),
             grace: config.grace,
@@ -151,8 +151,8 @@ impl Server {
             .map_err(|(address, source)| StartError::Bind { address, source })?;
         let mut shards = Vec::with_capacity(count);
         for (index, own) in listeners.into_iter().enumerate() {
-            let pen = log.as_ref().map(|log| log.pen(shared.stats.clone()));
-            match serving::start(index, shared.clone(), own, pen) {
+            let access_log = log.as_ref().map(|log| log.handle(shared.stats.clone()));
+            match serving::start(index, shared.clone(), own, access_log) {
                 Ok(shard) => shards.push(shard),
                 Err(error) => {
                     shared.stop.raise();
@@ -193,14 +193,18 @@ impl Server {
         match Site::open(before.options().clone()) {
             Ok(site) => {
                 self.shared.site.store(Arc::new(site));
-                tracing::info!("directory opened again");
+                tracing::info!("directory reopened");
             }
-            Err(error) => tracing::error!(%error, "the directory stays as it was opened before"),
+            Err(error) => {
+                tracing::error!(%error, "cannot reopen the directory; the previous one stays in use")
+            }
         }
         if let Some(tls) = &self.shared.tls {
             match tls.options.load() {
                 Ok(config) => tls.config.store(Arc::new(config)),
-                Err(error) => tracing::error!(%error, "TLS goes on with the certificate that it had"),
+                Err(error) => {
+                    tracing::error!(%error, "cannot reload the certificate; the previous one stays in use")
+                }
             }
         }
         if let Some(log) = &self.log {
@@ -225,7 +229,7 @@ impl Server {
         self.shared.stop.raise();
         for shard in self.shards {
             if shard.join().is_err() {
-                tracing::error!("a shard ended with a panic");
+                tracing::error!("a shard thread panicked");
             }
         }
         if let Some(log) = self.log {

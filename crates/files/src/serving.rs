@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{JoinSet, LocalSet};
 
-use crate::access_log::Pen;
+use crate::access_log::LogHandle;
 use crate::connection;
-use crate::listen::{Door, Listener, Purpose};
-use crate::places::{Full, Place};
+use crate::connection_limits::{ConnectionPermit, Full};
+use crate::listen::{Listener, Purpose, WatchedListener};
 use crate::shard::{Shard, Shared};
 use crate::socket::{Peer, Socket};
 
@@ -29,7 +29,7 @@ pub(crate) fn start(
     index: usize,
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
-    pen: Option<Pen>,
+    access_log: Option<LogHandle>,
 ) -> std::io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -38,11 +38,11 @@ pub(crate) fn start(
         .thread_name("lookup")
         .build()?;
     std::thread::Builder::new().name(format!("files-{index}")).spawn(move || {
-        let shard = Rc::new(Shard::new(shared, pen));
+        let shard = Rc::new(Shard::new(shared, access_log));
         // What a set of tasks is driven by is looked at with every step of one of them: it only waits.
         let work = async move { tokio::task::spawn_local(run(shard, listeners)).await };
         if let Err(error) = LocalSet::new().block_on(&runtime, work) {
-            tracing::error!(%error, "a shard has ended");
+            tracing::error!(%error, "a shard thread has ended");
         }
         // Lookups under way concern nobody any more.
         runtime.shutdown_background();
@@ -54,7 +54,7 @@ async fn run(shard: Rc<Shard>, listeners: Vec<Listener>) {
     for listener in listeners {
         match listener.open() {
             Ok(door) => drop(doors.spawn_local(accept(shard.clone(), door))),
-            Err(error) => tracing::error!(%error, "a listener cannot be watched"),
+            Err(error) => tracing::error!(%error, "cannot poll a listener"),
         }
     }
     let mut tick = tokio::time::interval(TICK);
@@ -63,8 +63,8 @@ async fn run(shard: Rc<Shard>, listeners: Vec<Listener>) {
         tokio::select! {
             _ = tick.tick() => {
                 shard.responder.cache.sweep(Instant::now());
-                if let Some(pen) = &shard.pen {
-                    pen.pass_on();
+                if let Some(access_log) = &shard.access_log {
+                    access_log.pass_on();
                 }
             }
             () = &mut stopped => break,
@@ -75,12 +75,12 @@ async fn run(shard: Rc<Shard>, listeners: Vec<Listener>) {
     // Each door waits for the connections that came by it.
     let finished = async { while doors.join_next().await.is_some() {} };
     if tokio::time::timeout(shard.shared.grace, finished).await.is_err() {
-        tracing::warn!("connections still busy after the grace period are closed");
+        tracing::warn!("the broker closes connections that are still busy after the grace period");
     }
 }
 
 /// Accepts from one listener until the stop signal, then waits for its connections.
-async fn accept(shard: Rc<Shard>, door: Door) {
+async fn accept(shard: Rc<Shard>, door: WatchedListener) {
     let mut connections = JoinSet::new();
     let mut stopped = std::pin::pin!(shard.stopped.notified());
     while !shard.stopping.get() {
@@ -89,15 +89,15 @@ async fn accept(shard: Rc<Shard>, door: Door) {
             accepted = door.accept() => match accepted {
                 Ok((socket, peer)) => {
                     let admitted = tokio::select! {
-                        place = admit(&shard, peer) => place,
+                        permit = admit(&shard, peer) => permit,
                         () = &mut stopped => break,
                     };
-                    if let Some(place) = admitted {
-                        connections.spawn_local(serve(shard.clone(), (socket, peer), door.purpose, place));
+                    if let Some(permit) = admitted {
+                        connections.spawn_local(serve(shard.clone(), (socket, peer), door.purpose, permit));
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "accept failed; if descriptors are used up, raise `ulimit -n`");
+                    tracing::warn!(%error, "accept failed; if the process is out of file descriptors, raise `ulimit -n`");
                     shard.responder.cache.clear();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
@@ -110,27 +110,27 @@ async fn accept(shard: Rc<Shard>, door: Door) {
     while connections.join_next().await.is_some() {}
 }
 
-async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purpose: Purpose, place: Place) {
+async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purpose: Purpose, permit: ConnectionPermit) {
     let shared = shard.shared.clone();
     let _counted = shared.stats.connection();
     connection::serve(shard, (socket, peer), purpose).await;
-    drop(place);
+    drop(permit);
 }
 
 /// Waits for a place; none if the address has too many connections already.
-async fn admit(shard: &Shard, peer: Peer) -> Option<Place> {
+async fn admit(shard: &Shard, peer: Peer) -> Option<ConnectionPermit> {
     let address = match peer {
         Peer::Address(address, _) => Some(address),
         Peer::Local => None,
     };
     loop {
-        match shard.shared.places.take(address) {
-            Ok(place) => return Some(place),
+        match shard.shared.connections.take(address) {
+            Ok(permit) => return Some(permit),
             Err(Full::Address) => {
-                shard.shared.stats.turned_away();
+                shard.shared.stats.rejected();
                 return None;
             }
-            Err(Full::All) => shard.shared.places.freed().await,
+            Err(Full::All) => shard.shared.connections.freed().await,
         }
     }
 }

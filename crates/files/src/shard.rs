@@ -10,9 +10,9 @@ use levada_io::{Caps, Counters, Engine};
 use rustls::ServerConfig;
 use tokio::sync::Notify;
 
-use crate::access_log::Pen;
+use crate::access_log::LogHandle;
 use crate::clock::Clock;
-use crate::places::Places;
+use crate::connection_limits::ConnectionLimits;
 use crate::request::HEAD_BYTES_MAX;
 use crate::responder::{Prepared, Responder, Work};
 use crate::site::Site;
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     pub(crate) caps: Caps,
     pub(crate) warmer: Warmer,
-    pub(crate) places: Arc<Places>,
+    pub(crate) connections: Arc<ConnectionLimits>,
     /// Whether connections with files begin with a header of the PROXY protocol.
     pub(crate) proxy_protocol: bool,
     pub(crate) stop: Stop,
@@ -65,7 +65,7 @@ pub(crate) struct Shard {
     pub(crate) engine: RefCell<Engine>,
     pub(crate) responder: Responder,
     pub(crate) clock: Clock,
-    pub(crate) pen: Option<Pen>,
+    pub(crate) access_log: Option<LogHandle>,
     /// What sockets are read into: a whole request is answered from here, and an idle connection has no buffer.
     pub(crate) inbox: RefCell<Vec<u8>>,
     pub(crate) stopping: Cell<bool>,
@@ -75,14 +75,14 @@ pub(crate) struct Shard {
 
 impl Shard {
     /// A shard at its start.
-    pub(crate) fn new(shared: Arc<Shared>, pen: Option<Pen>) -> Shard {
+    pub(crate) fn new(shared: Arc<Shared>, access_log: Option<LogHandle>) -> Shard {
         let mut engine = Engine::new(&shared.caps, shared.counters.clone());
         engine.report_cold(true);
         Shard {
             responder: Responder::new(shared.site.clone(), shared.files_max),
             engine: RefCell::new(engine),
             clock: Clock::default(),
-            pen,
+            access_log,
             inbox: RefCell::new(vec![0; INBOX_BYTES]),
             stopping: Cell::new(false),
             stopped: Notify::new(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use globset::{Glob, GlobMatcher};
 
 use crate::encoding::Encoding;
-use crate::root::{Fault, Links, Opened, Patience, Root};
+use crate::root::{DiskWait, Fault, Links, Opened, Root};
 use crate::target;
 
 /// How a directory is served.
@@ -172,16 +172,16 @@ impl Site {
         &self,
         host: Option<&str>,
         (path, directory): (&[u8], bool),
-        patience: Patience,
+        disk_wait: DiskWait,
     ) -> Result<Found, Fault> {
-        let of_host = if self.options.hosts { Some(self.host_root(host, patience)?) } else { None };
+        let of_host = if self.options.hosts { Some(self.host_root(host, disk_wait)?) } else { None };
         let root = match &of_host {
             None => &self.root,
             Some(Some(root)) => root,
             Some(None) => return Ok(Found::Missing),
         };
         let found =
-            if directory { self.stand_in(root, path, patience) } else { self.file(root, path, patience) };
+            if directory { self.stand_in(root, path, disk_wait) } else { self.file(root, path, disk_wait) };
         match found {
             Err(Fault::Missing) => Ok(Found::Missing),
             Err(Fault::Forbidden) => Ok(Found::Forbidden),
@@ -190,9 +190,9 @@ impl Site {
     }
 
     /// The directory of a host, or the one for all others.
-    fn host_root(&self, host: Option<&str>, patience: Patience) -> Result<Option<Root>, Fault> {
+    fn host_root(&self, host: Option<&str>, disk_wait: DiskWait) -> Result<Option<Root>, Fault> {
         for name in host.into_iter().chain([DEFAULT_HOST]) {
-            match self.root.below(name.as_bytes(), patience) {
+            match self.root.below(name.as_bytes(), disk_wait) {
                 Ok(root) => return Ok(Some(root)),
                 Err(Fault::Missing) => {}
                 Err(fault) => return Err(fault),
@@ -201,11 +201,11 @@ impl Site {
         Ok(None)
     }
 
-    fn stand_in(&self, root: &Root, path: &[u8], patience: Patience) -> Result<Found, Fault> {
+    fn stand_in(&self, root: &Root, path: &[u8], disk_wait: DiskWait) -> Result<Found, Fault> {
         for name in &self.options.index {
             let separator = if path.is_empty() { "" } else { "/" };
             let index = [path, separator.as_bytes(), name.as_bytes()].concat();
-            match self.file(root, &index, patience) {
+            match self.file(root, &index, disk_wait) {
                 Ok(Found::File(file)) => return Ok(Found::File(file)),
                 Ok(_) | Err(Fault::Missing) => {}
                 Err(fault) => return Err(fault),
@@ -214,12 +214,12 @@ impl Site {
         if !self.options.listing {
             return Ok(Found::Missing);
         }
-        let opened = root.file(path, patience)?;
+        let opened = root.file(path, disk_wait)?;
         Ok(if opened.is_directory { Found::Listing(opened) } else { Found::Missing })
     }
 
-    fn file(&self, root: &Root, path: &[u8], patience: Patience) -> Result<Found, Fault> {
-        let plain = root.file(path, patience)?;
+    fn file(&self, root: &Root, path: &[u8], disk_wait: DiskWait) -> Result<Found, Fault> {
+        let plain = root.file(path, disk_wait)?;
         if plain.is_directory {
             return Ok(Found::Redirect);
         }
@@ -227,9 +227,12 @@ impl Site {
         if self.options.precompressed {
             for (slot, encoding) in encoded.iter_mut().zip(Encoding::ALL) {
                 let beside = [path, encoding.ending().as_bytes()].concat();
-                match root.file(&beside, patience) {
+                match root.file(&beside, disk_wait) {
                     // One that is older than the plain file was made of another version of it.
-                    Ok(opened) if !opened.is_directory && opened.stamp.modified >= plain.stamp.modified => {
+                    Ok(opened)
+                        if !opened.is_directory
+                            && opened.file_version.modified >= plain.file_version.modified =>
+                    {
                         *slot = Some(opened);
                     }
                     Ok(_) | Err(Fault::Missing | Fault::Forbidden) => {}

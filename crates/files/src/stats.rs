@@ -9,12 +9,12 @@ use http::StatusCode;
 pub struct Stats {
     opened: AtomicU64,
     closed: AtomicU64,
-    turned_away: AtomicU64,
+    rejected: AtomicU64,
     /// By the first digit of the status.
     answers: [AtomicU64; 6],
     sent_bytes: AtomicU64,
     cut: AtomicU64,
-    log_lines_lost: AtomicU64,
+    log_lines_dropped: AtomicU64,
 }
 
 /// A connection, counted as open until it is dropped.
@@ -33,8 +33,8 @@ impl Stats {
         Counted(self)
     }
 
-    pub(crate) fn turned_away(&self) {
-        self.turned_away.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn rejected(&self) {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn answered(&self, status: StatusCode) {
@@ -49,8 +49,8 @@ impl Stats {
         self.cut.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn log_lines_lost(&self, lines: u64) {
-        self.log_lines_lost.fetch_add(lines, Ordering::Relaxed);
+    pub(crate) fn log_lines_dropped(&self, lines: u64) {
+        self.log_lines_dropped.fetch_add(lines, Ordering::Relaxed);
     }
 
     /// Connections accepted so far, and those of them that have ended.
@@ -62,8 +62,8 @@ impl Stats {
 
     /// Connections closed at once because their address had too many.
     #[must_use]
-    pub fn connections_turned_away(&self) -> u64 {
-        self.turned_away.load(Ordering::Relaxed)
+    pub fn connections_rejected(&self) -> u64 {
+        self.rejected.load(Ordering::Relaxed)
     }
 
     /// Answers by class of status, `1xx` left out.
@@ -81,13 +81,13 @@ impl Stats {
 
     /// Answers that were cut off because their file changed or could not be read.
     #[must_use]
-    pub fn answers_cut(&self) -> u64 {
+    pub fn responses_truncated(&self) -> u64 {
         self.cut.load(Ordering::Relaxed)
     }
 
     /// Lines of the access log that were lost because the disk was too slow.
     #[must_use]
-    pub fn log_lines_lost_total(&self) -> u64 {
-        self.log_lines_lost.load(Ordering::Relaxed)
+    pub fn log_lines_dropped_total(&self) -> u64 {
+        self.log_lines_dropped.load(Ordering::Relaxed)
     }
 }

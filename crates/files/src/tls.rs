@@ -25,7 +25,7 @@ pub struct TlsOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The file has no certificate that can be read.
-    #[error("cannot read a certificate from {}: {reason}; it has to be in PEM", path.display())]
+    #[error("cannot read a certificate from {}: {reason}; the file must be PEM", path.display())]
     Certificate {
         /// The file.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum TlsError {
         reason: String,
     },
     /// The file has no key that can be read.
-    #[error("cannot read a key from {}: {reason}; it has to be in PEM, not encrypted", path.display())]
+    #[error("cannot read a private key from {}: {reason}; the file must be unencrypted PEM", path.display())]
     Key {
         /// The file.
         path: PathBuf,
@@ -41,7 +41,7 @@ pub enum TlsError {
         reason: String,
     },
     /// Key and certificate are not a pair, or of a kind that is not known.
-    #[error("the key and the certificate {} cannot be used together: {source}", path.display())]
+    #[error("cannot use the private key with the certificate {}: {source}", path.display())]
     Pair {
         /// The file of the certificate.
         path: PathBuf,
@@ -202,7 +202,7 @@ impl Session {
     }
 
     /// Says that nothing more comes from here.
-    pub(crate) fn say_goodbye(&mut self) {
+    pub(crate) fn send_close_notify(&mut self) {
         if self.is_over {
             return;
         }

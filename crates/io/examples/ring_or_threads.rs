@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use levada_io::buf::BufferPool;
-use levada_io::inflow::{Access, Inflow};
+use levada_io::inflow::{Inflow, InflowOptions};
 use levada_io::outbox::{Outbox, Outcome, Terms};
 use levada_io::residency::{Trail, Warmer, WarmerLimits};
 use levada_io::ring::{Caching, Memory, Operation, Ring, RingOptions};
@@ -94,9 +94,13 @@ fn cold(path: &Path) -> Outcomes<()> {
             let (cpu, start) = (process_cpu(), Instant::now());
             let mut waits = match way {
                 0 => by_warmer(&file, sender)?,
-                1 => by_ring(&file, sender, Access::default())?,
-                2 => by_ring(&file, sender, Access { caching: Caching::Drop, ..Access::default() })?,
-                3 => by_ring(&file, sender, Access { alignment: 4096, ..Access::default() })?,
+                1 => by_ring(&file, sender, InflowOptions::default())?,
+                2 => by_ring(
+                    &file,
+                    sender,
+                    InflowOptions { caching: Caching::Drop, ..InflowOptions::default() },
+                )?,
+                3 => by_ring(&file, sender, InflowOptions { alignment: 4096, ..InflowOptions::default() })?,
                 _ => by_thread(&file, sender)?,
             };
             let spent = process_cpu() - cpu - reader.join().map_err(|_| "the reader panicked")?;
@@ -151,14 +155,14 @@ fn by_warmer(file: &Arc<File>, sender: TcpStream) -> Outcomes<Vec<Duration>> {
 }
 
 /// Into registered buffers, and from there by plain sends: what a route that copies allows.
-fn by_ring(file: &Arc<File>, sender: TcpStream, access: Access) -> Outcomes<Vec<Duration>> {
+fn by_ring(file: &Arc<File>, sender: TcpStream, access: InflowOptions) -> Outcomes<Vec<Duration>> {
     let mut ring = Ring::new(&RingOptions::default())?;
     let pool = BufferPool::new(256 << 10, 12)?;
     ring.register_buffers(&pool)?;
     let (counters, thresholds) = (Counters::default(), Thresholds::default());
     let mut outbox = Outbox::new(Arc::new(sender));
     // The next answers are read while one is sent, as the warmer reads ahead.
-    let mut inflow = Inflow::new(answers(file), Access { depth: 8, ..access });
+    let mut inflow = Inflow::new(answers(file), InflowOptions { depth: 8, ..access });
     let mut waits = Vec::new();
     let (mut reads, mut start, mut sent) = (Vec::new(), Instant::now(), 0);
     while sent < ROUND_BYTES {

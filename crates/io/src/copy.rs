@@ -118,13 +118,13 @@ pub fn copy(
 
 /// The range of one step, at the same offset in both files.
 #[derive(Clone, Copy)]
-struct Span {
+struct StepRange {
     offset: u64,
     len: u64,
 }
 
 /// What one step of a path came to.
-enum Stride {
+enum StepOutcome {
     /// So many bytes; none at the end of the source.
     Moved(u64),
     /// Not for these files.
@@ -153,11 +153,11 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
         resized(self.to.set_len(0))?;
         if self.tries(Path::Reflink) && self.total > 0 {
             match reflink::clone(self.from, self.to, self.total, self.counters) {
-                Stride::Moved(_) => {
+                StepOutcome::Moved(_) => {
                     (self.progress)(self.total, self.total);
                     return Ok(());
                 }
-                Stride::Refused(errno) => self.refused(Path::Reflink, errno)?,
+                StepOutcome::Refused(errno) => self.refused(Path::Reflink, errno)?,
             }
         }
         resized(self.to.set_len(self.total))?;
@@ -196,7 +196,7 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
     }
 
     /// The next range with data at or behind `offset`; what lies between is a hole. File systems without holes say that all is data.
-    fn next_data(&self, offset: u64) -> Span {
+    fn next_data(&self, offset: u64) -> StepRange {
         let end = self.total;
         let start = match rustix::fs::seek(self.from, SeekFrom::Data(offset)) {
             Ok(start) => start.clamp(offset, end),
@@ -204,11 +204,11 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
             Err(_) => offset,
         };
         let hole = rustix::fs::seek(self.from, SeekFrom::Hole(start)).unwrap_or(end);
-        Span { offset: start, len: hole.clamp(start, end) - start }
+        StepRange { offset: start, len: hole.clamp(start, end) - start }
     }
 
     /// Copies one range by the last of `ways`; those that refuse are taken off.
-    fn segment(&mut self, data: Span, ways: &mut Vec<Path>) -> Result<(), CopyError> {
+    fn segment(&mut self, data: StepRange, ways: &mut Vec<Path>) -> Result<(), CopyError> {
         let end = data.offset + data.len;
         let mut offset = data.offset;
         while offset < end {
@@ -216,18 +216,18 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
                 let cause = io::ErrorKind::Unsupported.into();
                 return Err(CopyError::Write { offset, cause });
             };
-            let span = Span { offset, len: (end - offset).min(STEP_BYTES) };
+            let span = StepRange { offset, len: (end - offset).min(STEP_BYTES) };
             match self.stride(path, span)? {
-                Stride::Moved(0) => {
+                StepOutcome::Moved(0) => {
                     let cause = io::Error::new(io::ErrorKind::UnexpectedEof, "the file was truncated");
                     return Err(CopyError::Read { offset, cause });
                 }
-                Stride::Moved(count) => {
+                StepOutcome::Moved(count) => {
                     self.counters.moved(path, count);
                     offset += count;
                     (self.progress)(offset, self.total);
                 }
-                Stride::Refused(errno) => {
+                StepOutcome::Refused(errno) => {
                     self.refused(path, errno)?;
                     ways.pop();
                 }
@@ -236,7 +236,7 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
         Ok(())
     }
 
-    fn stride(&mut self, path: Path, span: Span) -> Result<Stride, CopyError> {
+    fn stride(&mut self, path: Path, span: StepRange) -> Result<StepOutcome, CopyError> {
         match path {
             Path::CopyFileRange => copy_file_range::between(self.from, self.to, span, self.counters),
             Path::Splice => {
@@ -244,7 +244,7 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
                     Some(pipe) => pipe,
                     None => match PipePool::new(&Thresholds::default()).take() {
                         Ok(pipe) => pipe,
-                        Err(_) => return Ok(Stride::Refused(Errno::MFILE)),
+                        Err(_) => return Ok(StepOutcome::Refused(Errno::MFILE)),
                     },
                 };
                 let stride = splice::between((self.from, self.to), span, &mut pipe, self.counters);
@@ -260,10 +260,10 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
     fn rest(&mut self) -> Result<(), CopyError> {
         let mut offset = 0;
         loop {
-            let span = Span { offset, len: STEP_BYTES };
+            let span = StepRange { offset, len: STEP_BYTES };
             match read_write::between(self.from, self.to, span, self.counters)? {
-                Stride::Moved(0) | Stride::Refused(_) => return Ok(()),
-                Stride::Moved(count) => {
+                StepOutcome::Moved(0) | StepOutcome::Refused(_) => return Ok(()),
+                StepOutcome::Moved(count) => {
                     self.counters.moved(Path::ReadWrite, count);
                     offset += count;
                     (self.progress)(offset, offset);

@@ -57,7 +57,7 @@ mod lead;
 mod trail;
 mod warm;
 
-use lead::{Run, first_run};
+use lead::{PageRun, first_run};
 pub use trail::Trail;
 pub use warm::{QueueFull, Warm, Warmed, Warmer, WarmerLimits};
 
@@ -132,7 +132,7 @@ pub fn lead(extent: &Extent, means: Means) -> Option<Lead> {
     let Some(census) = Census::of(extent, means.cachestat) else { return Some(Lead::Missing(extent.len)) };
     let islands = ISLAND_BYTES / rustix::param::page_size() as u64;
     Some(match first_run(pages(extent), islands, |start, count| census.count(start, count)) {
-        Run::There(count) => {
+        PageRun::There(count) => {
             let part = Extent { len: bytes_of(extent, count), ..extent.clone() };
             // Counted, but perhaps still being read in.
             match of(&part, means) {
@@ -140,7 +140,7 @@ pub fn lead(extent: &Extent, means: Means) -> Option<Lead> {
                 _ => Lead::Missing(part.len),
             }
         }
-        Run::Missing(count) => Lead::Missing(bytes_of(extent, count)),
+        PageRun::Missing(count) => Lead::Missing(bytes_of(extent, count)),
     })
 }
 
@@ -152,8 +152,8 @@ fn missing(extent: &Extent) -> Option<Vec<Extent>> {
     let (mut at, mut missing) = (0, Vec::new());
     while at < all {
         match first_run(all - at, 0, |start, count| census.count(at + start, count)) {
-            Run::There(count) => at += count,
-            Run::Missing(count) => {
+            PageRun::There(count) => at += count,
+            PageRun::Missing(count) => {
                 let (offset, len) = ((first + at) * page_bytes, count * page_bytes);
                 missing.push(Extent { file: Arc::clone(&extent.file), offset, len });
                 at += count;

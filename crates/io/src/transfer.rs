@@ -152,14 +152,17 @@ impl Transfer {
         if !job.engine.reports_cold {
             return by_reference(job, &mut self.queue);
         }
-        if self.queue.vouched() == 0 && !self.queue.ask(job.engine, job.budget) {
+        if self.queue.resident_bytes() == 0 && !self.queue.ask(job.engine, job.budget) {
             return Ok(Progress::Cold);
         }
         // The path must not run on into pages that nobody has asked for.
-        let beyond = job.budget.saturating_sub(self.queue.vouched());
+        let beyond = job.budget.saturating_sub(self.queue.resident_bytes());
         job.budget -= beyond;
         let progress = by_reference(job, &mut self.queue);
-        debug_assert!(beyond == 0 || job.budget <= self.queue.vouched(), "the path ran on into other pages");
+        debug_assert!(
+            beyond == 0 || job.budget <= self.queue.resident_bytes(),
+            "the path ran on into other pages"
+        );
         job.budget += beyond;
         progress
     }

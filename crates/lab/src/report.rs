@@ -77,7 +77,7 @@ fn head(run: Option<&Run>, summaries: &[Summary], before: &[&str]) -> Markup {
                 p class="verdict doubtful" { "Not to be trusted: " (doubt) "." }
             }
             @if doubts == 0 && before.is_empty() {
-                p class="verdict" { "The machine was quiet: nothing speaks against these figures." }
+                p class="verdict" { "The machine was quiet." }
             }
             nav {
                 @for summary in summaries {
@@ -151,7 +151,7 @@ fn bars(group: &Group, metric: &Metric) -> Vec<picture::Bar> {
 }
 
 /// The same cases over a range of a parameter.
-fn swept(sweep: &said::Swept, metric: &Metric) -> Markup {
+fn swept(sweep: &said::CurveSet, metric: &Metric) -> Markup {
     html! {
         figure {
             figcaption { @if !sweep.name.is_empty() { h3 { (sweep.name) } } }

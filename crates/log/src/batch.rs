@@ -18,7 +18,7 @@ mod varint;
 
 pub use builder::{Builder, EndMarker, Marker};
 pub use recompress::{RecompressError, recompress};
-pub use records::{Header, MAX_EXPANDED, Record, Records, Times, records, records_within};
+pub use records::{Header, MAX_EXPANDED, Record, Records, TimestampRange, records, records_within};
 pub(crate) use rewrite::{emptied, rewrite};
 
 /// Bytes in front of the first record.
@@ -255,7 +255,7 @@ pub enum BatchError {
     #[error("batch length {0} is impossible")]
     Length(i32),
     /// The checksum does not match.
-    #[error("batch checksum is {computed:#010x}, the header says {stored:#010x}")]
+    #[error("batch checksum mismatch: computed {computed:#010x}, the header has {stored:#010x}")]
     Crc {
         /// In the header.
         stored: u32,
@@ -273,7 +273,7 @@ pub enum BatchError {
         found: Option<i32>,
     },
     /// Producer id, epoch and sequence do not go together.
-    #[error("producer {producer_id}, epoch {epoch}, sequence {sequence} do not go together")]
+    #[error("producer id {producer_id}, epoch {epoch} and sequence {sequence} are not a valid combination")]
     Producer {
         /// Producer id.
         producer_id: i64,
@@ -283,7 +283,7 @@ pub enum BatchError {
         sequence: i32,
     },
     /// A compression number that stands for no codec.
-    #[error("compression {0} is unknown")]
+    #[error("unknown compression type {0}")]
     Codec(u8),
     /// The records do not expand.
     #[error(transparent)]
@@ -300,11 +300,11 @@ pub enum BatchError {
 
 /// A batch that [`check_within`] accepted.
 #[derive(Clone, Copy, Debug)]
-pub struct Checked<'a> {
+pub struct CheckedBatch<'a> {
     /// The batch.
     pub batch: BatchView<'a>,
     /// The timestamps that its records carry, whatever its header says of them.
-    pub times: Times,
+    pub times: TimestampRange,
 }
 
 /// Checks one batch as a producer sends it: exactly one, format 2, checksum, counts that agree with the records
@@ -322,7 +322,7 @@ pub fn check(bytes: &[u8]) -> Result<BatchView<'_>, BatchError> {
 ///
 /// # Errors
 /// The first thing found wrong.
-pub fn check_within(bytes: &[u8], expanded_max: usize) -> Result<Checked<'_>, BatchError> {
+pub fn check_within(bytes: &[u8], expanded_max: usize) -> Result<CheckedBatch<'_>, BatchError> {
     let view = check_stored(bytes)?;
     if view.bytes.len() < bytes.len() {
         return Err(BatchError::Trailing(bytes.len() - view.bytes.len()));
@@ -338,7 +338,7 @@ pub fn check_within(bytes: &[u8], expanded_max: usize) -> Result<Checked<'_>, Ba
         return Err(BatchError::Producer { producer_id, epoch, sequence });
     }
     let times = records::walk(&view, expanded_max)?;
-    Ok(Checked { batch: view, times })
+    Ok(CheckedBatch { batch: view, times })
 }
 
 /// Checks the batch at the start of `bytes` as a log stores it: lengths, format, checksum, a last offset not before the

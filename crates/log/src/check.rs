@@ -24,7 +24,7 @@ use names::Names;
 
 /// What the data directory knows of a partition.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Left {
+pub struct RecordedState {
     /// The last stop was clean: every log was closed and synced.
     pub clean: bool,
     /// Everything before was on the device.
@@ -39,7 +39,7 @@ pub struct Left {
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Gravity {
+pub enum Severity {
     /// Worth knowing; nothing is wrong.
     Note,
     /// The next start mends it by itself, and nothing that was acknowledged goes.
@@ -52,7 +52,7 @@ pub enum Gravity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// How bad.
-    pub gravity: Gravity,
+    pub severity: Severity,
     /// The file or directory.
     pub path: PathBuf,
     /// Byte in the file, where that makes sense.
@@ -91,8 +91,8 @@ pub const FINDINGS_MAX: usize = 100;
 
 impl Checked {
     /// The worst of what was found.
-    pub fn gravity(&self) -> Option<Gravity> {
-        self.findings.iter().map(|finding| finding.gravity).max()
+    pub fn severity(&self) -> Option<Severity> {
+        self.findings.iter().map(|finding| finding.severity).max()
     }
 
     /// Adds what was found elsewhere about the same partition. What is not listed is counted; damage always finds room.
@@ -101,7 +101,7 @@ impl Checked {
             return self.findings.push(finding);
         }
         self.unlisted += 1;
-        let lesser = self.findings.iter().rposition(|listed| listed.gravity < finding.gravity);
+        let lesser = self.findings.iter().rposition(|listed| listed.severity < finding.severity);
         if let Some(lesser) = lesser {
             self.findings[lesser] = finding;
         }
@@ -115,7 +115,7 @@ impl Checked {
 pub fn partition(
     disk: &dyn Disk,
     dir: &Path,
-    left: &Left,
+    left: &RecordedState,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Checked, LogError> {
     let names = Names::read(disk, dir)?;
@@ -142,7 +142,7 @@ pub fn partition(
 struct Check<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,
-    left: &'a Left,
+    left: &'a RecordedState,
     names: Names,
     checked: Checked,
     producers: Producers,
@@ -162,27 +162,40 @@ const REPORT_BYTES: u64 = 1 << 20;
 const RESTORE: &str = "restore the file from a copy; without one, everything before can still be read, and \
     kafka-delete-records up to the next intact offset lets consumers pass";
 
+/// Place of a finding in its file and in the log, as far as known.
+#[derive(Clone, Copy, Default)]
+struct Location {
+    position: Option<u64>,
+    offset: Option<i64>,
+}
+
+impl Location {
+    fn offset(offset: i64) -> Self {
+        Self { position: None, offset: Some(offset) }
+    }
+}
+
 impl Check<'_> {
-    fn find(&mut self, gravity: Gravity, path: &Path, what: impl Into<String>, next: &str) {
-        self.find_at(gravity, path, (None, None), what.into(), next);
+    fn find(&mut self, severity: Severity, path: &Path, what: impl Into<String>, next: &str) {
+        self.find_at(severity, path, Location::default(), what.into(), next);
     }
 
     fn find_at(
         &mut self,
-        gravity: Gravity,
+        severity: Severity,
         path: &Path,
-        (position, offset): (Option<u64>, Option<i64>),
+        Location { position, offset }: Location,
         what: String,
         next: &str,
     ) {
         let (path, next) = (path.to_owned(), next.to_owned());
-        self.checked.push(Finding { gravity, path, position, offset, what, next });
+        self.checked.push(Finding { severity, path, position, offset, what, next });
     }
 
     fn unreadable(&mut self, path: &Path, position: Option<u64>, error: &io::Error) {
         let (what, next) =
             (format!("cannot be read: {error}"), "see to the disk and the permissions, then check again");
-        self.find_at(Gravity::Damage, path, (position, None), what, next);
+        self.find_at(Severity::Damage, path, Location { position, offset: None }, what, next);
     }
 
     fn report(&mut self, bytes: u64) {
@@ -203,10 +216,10 @@ impl Check<'_> {
         match Epochs::load(self.disk, self.dir) {
             Ok(epochs) => self.epochs = epochs,
             Err(LogError::Corrupt { detail, .. }) => {
-                self.find(Gravity::Mended, &path, detail, "the next start writes it anew from the log");
+                self.find(Severity::Mended, &path, detail, "the next start writes it anew from the log");
             }
             Err(error) => {
-                self.find(Gravity::Damage, &path, error.to_string(), "see to the disk, then check again")
+                self.find(Severity::Damage, &path, error.to_string(), "see to the disk, then check again")
             }
         }
     }

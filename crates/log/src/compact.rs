@@ -1,4 +1,4 @@
-//! Compaction: of the records with one key, only the last stays. What is to be done and when is [`Dirt`]; doing it is [`Cleaning`]; putting
+//! Compaction: of the records with one key, only the last stays. What is to be done and when is [`DirtySection`]; doing it is [`Cleaning`]; putting
 //! the result in place is the writer's ([`crate::Writer::replace`]).
 //!
 //! Offsets never change: a batch keeps its first and last offset whatever is taken out of it, and so do its producer and sequences. A
@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::LogError;
 
 mod cleaning;
-mod dirt;
+mod dirty;
 mod filter;
 mod group;
 mod key_map;
@@ -24,11 +24,11 @@ mod transactions;
 
 pub use crate::producers::LastRecords;
 pub use cleaning::{Cleaning, Counts, Job};
-pub use dirt::Dirt;
+pub use dirty::DirtySection;
 pub use output::Cleaned;
 
 /// Told of each portion of bytes read or written; may block to slow the work down, and ends it by `Break`.
-pub type Pace<'a> = &'a dyn Fn(u64) -> ControlFlow<()>;
+pub type Throttle<'a> = &'a dyn Fn(u64) -> ControlFlow<()>;
 
 /// Why a log was not compacted. It is as it was before.
 #[derive(Debug, Error)]
@@ -41,8 +41,8 @@ pub enum CleanError {
     Log(#[from] LogError),
 }
 
-fn go_on(pace: Pace<'_>, bytes: u64) -> Result<(), CleanError> {
-    match pace(bytes) {
+fn go_on(throttle: Throttle<'_>, bytes: u64) -> Result<(), CleanError> {
+    match throttle(bytes) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(CleanError::Stopped),
     }

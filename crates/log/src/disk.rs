@@ -19,11 +19,11 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::LogError;
 
+#[cfg(test)]
+pub(crate) mod faulty;
 mod lock;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-pub(crate) mod twin;
 
 pub use lock::{ReadLock, lock, lock_to_read};
 
@@ -78,8 +78,8 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
         let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
     }
     /// Names of the entries of a directory, in no order.
-    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        fs::read_dir(dir)?.map(|found| Entry::of(&found?)).collect()
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        fs::read_dir(dir)?.map(|found| DirEntry::of(&found?)).collect()
     }
     /// The length of a file that need not be open, bytes.
     fn len(&self, path: &Path) -> io::Result<u64> {
@@ -144,9 +144,9 @@ pub trait Disk: ReadFiles {
 
 /// The reads of a disk, of whose bytes only those in the page cache can be read.
 #[derive(Debug)]
-pub(crate) struct Cached<'a>(pub(crate) &'a dyn Disk);
+pub(crate) struct NonBlockingReads<'a>(pub(crate) &'a dyn Disk);
 
-impl ReadFiles for Cached<'_> {
+impl ReadFiles for NonBlockingReads<'_> {
     fn open(&self, path: &Path) -> io::Result<File> {
         self.0.open(path)
     }
@@ -166,15 +166,15 @@ impl ReadFiles for Cached<'_> {
 
 /// One name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirEntry {
     /// The directory's path and the name.
     pub path: PathBuf,
     /// What it leads to.
     pub kind: Kind,
 }
 
-impl Entry {
-    fn of(found: &fs::DirEntry) -> io::Result<Entry> {
+impl DirEntry {
+    fn of(found: &fs::DirEntry) -> io::Result<DirEntry> {
         let (path, mut kind) = (found.path(), found.file_type()?);
         if kind.is_symlink() {
             kind = fs::metadata(&path).map_or(kind, |target| target.file_type());
@@ -184,7 +184,7 @@ impl Entry {
             kind if kind.is_dir() => Kind::Dir,
             _ => Kind::Other,
         };
-        Ok(Entry { path, kind })
+        Ok(DirEntry { path, kind })
     }
 }
 
@@ -357,7 +357,7 @@ pub fn exposed(dir: &Path) -> io::Result<Option<PathBuf>> {
             break;
         }
         let entries = RealDisk.list(&dir)?.into_iter();
-        let exposed = |entry: &Entry| {
+        let exposed = |entry: &DirEntry| {
             entry.kind == Kind::File && holds_credentials(&entry.path) && others_may(&entry.path, 0o004)
         };
         found = found.or(entries.filter(exposed).map(|entry| entry.path).min());

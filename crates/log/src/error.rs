@@ -30,7 +30,7 @@ pub enum LogError {
         detail: String,
     },
     /// A mapped file was cut, or its disk failed, while it was in use.
-    #[error("{} was cut short while in use, or its disk failed: restart the broker, which builds it again", path.display())]
+    #[error("{} was truncated while in use, or its disk failed; restart the broker to rebuild it", path.display())]
     Lost {
         /// The file.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum LogError {
         dir: PathBuf,
     },
     /// An offset that the operation cannot be given.
-    #[error("offset {offset} lies outside {log_start}..={log_end}")]
+    #[error("offset {offset} is outside the log ({log_start}..={log_end})")]
     OutOfRange {
         /// The offset asked for.
         offset: i64,
@@ -89,7 +89,7 @@ impl From<ReadError> for LogError {
 #[derive(Clone, Debug, Error)]
 pub enum ReadError {
     /// The reader asked for what was never written or is gone.
-    #[error("offset {offset} lies outside {log_start}..={log_end}")]
+    #[error("offset {offset} is outside the log ({log_start}..={log_end})")]
     OutOfRange {
         /// The offset asked for.
         offset: i64,
@@ -99,13 +99,13 @@ pub enum ReadError {
         log_end: i64,
     },
     /// What has to be looked at is not in the page cache, and the reader said that it does not wait.
-    #[error("the log lies on the disk only")]
+    #[error("the data is not in the page cache")]
     Cold,
     /// The disk failed.
     #[error(transparent)]
     Storage(#[from] LogError),
     /// What lies at this place is no batch.
-    #[error("{} holds no batch at {position} (looking for offset {offset})", path.display())]
+    #[error("{} has no batch at position {position} (search for offset {offset})", path.display())]
     Corrupt {
         /// The segment.
         path: PathBuf,
@@ -151,7 +151,7 @@ pub enum AppendError {
         limit_bytes: u64,
     },
     /// The producer has been replaced by one with a later epoch.
-    #[error("producer {producer_id} has epoch {current}, the batch says {epoch}")]
+    #[error("producer {producer_id} has epoch {current}, the batch has {epoch}")]
     ProducerEpoch {
         /// The producer.
         producer_id: i64,
@@ -161,7 +161,7 @@ pub enum AppendError {
         current: i16,
     },
     /// The sequence number does not follow the producer's last.
-    #[error("producer {producer_id} sent sequence {sequence} where {expected} was due")]
+    #[error("producer {producer_id} sent sequence {sequence} instead of {expected}")]
     OutOfOrderSequence {
         /// The producer.
         producer_id: i64,
@@ -171,7 +171,7 @@ pub enum AppendError {
         expected: i32,
     },
     /// Data outside a transaction while the producer has one open, or a client's control batch.
-    #[error("producer {producer_id} may not write this now: {what}")]
+    #[error("producer {producer_id} cannot write this batch: {what}")]
     TransactionState {
         /// The producer.
         producer_id: i64,

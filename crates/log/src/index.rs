@@ -3,7 +3,7 @@
 //! An index file grows with use. It has no length until its first entry; then it gets its full length as a sparse file
 //! and real blocks 16 KiB at a time, reserved before the mapping touches them, so that a full disk is an error of the append
 //! and never a signal; a thousand quiet partitions occupy nothing. It is cut to its entries when its segment is
-//! sealed or closed. An index is a hint that can be built again from the log.
+//! sealed or closed. An index is a hint that can be rebuilt from the log.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ mod offset;
 mod time;
 mod txn;
 
-pub(crate) use offset::{Entry, OffsetIndex};
+pub(crate) use offset::{OffsetEntry, OffsetIndex};
 pub(crate) use time::{TimeEntry, TimeIndex};
 pub(crate) use txn::{Aborted, TxnIndex, WIDTH as TXN_WIDTH};
 
@@ -55,7 +55,7 @@ pub(crate) struct View<'a> {
 
 impl View<'_> {
     /// What was read through the view, unless the mapping was lost: then it may have been zeroes.
-    pub(crate) fn vouch<T>(&self, value: T) -> Result<T, LogError> {
+    pub(crate) fn unless_lost<T>(&self, value: T) -> Result<T, LogError> {
         match self.map().is_some_and(FileMap::is_lost) {
             true => Err(LogError::Lost { path: self.path.to_owned() }),
             false => Ok(value),

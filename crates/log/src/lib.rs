@@ -27,5 +27,5 @@ pub use error::{AppendError, LogError, ReadError};
 pub use options::OpenOptions;
 pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
 pub use producers::{ProducerState, Source};
-pub use recover::{Cut, OpenReport, Reindexed};
+pub use recover::{OpenReport, Reindexed, TruncatedTail};
 pub use writer::{Append, Appended, Discarded, Retired, Writer};

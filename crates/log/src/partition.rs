@@ -11,7 +11,7 @@ use bytes::Bytes;
 use levada_io::Extent;
 use parking_lot::Mutex;
 
-use crate::disk::{At, Cached, Disk, ReadFiles};
+use crate::disk::{At, Disk, NonBlockingReads, ReadFiles};
 use crate::epochs::Epochs;
 use crate::segment::{Head, Segment, assert_in_order};
 use crate::{LogError, ReadError};
@@ -84,6 +84,14 @@ impl Slice {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Bounds of what one read returns.
+#[derive(Clone, Copy)]
+struct ReadLimits {
+    max_bytes: u32,
+    /// Return the first batch whole, even if it is larger.
+    min_one: bool,
 }
 
 /// The marks a partition starts with.
@@ -217,7 +225,7 @@ impl Partition {
     /// # Errors
     /// An offset outside the log, a failing disk, or bytes that are no batch.
     pub fn read(&self, offset: i64, max_bytes: u32, upto: i64, min_one: bool) -> Result<Slice, ReadError> {
-        self.look_up(&*self.disk, (offset, upto), (max_bytes, min_one))
+        self.look_up(&*self.disk, (offset, upto), ReadLimits { max_bytes, min_one })
     }
 
     /// As [`Partition::read`], but does not wait for the device to find the range; whether the range itself is in the page cache is for
@@ -232,7 +240,8 @@ impl Partition {
         upto: i64,
         min_one: bool,
     ) -> Result<Slice, ReadError> {
-        let found = self.look_up(&Cached(&*self.disk), (offset, upto), (max_bytes, min_one));
+        let found =
+            self.look_up(&NonBlockingReads(&*self.disk), (offset, upto), ReadLimits { max_bytes, min_one });
         let slice = found.map_err(ReadError::or_cold)?;
         Ok(Slice { cached: true, ..slice })
     }
@@ -241,7 +250,7 @@ impl Partition {
         &self,
         disk: &dyn ReadFiles,
         range: (i64, i64),
-        limits: (u32, bool),
+        limits: ReadLimits,
     ) -> Result<Slice, ReadError> {
         self.find_range(disk, range, limits).map_err(|error| self.explain(error, range.0))
     }
@@ -250,7 +259,7 @@ impl Partition {
         &self,
         disk: &dyn ReadFiles,
         (offset, upto): (i64, i64),
-        (max_bytes, min_one): (u32, bool),
+        limits: ReadLimits,
     ) -> Result<Slice, ReadError> {
         let segments = self.segments.load();
         let (active_size, active_end) =
@@ -279,7 +288,7 @@ impl Partition {
                 // A gap that compaction left reaches from the offset to `upto`: there will be more once that has moved.
                 return Ok(Slice::nothing(offset, log_start));
             }
-            let end = self.limit(disk, segment, (&head, end), (max_bytes, min_one))?;
+            let end = self.limit(disk, segment, (&head, end), limits)?;
             debug_assert!(end <= size, "a range up to {end} of {segment}, which has {size} bytes");
             let extent = match end.checked_sub(head.position) {
                 None | Some(0) => None,
@@ -326,7 +335,7 @@ impl Partition {
         disk: &dyn ReadFiles,
         segment: &Segment,
         (first, end): (&Head, u64),
-        (max_bytes, min_one): (u32, bool),
+        ReadLimits { max_bytes, min_one }: ReadLimits,
     ) -> Result<u64, ReadError> {
         let limit = first.position + u64::from(max_bytes);
         if limit >= end {
@@ -353,7 +362,7 @@ impl Partition {
         let (log_start, log_end) = (self.log_start(), self.log_end());
         match error {
             ReadError::Storage(ref lost @ LogError::Lost { .. }) => {
-                self.lose(lost);
+                self.mark_offline(lost);
                 error
             }
             ReadError::Storage(_) if offset < log_start || offset >= log_end => {
@@ -414,7 +423,7 @@ impl Partition {
     }
 
     /// Takes the partition out of use because something of it is gone that nothing but an opening brings back.
-    pub(crate) fn lose(&self, error: &LogError) {
+    pub(crate) fn mark_offline(&self, error: &LogError) {
         if !self.offline.swap(true, Ordering::AcqRel) {
             tracing::error!(%error, "the partition is offline");
         }
@@ -424,7 +433,7 @@ impl Partition {
     ///
     /// # Errors
     /// [`LogError::Lost`] if they are not; the partition is offline then.
-    pub fn look_after(&self) -> Result<(), LogError> {
+    pub fn check_files_present(&self) -> Result<(), LogError> {
         let segments = self.segments.load_full();
         let Some(active) = segments.last() else { return Ok(()) };
         match self.disk.len(active.path()) {
@@ -437,7 +446,7 @@ impl Partition {
             return Ok(());
         }
         let lost = LogError::Lost { path: active.path().to_owned() };
-        self.lose(&lost);
+        self.mark_offline(&lost);
         Err(lost)
     }
 

@@ -90,7 +90,7 @@ impl Producer {
 
 /// A batch that may be appended, or one that has been.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum SequenceCheck {
     New,
     Duplicate(Written),
 }
@@ -170,7 +170,7 @@ impl Producers {
         batch: &BatchView<'_>,
         source: Source,
         version: u8,
-    ) -> Result<Verdict, AppendError> {
+    ) -> Result<SequenceCheck, AppendError> {
         let producer_id = batch.producer_id();
         if batch.is_control() {
             return self.check_marker(batch, version);
@@ -180,12 +180,12 @@ impl Producers {
         let Some(producer) = self.known.get(&producer_id) else {
             // Its records may have been deleted since: any first sequence will do, except where the protocol rules that out.
             let must_start = source == Source::Client && version >= 2 && batch.is_transactional();
-            return if must_start && sequence != 0 { Err(out_of_order(0)) } else { Ok(Verdict::New) };
+            return if must_start && sequence != 0 { Err(out_of_order(0)) } else { Ok(SequenceCheck::New) };
         };
         if source == Source::Client
             && let Some(written) = duplicate(producer, batch)
         {
-            return Ok(Verdict::Duplicate(written));
+            return Ok(SequenceCheck::Duplicate(written));
         }
         if epoch < producer.epoch {
             return Err(AppendError::ProducerEpoch { producer_id, epoch, current: producer.epoch });
@@ -203,13 +203,13 @@ impl Producers {
             let what = "records outside the transaction it has open";
             return Err(AppendError::TransactionState { producer_id, what });
         }
-        Ok(Verdict::New)
+        Ok(SequenceCheck::New)
     }
 
-    fn check_marker(&self, batch: &BatchView<'_>, version: u8) -> Result<Verdict, AppendError> {
+    fn check_marker(&self, batch: &BatchView<'_>, version: u8) -> Result<SequenceCheck, AppendError> {
         let producer_id = batch.producer_id();
-        let Some(marker) = EndMarker::parse(batch.bytes()) else { return Ok(Verdict::New) };
-        let Some(producer) = self.known.get(&producer_id) else { return Ok(Verdict::New) };
+        let Some(marker) = EndMarker::parse(batch.bytes()) else { return Ok(SequenceCheck::New) };
+        let Some(producer) = self.known.get(&producer_id) else { return Ok(SequenceCheck::New) };
         let (epoch, current) = (batch.producer_epoch(), producer.epoch);
         // The second protocol raises the epoch with every marker: one that does not comes late, unless it repeats the last
         // one, which nothing has followed.
@@ -221,7 +221,7 @@ impl Producers {
             let (epoch, current) = (marker.coordinator_epoch, producer.coordinator_epoch);
             return Err(AppendError::CoordinatorEpoch { epoch, current });
         }
-        Ok(Verdict::New)
+        Ok(SequenceCheck::New)
     }
 
     /// Takes note of a batch whose offsets are assigned. Reversible until [`Producers::commit`].

@@ -29,7 +29,7 @@ const END_MAX: i64 = OFFSET_MAX / 2 * 3;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenReport {
     /// What was cut off the log's end, if anything.
-    pub cut: Option<Cut>,
+    pub cut: Option<TruncatedTail>,
     /// Bytes of log that were read and checked.
     pub checked_bytes: u64,
     /// Segments whose indexes were built again.
@@ -38,7 +38,7 @@ pub struct OpenReport {
 
 /// Bytes that were no whole, intact batch, and all that followed them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct TruncatedTail {
     /// The segment's file.
     pub path: PathBuf,
     /// Where in the file the log ends now.

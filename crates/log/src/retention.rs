@@ -8,7 +8,7 @@ mod tests;
 
 /// What the decision needs to know of one segment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Aged {
+pub(crate) struct SegmentAge {
     /// The base of the next segment; the log's end for the last one.
     pub(crate) end: i64,
     pub(crate) size_bytes: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Aged {
 
 /// The marks and the time that the decision is made at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At {
+pub(crate) struct RetentionInput {
     pub(crate) log_start: i64,
     pub(crate) high_watermark: i64,
     pub(crate) now_ms: i64,
@@ -26,7 +26,7 @@ pub(crate) struct At {
 
 /// How many of the oldest segments go. All of them may: then a new one is rolled first. An empty last segment stays, and so does
 /// everything that reaches beyond the high watermark.
-pub(crate) fn expired(segments: &[Aged], config: &LogConfig, at: At) -> usize {
+pub(crate) fn expired(segments: &[SegmentAge], config: &LogConfig, at: RetentionInput) -> usize {
     let removable = segments
         .iter()
         .enumerate()
@@ -52,7 +52,7 @@ pub(crate) fn expired(segments: &[Aged], config: &LogConfig, at: At) -> usize {
         }
     }
     if config.retention_ms >= 0 {
-        let old = |segment: &&Aged| at.now_ms.saturating_sub(segment.newest_ms) > config.retention_ms;
+        let old = |segment: &&SegmentAge| at.now_ms.saturating_sub(segment.newest_ms) > config.retention_ms;
         gone += removable[gone..].iter().take_while(old).count();
     }
     gone

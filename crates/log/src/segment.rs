@@ -300,7 +300,7 @@ impl Segment {
     /// entries. If it cannot be opened here, it cannot be there, and the reader is told so.
     pub(crate) fn hold_aborted(&self, disk: &dyn ReadFiles) {
         if let Err(error) = self.aborted.count(disk) {
-            tracing::warn!(%error, "readers of a segment that leaves the log may have to ask again");
+            tracing::warn!(%error, "readers of a segment that is removed from the log may have to retry");
         }
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use levada_io::{Caps, Counters, Engine, Path, Piece, Transfer, TransferError, Turn};
 use levada_log::batch::{self, Builder};
-use levada_log::compact::{Cleaning, Dirt, Job};
+use levada_log::compact::{Cleaning, DirtySection, Job};
 use levada_log::{Append, LogConfig, OpenOptions, Partition, Writer};
 
 const NOW_MS: i64 = 1_000;
@@ -164,7 +164,7 @@ fn deleted_ranges_arrive_as_they_were() {
 fn compacted_ranges_arrive_as_they_were() {
     check(|log| {
         let (partition, config) = (log.writer.partition().clone(), LogConfig::default());
-        let dirt = Dirt::of(&partition, &config, None, NOW_MS).unwrap();
+        let dirt = DirtySection::of(&partition, &config, None, NOW_MS).unwrap();
         let job = Job { partition, config, dirt, memory_bytes: 1 << 20, load_factor: 0.9, now_ms: NOW_MS };
         let pace = |_| ControlFlow::Continue(());
         let mut cleaning = Cleaning::begin(job, &pace).unwrap();

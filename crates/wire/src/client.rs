@@ -295,13 +295,13 @@ pub enum ClientError {
         address: String,
     },
     /// The broker refused to name its versions.
-    #[error("the broker refuses to name its API versions (error code {error_code})")]
+    #[error("ApiVersions failed with error code {error_code}")]
     Refused {
         /// Kafka's error code.
         error_code: i16,
     },
     /// The broker does not offer a version of the request that this crate knows.
-    #[error("no common version of {request} (the broker offers {offered:?})")]
+    #[error("no common version of {request}: the broker offers {offered:?}")]
     NoCommonVersion {
         /// The request.
         request: &'static str,

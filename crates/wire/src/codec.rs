@@ -206,7 +206,7 @@ pub enum EncodeError {
     #[error(transparent)]
     Body(#[from] kafka_wire_core::EncodeError),
     /// A length does not fit its prefix.
-    #[error("{bytes} bytes do not fit into a length prefix")]
+    #[error("{bytes} bytes are more than a length prefix can express")]
     TooLarge {
         /// The length.
         bytes: u64,

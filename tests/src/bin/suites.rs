@@ -4,7 +4,7 @@
 use std::process::{Command, ExitCode, Stdio};
 
 use levada_tests::node::Kind;
-use levada_tests::place;
+use levada_tests::paths;
 use levada_tests::suite::outcome::{NOT_BUILT, Outcomes};
 use levada_tests::suite::report::{Score, json, markdown};
 use levada_tests::suite::{SUITES, Suite, unexpected, word};
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         false => arguments.iter().map(|name| find(name)).collect(),
     };
     let scores: Vec<Score> = chosen.into_iter().map(score).collect();
-    let (page, results) = (markdown(&scores), place::suite_results());
+    let (page, results) = (markdown(&scores), paths::suite_results());
     std::fs::write(results.join("scores.md"), &page).expect("room for the results");
     std::fs::write(results.join("scores.json"), json(&scores)).expect("room for the results");
     println!("{page}\nEach test, and what the suites said: {}", results.display());

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{Plan, free_port};
-use crate::{Tool, place};
+use crate::{Tool, paths};
 
 /// A line with this text says that the broker accepts connections.
 pub(super) const READY: &str = "Kafka Server started";
@@ -36,7 +36,7 @@ pub(super) fn command(plan: &Plan, home: &Path) -> Command {
     let mut command = Command::new("java");
     command.args(["-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
     command.arg(format!("-Dlog4j2.configurationFile={}", logging.display()));
-    command.arg("-cp").arg(place::class_path()).arg("kafka.Kafka").arg(properties);
+    command.arg("-cp").arg(paths::class_path()).arg("kafka.Kafka").arg(properties);
     command
 }
 

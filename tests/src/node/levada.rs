@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use super::Plan;
-use crate::place;
+use crate::paths;
 
 pub(super) fn command(plan: &Plan, data: &Path) -> Command {
-    let mut command = Command::new(place::binary());
+    let mut command = Command::new(paths::binary());
     // The tests' own variables are no keys of the broker's.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("LEVADA_") {

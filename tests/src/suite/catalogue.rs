@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::{Suite, outcome, word};
 use crate::node::Kind;
-use crate::place;
+use crate::paths;
 
 /// Every suite.
 pub const SUITES: &[Suite] = &[
@@ -89,15 +89,15 @@ fn go_test(folder: &Path) -> Command {
 /// The tests are compiled against our stand-in for the fake broker, which starts real ones.
 fn kafka_tests(kind: Kind, _address: &str) -> Command {
     let mut list = Command::new("go");
-    list.current_dir(place::suites().join("go"));
+    list.current_dir(paths::suites().join("go"));
     let kfake = list.args(["list", "-m", "-f", "{{.Dir}}", "github.com/twmb/franz-go/pkg/kfake"]).output();
     let kfake = String::from_utf8(kfake.expect("go runs").stdout).expect("a path in UTF-8");
-    let module = place::suite_results().join("kafka_tests");
+    let module = paths::suite_results().join("kafka_tests");
     let tests = module.join("kafka_tests");
     // Left over from an earlier run, if it is there.
     let _ = fs::remove_dir_all(&module);
     fs::create_dir_all(&tests).unwrap_or_else(|error| panic!("{}: {error}", tests.display()));
-    copy(&place::suites().join("kfake"), &module);
+    copy(&paths::suites().join("kfake"), &module);
     copy(&Path::new(kfake.trim()).join("kafka_tests"), &tests);
     let mut command = go_test(&module);
     let node = std::env::current_exe().expect("the path of this program");
@@ -119,15 +119,15 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn kgo(_kind: Kind, address: &str) -> Command {
-    let mut command = go_test(&place::suites().join("go"));
+    let mut command = go_test(&paths::suites().join("go"));
     let settings = [("KGO_SEEDS", address), ("KGO_TEST_RF", "1"), ("KGO_LOG_LEVEL", "none")];
     command.envs(settings).env("KGO_TEST_RECORDS", "50000").arg("github.com/twmb/franz-go/pkg/kgo");
     command
 }
 
 fn kafka_python(_kind: Kind, address: &str) -> Command {
-    let sources = place::suite("kafka-python");
-    let mut command = Command::new(place::suite("python").join("bin/python"));
+    let sources = paths::suite("kafka-python");
+    let mut command = Command::new(paths::suite("python").join("bin/python"));
     command.current_dir(&sources).args(["-B", "-m", "pytest", "-p", "no:cacheprovider", "test/integration"]);
     command.args(["-rA", "--timeout=120", "--tb=short", "--show-capture=no"]);
     command.env("KAFKA_URI", format!("kafka://{address}")).env("KAFKA_VERSION", "4.3.0");
@@ -137,7 +137,7 @@ fn kafka_python(_kind: Kind, address: &str) -> Command {
 }
 
 fn kafka_go(_kind: Kind, _address: &str) -> Command {
-    let mut command = go_test(&place::suites().join("go"));
+    let mut command = go_test(&paths::suites().join("go"));
     command.env("KAFKA_VERSION", "4.0.0").env("KAFKA_SKIP_NETTEST", "1");
     // This one ends the whole run, on either broker: it follows a pointer that the client has set to nil.
     command.arg("-skip=TestReaderConsumerGroup/consumer_group_commits_on_close");

@@ -1,16 +1,14 @@
-//! The figures in the README are those of the recorded runs.
+//! The figures in the README are those of the recorded runs, and so is the picture of them.
 
 use std::path::Path;
 
 use super::{Complaint, Source};
+use crate::picture::{self, PICTURE, cells};
 
 const FIGURES: &str = "docs/performance/figures.md";
 
-/// The README's table lies between a line that begins with this, and [`END`].
-const MARKER: &str = "<!-- figures:";
-const END: &str = "<!-- end -->";
-
-/// Complains about rows of the README's table that the page of figures does not hold with the same values.
+/// Complains about rows of the README's table that the page of figures does not hold with the same values, and about a
+/// picture that shows other values than the table.
 pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
     let page = |path: &str| sources.iter().find(|source| source.path == Path::new(path));
     let (Some(readme), Some(figures)) = (page("README.md"), page(FIGURES)) else { return Vec::new() };
@@ -21,17 +19,15 @@ pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
             .iter()
             .any(|found| found.len() > 4 && [found[0], found[2], found[3]] == [row[0], row[1], row[2]])
     };
-    let table = readme.text.lines().enumerate().skip_while(|(_, line)| !line.starts_with(MARKER));
-    let rows = table
-        .take_while(|(_, line)| *line != END)
-        .filter(|(_, line)| line.starts_with('|'))
-        // The head of the table and the line below it.
-        .skip(2);
-    rows.filter(|(_, line)| !matches!(&cells(line)[..], row if row.len() == 3 && holds(row)))
-        .map(|(index, _)| readme.complaint(index + 1, format!("{FIGURES} has no such row with these values")))
-        .collect()
-}
-
-fn cells(line: &str) -> Vec<&str> {
-    line.trim_matches('|').split('|').map(str::trim).collect()
+    let rows = picture::table(&readme.text);
+    let wrong = rows.iter().filter(|(_, row)| row.len() != 3 || !holds(row));
+    let mut complaints: Vec<Complaint> = wrong
+        .map(|(line, _)| readme.complaint(*line, format!("{FIGURES} has no such row with these values")))
+        .collect();
+    if let (Some(drawn), Ok(expected)) = (page(PICTURE), picture::draw(&rows))
+        && drawn.text != expected
+    {
+        complaints.push(drawn.complaint(1, "shows other figures than the README: run `cargo xtask picture`"));
+    }
+    complaints
 }

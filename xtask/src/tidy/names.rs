@@ -1,10 +1,42 @@
-//! Names that say nothing are refused, and so is the `get_` prefix.
+//! Names: none that say nothing, none of the words that were replaced by terms of the field, no
+//! `get_` prefix, and one meaning for a name within a crate.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry::{Occupied, Vacant};
+use std::ffi::OsStr;
 
 use syn::visit::{self, Visit};
 
 use super::{Complaint, Source};
 
 const EMPTY_WORDS: [&str; 8] = ["common", "helper", "helpers", "impls", "manager", "misc", "util", "utils"];
+/// Names of our own that gave way to terms of the field, and those terms. A function's name may not
+/// begin with such a word either.
+const RETIRED: [(&str, &str); 15] = [
+    ("Dirt", "DirtySection"),
+    ("Doorman", "Acceptor"),
+    ("Farewell", "Closing"),
+    ("Gravity", "Severity"),
+    ("Hasty", "NoSyncDisk"),
+    ("Passage", "AuthStep"),
+    ("Pen", "LogHandle"),
+    ("Servant", "PeerProcess"),
+    ("TurnedAway", "AuthError"),
+    ("Twin", "FaultyDisk"),
+    ("doom", "mark_deleted"),
+    ("look_after", "check_files_present"),
+    ("make_way", "displace_stale"),
+    ("say_goodbye", "send_close_notify"),
+    ("set_strays_aside", "quarantine_strays"),
+];
+
+/// Top-level folders that do not share names with the rest of their crate: the two state machines
+/// of the coordinators are built alike and use the same names.
+const APART: [&str; 2] = ["group", "txn"];
+
+/// Crates whose modules are commands, built alike.
+const COMMANDS: [&str; 1] = ["crates/cli"];
+
 const EMPTY_ENDINGS: [&str; 4] = ["Helper", "Manager", "Util", "Utils"];
 
 pub(super) fn check(source: &Source, file: &syn::File) -> Vec<Complaint> {
@@ -14,6 +46,57 @@ pub(super) fn check(source: &Source, file: &syn::File) -> Vec<Complaint> {
     }
     names.visit_file(file);
     names.complaints
+}
+
+/// Complains about types that a whole crate can see and that share their name with another: readers
+/// who search for one find both.
+pub(super) fn check_crates(sources: &[Source]) -> Vec<Complaint> {
+    let mut seen: BTreeMap<(String, String), &Source> = BTreeMap::new();
+    let mut complaints = Vec::new();
+    for source in sources.iter().filter(|source| source.has_extension("rs") && !source.is_test()) {
+        let Some(space) = name_space(source) else { continue };
+        // Other rules complain about text that is no Rust.
+        let Ok(file) = syn::parse_file(&source.text) else { continue };
+        for name in file.items.iter().filter_map(visible_type) {
+            let (text, line) = (name.to_string(), name.span().start().line);
+            match seen.entry((space.clone(), text)) {
+                Vacant(first) => drop(first.insert(source)),
+                Occupied(first) => {
+                    let other = first.get().path.display();
+                    complaints.push(source.complaint(line, format!("`{name}` is also a type in {other}")));
+                }
+            }
+        }
+    }
+    complaints
+}
+
+/// The crate of a file, or the folder in it that has names of its own. None outside of crates.
+fn name_space(source: &Source) -> Option<String> {
+    let parts: Vec<&str> = source.path.iter().filter_map(OsStr::to_str).collect();
+    let [folder, name, "src", first, ..] = parts[..] else { return None };
+    let space = format!("{folder}/{name}");
+    let apart = APART.iter().find(|apart| first.strip_suffix(".rs").unwrap_or(first) == **apart);
+    (!COMMANDS.contains(&&*space)).then(|| match apart {
+        Some(apart) => format!("{space}/{apart}"),
+        None => space,
+    })
+}
+
+fn visible_type(item: &syn::Item) -> Option<&syn::Ident> {
+    let (visibility, name) = match item {
+        syn::Item::Struct(item) => (&item.vis, &item.ident),
+        syn::Item::Enum(item) => (&item.vis, &item.ident),
+        syn::Item::Trait(item) => (&item.vis, &item.ident),
+        syn::Item::Type(item) => (&item.vis, &item.ident),
+        _ => return None,
+    };
+    let visible = match visibility {
+        syn::Visibility::Public(_) => true,
+        syn::Visibility::Restricted(within) => within.path.is_ident("crate"),
+        syn::Visibility::Inherited => false,
+    };
+    visible.then_some(name)
 }
 
 struct Names<'a> {
@@ -35,6 +118,17 @@ impl Names<'_> {
             let line = name.span().start().line;
             self.complaints.push(self.source.complaint(line, format!("`{text}` names no subject")));
         }
+        self.retired(name);
+    }
+
+    fn retired(&mut self, name: &syn::Ident) {
+        let text = name.to_string();
+        let begins =
+            |word: &str| text.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+        if let Some((word, term)) = RETIRED.iter().find(|(word, _)| begins(word)) {
+            let what = format!("`{text}`: not `{word}`; the term is `{term}`");
+            self.complaints.push(self.source.complaint(name.span().start().line, what));
+        }
     }
 
     fn function(&mut self, name: &syn::Ident) {
@@ -42,6 +136,7 @@ impl Names<'_> {
             let what = format!("fn {name}: a getter is called by what it returns, without `get_`");
             self.complaints.push(self.source.complaint(name.span().start().line, what));
         }
+        self.retired(name);
     }
 }
 
@@ -56,6 +151,10 @@ impl<'ast> Visit<'ast> for Names<'_> {
     }
 
     fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
+        self.item(&item.ident);
+    }
+
+    fn visit_item_type(&mut self, item: &'ast syn::ItemType) {
         self.item(&item.ident);
     }
 

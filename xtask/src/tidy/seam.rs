@@ -15,7 +15,7 @@ const ALLOWED: [&str; 9] = [
     "crates/broker/src/config/",
     "crates/broker/src/web/process.rs",
     "crates/broker/src/server/",
-    "crates/broker/src/stores/",
+    "crates/broker/src/keystore/",
     "crates/broker/src/tls.rs",
 ];
 /// Methods of a path that ask the file system.

@@ -66,6 +66,9 @@ fn functions_have_few_parameters() {
     refused(RS, "//! A.\nfn a(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {}\n", 2, "6 parameters");
     refused(RS, "//! A.\ntrait A { fn a(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8); }\n", 2, "6 parameters");
     accepted(RS, "//! A.\nimpl B for A { fn a(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {} }\n");
+    refused(RS, "//! A.\nfn a(a: u8, b: u8, (c, d): (u8, u8), (e, f): &(u8, u8)) {}\n", 2, "6 parameters");
+    accepted(RS, "//! A.\nfn a(a: (u8, u8), b: (u8, u8), c: B) {}\n");
+    accepted(RS, "//! A.\n#[cfg(test)]\nmod tests { fn a(a: (u8, u8, u8), b: (u8, u8, u8)) {} }\n");
 }
 
 #[test]
@@ -89,6 +92,26 @@ fn names_have_a_subject() {
     refused(RS, "//! A.\nimpl A { fn get_offset(&self) {} }\n", 2, "get_");
     accepted(RS, "//! A.\nimpl B for A { fn get_offset(&self) {} }\n");
     accepted(RS, "//! A.\nfn offset() {}\nfn target_offset() {}\n");
+}
+
+#[test]
+fn retired_words_stay_retired() {
+    refused(RS, "//! A.\nstruct Doorman;\n", 2, "the term is `Acceptor`");
+    refused(RS, "//! A.\nimpl A { fn doom_partition(&self) {} }\n", 2, "the term is `mark_deleted`");
+    accepted(RS, "//! A.\nfn doomsday() {}\n");
+}
+
+#[test]
+fn a_name_means_one_type_in_a_crate() {
+    let both = |one: (&str, &str), other: (&str, &str)| complaints(&[one, other]);
+    let entry = "//! A.\npub(crate) struct Entry;\n";
+    let found = both((RS, entry), ("crates/log/src/b.rs", entry));
+    assert!(matches!(&found[..], [one] if one.starts_with("crates/log/src/b.rs:2: `Entry`")), "{found:?}");
+    let none = Vec::<String>::new();
+    assert_eq!(both((RS, entry), ("crates/io/src/b.rs", entry)), none);
+    assert_eq!(both((RS, entry), ("crates/log/src/b.rs", "//! A.\nstruct Entry;\n")), none);
+    assert_eq!(both(("crates/cli/src/a.rs", entry), ("crates/cli/src/b.rs", entry)), none);
+    assert_eq!(both(("crates/broker/src/group/a.rs", entry), ("crates/broker/src/txn.rs", entry)), none);
 }
 
 #[test]
@@ -207,6 +230,20 @@ fn the_readme_shows_recorded_figures() {
         let found = of_row(wrong);
         assert!(matches!(&found[..], [one] if one.starts_with("README.md:5:")), "{wrong}: {found:?}");
     }
+}
+
+#[test]
+fn the_picture_shows_the_figures_of_the_readme() {
+    let figures =
+        ("docs/performance/figures.md", "| start | ≤ 1/40 | 35.7 ms | 4480 ms | 1/125 | reached |\n");
+    let table = "<!-- figures: -->\n\n| Work | Levada | Kafka |\n|---|---|---|\n| start | 35.7 ms | 4480 ms |\n\n\
+                 <!-- end -->\n";
+    let picture = crate::picture::draw(&crate::picture::table(table)).unwrap();
+    let with =
+        |picture: &str| complaints(&[("README.md", table), figures, (crate::picture::PICTURE, picture)]);
+    assert_eq!(with(&picture), Vec::<String>::new());
+    let found = with(&picture.replace("35.7", "35.6"));
+    assert!(matches!(&found[..], [one] if one.contains("cargo xtask picture")), "{found:?}");
 }
 
 #[test]

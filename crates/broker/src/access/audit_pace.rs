@@ -9,8 +9,7 @@ use levada_wire::ApiKey;
 use parking_lot::Mutex;
 
 use crate::security::Session;
-use crate::security::acl::{Operation, ResourceType};
-use crate::security::audit::{self, Origin, Repeats, Weight};
+use crate::security::audit::{self, Attempt, AuditOrigin, Repeats, Weight};
 use crate::security::authorizer::Rule;
 
 /// Writes entries of the audit log, refusals at a pace.
@@ -19,16 +18,10 @@ pub(crate) struct AuditPace(Mutex<Repeats>);
 
 impl AuditPace {
     /// A decision of access control.
-    pub(crate) fn decided(
-        &self,
-        session: &Session,
-        api: ApiKey,
-        wanted: (Operation, ResourceType, &str),
-        (rule, weight): (&Rule, Weight),
-    ) {
-        let is_paced = weight == Weight::Attempt && !rule.allows();
+    pub(crate) fn decided(&self, session: &Session, api: ApiKey, attempt: Attempt<'_>, rule: &Rule) {
+        let is_paced = attempt.weight == Weight::Attempt && !rule.allows();
         if !is_paced || self.admits("authorization", Some(session.principal()), session.host()) {
-            audit::decided(session, api, wanted, (rule, weight));
+            audit::decided(session, api, attempt, rule);
         }
     }
 
@@ -63,6 +56,6 @@ impl AuditPace {
     }
 
     fn admits(&self, event: &'static str, principal: Option<&str>, host: &str) -> bool {
-        audit::is_on() && self.0.lock().admit(Origin::new(event, principal, host), Instant::now())
+        audit::is_on() && self.0.lock().admit(AuditOrigin::new(event, principal, host), Instant::now())
     }
 }

@@ -12,10 +12,10 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use crate::blocking::off_shard;
 use crate::clock::now_ms;
 use crate::config::LiveConfig;
+use crate::keystore::{self, SslSettings, TlsError};
 use crate::security::jaas::Jaas;
 use crate::security::oauth::KeySource;
 use crate::security::oauth::jwks::{Jwks, JwksError};
-use crate::stores::{self, TlsError, View};
 
 /// A key set is a few kilobytes.
 const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
@@ -43,7 +43,7 @@ struct Had {
 enum KeysError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    #[error("it answers with status {status}")]
+    #[error("the server answered with HTTP status {status}")]
     Status { status: u16 },
     #[error("{0}")]
     Http(#[from] ureq::Error),
@@ -123,14 +123,14 @@ impl SigningKeys {
         match document {
             Ok(keys) => {
                 if keys.is_empty() {
-                    tracing::warn!(url, "there is no key to check tokens with");
+                    tracing::warn!(url, "no signing key is available; the broker rejects tokens");
                 }
                 had.keys = Arc::new(keys);
                 had.failures = 0;
             }
             Err(error) => {
                 had.failures = had.failures.saturating_add(1);
-                tracing::warn!(url, %error, "the keys that tokens are signed with cannot be had");
+                tracing::warn!(url, %error, "cannot load the signing keys (JWKS)");
             }
         }
     }
@@ -160,10 +160,10 @@ fn fetch(url: &str, login: Option<&Jaas>) -> Result<String, KeysError> {
 }
 
 fn tls(login: Option<&Jaas>) -> Result<TlsConfig, KeysError> {
-    let view = View::new("the login module of OAUTHBEARER", |key| {
+    let view = SslSettings::new("the login module of OAUTHBEARER", |key| {
         login.and_then(|login| login.options.get(key)).map(String::as_str)
     });
-    let trusted = stores::authorities(&view)?;
+    let trusted = keystore::authorities(&view)?;
     let trusted = trusted.iter().map(|one| Certificate::from_der(one).to_owned());
     let config = TlsConfig::builder()
         .root_certs(RootCerts::from(trusted))

@@ -11,7 +11,7 @@ use crate::error_code::{ErrorCode, Failure};
 use crate::group::Visible;
 use crate::security::Session;
 use crate::security::acl::{CLUSTER_NAME, Operation, ResourceType};
-use crate::security::audit::Weight;
+use crate::security::audit::{Attempt, Weight};
 
 /// A question that an API asks.
 pub(crate) struct Question {
@@ -195,7 +195,9 @@ impl Context {
         Visible::by(move |name| {
             let wanted = (Operation::Describe, ResourceType::Topic, name);
             let Some(rule) = broker.access().decide(&session, wanted) else { return true };
-            broker.access().audit().decided(&session, api, wanted, (&rule, Weight::Filter));
+            let (operation, kind, name) = wanted;
+            let attempt = Attempt { operation, kind, name, weight: Weight::Filter };
+            broker.access().audit().decided(&session, api, attempt, &rule);
             rule.allows()
         })
     }
@@ -220,7 +222,9 @@ impl Context {
     fn ask(&self, wanted: (Operation, ResourceType, &str), weight: Weight) -> bool {
         let Some(rule) = self.broker().access().decide(&self.session, wanted) else { return true };
         self.debug_declared(wanted.0, wanted.1);
-        self.broker().access().audit().decided(&self.session, self.header.api, wanted, (&rule, weight));
+        let (operation, kind, name) = wanted;
+        let attempt = Attempt { operation, kind, name, weight };
+        self.broker().access().audit().decided(&self.session, self.header.api, attempt, &rule);
         rule.allows()
     }
 

@@ -43,7 +43,12 @@ impl Before {
                 ResourceKind::Group => "GROUP",
                 ResourceKind::ClientMetrics => "CLIENT_METRICS",
             };
-            differences(context, (kind, &resource.name), (&values(before), &values(&after)), hides);
+            differences(
+                context,
+                Subject { kind, name: &resource.name },
+                (&values(before), &values(&after)),
+                hides,
+            );
         }
     }
 
@@ -60,7 +65,12 @@ impl Before {
                 let limits = image.quotas().limits(entity).into_iter().flatten();
                 limits.map(|(key, limit)| (key.clone(), limit.to_string())).collect()
             };
-            differences(context, ("CLIENT_QUOTA", &name), (&values(before), &values(&after)), |_| false);
+            differences(
+                context,
+                Subject { kind: "CLIENT_QUOTA", name: &name },
+                (&values(before), &values(&after)),
+                |_| false,
+            );
         }
     }
 
@@ -69,7 +79,7 @@ impl Before {
         let Some(before) = &self.0 else { return };
         let after = context.broker().metadata().image();
         for user in users {
-            for mechanism in scram::Mechanism::ALL {
+            for mechanism in scram::ScramMechanism::ALL {
                 let of = |image: &Arc<Image>| image.credentials().find(user, mechanism.code()).cloned();
                 let (old, new) = (of(before), of(&after));
                 if old != new {
@@ -96,12 +106,19 @@ impl Before {
     }
 }
 
+/// The resource whose settings have changed.
+struct Subject<'a> {
+    kind: &'a str,
+    name: &'a str,
+}
+
 fn differences(
     context: &Context,
-    (kind, name): (&str, &str),
+    subject: Subject<'_>,
     (before, after): (&BTreeMap<String, String>, &BTreeMap<String, String>),
     hides: impl Fn(&str) -> bool,
 ) {
+    let Subject { kind, name } = subject;
     let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     for key in keys {
         let (old, new) = (before.get(key), after.get(key));

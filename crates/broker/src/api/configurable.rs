@@ -23,13 +23,13 @@ pub(crate) type Given<'a> = (&'a str, bool);
 
 /// A resource of a request, and where in the list of all its keys are: a list for each would take several times as much memory, and there
 /// may be a hundred thousand.
-pub(crate) struct Asked {
+pub(crate) struct ResourceKeys {
     pub(crate) kind: i8,
     pub(crate) name: StrBytes,
     pub(crate) configs: Range<usize>,
 }
 
-impl Asked {
+impl ResourceKeys {
     pub(crate) fn named(&self) -> Named<'_> {
         (self.kind, self.name.as_str())
     }
@@ -39,14 +39,14 @@ impl Asked {
 struct Repeated(HashSet<(i8, StrBytes)>);
 
 impl Repeated {
-    fn of(resources: &[Asked]) -> Self {
+    fn of(resources: &[ResourceKeys]) -> Self {
         let mut seen = HashSet::new();
         let repeated = resources.iter().filter(|one| !seen.insert(one.named()));
         Self(repeated.map(|one| (one.kind, one.name.clone())).collect())
     }
 
     /// The error for a resource that is named more than once.
-    fn check(&self, one: &Asked) -> Result<(), Failure> {
+    fn check(&self, one: &ResourceKeys) -> Result<(), Failure> {
         match self.0.contains(&(one.kind, one.name.clone())) {
             true => Err(invalid("Each resource must appear at most once.")),
             false => Ok(()),
@@ -118,8 +118,8 @@ pub(crate) trait ResourceAnswer {
 /// Changes each resource or refuses to; answers in the order of `resources`. `changes` are those of one resource.
 pub(crate) async fn alter<T, A: ResourceAnswer>(
     context: &Context,
-    resources: Vec<Asked>,
-    changes: impl Fn(&Asked) -> Result<(ConfigResource, Vec<T>), Failure>,
+    resources: Vec<ResourceKeys>,
+    changes: impl Fn(&ResourceKeys) -> Result<(ConfigResource, Vec<T>), Failure>,
     validate_only: bool,
     kind: impl FnOnce(Vec<(ConfigResource, Vec<T>)>) -> ConfigChanges,
 ) -> Vec<A> {

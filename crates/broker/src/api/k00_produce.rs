@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use levada_io::Piece;
-use levada_log::batch::{self, BatchError, BatchView, Checked, MAX_EXPANDED, Times};
+use levada_log::batch::{self, BatchError, BatchView, CheckedBatch, MAX_EXPANDED, TimestampRange};
 use levada_log::{Append, Appended};
 use levada_log::compress::{CompressError, Compression};
 use levada_wire::Uuid;
@@ -30,7 +30,7 @@ use levada_wire::produce::{
     ProducePartition, ProduceRequest, ProduceResponse, ProducedPartition, ProducedTopic, RecordError,
 };
 
-use crate::api::{Context, Refusal, Reply, text};
+use crate::api::{Context, RequestError, Reply, text};
 use crate::transaction::Membership;
 use crate::clock::now_ms;
 use crate::config::{TimestampType, TopicConfig};
@@ -40,9 +40,9 @@ use crate::replica::Partition;
 use crate::quota::Used;
 use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TxnError;
-use crate::txn::request::{Identity, Protocol};
+use crate::txn::request::{ProducerIdentity, Protocol};
 
-mod judge;
+mod validate;
 
 /// Clients below this version cannot read zstd back.
 const ZSTD_VERSION_MIN: i16 = 7;
@@ -82,7 +82,7 @@ enum Started {
     Submitted(Arc<Partition>, Submitted, u64),
 }
 
-pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
+pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
     let used = context.broker().quotas().book(Used::Produced, context.client(), body.len() as f64);
     let throttle_time_ms = context.mute_for(used);
     let request = ProduceRequest::decode(body, context.version())?;
@@ -188,7 +188,7 @@ async fn submit(
     let Some(transactional_id) = &envelope.transactional_id else {
         return Err(ErrorCode::TransactionalIdAuthorizationFailed.into());
     };
-    let producer = Identity { producer_id: batch.producer_id(), producer_epoch: batch.producer_epoch() };
+    let producer = ProducerIdentity { producer_id: batch.producer_id(), producer_epoch: batch.producer_epoch() };
     let epoch_bump = context.version() >= EPOCH_BUMP_VERSION_MIN;
     append.transaction_version = if epoch_bump { 2 } else { 0 };
     let claim = Membership {
@@ -262,7 +262,7 @@ async fn check(
 /// True if the check takes so little time that the shard can do it. A large batch is checked on another thread, and so is a batch
 /// that is recompressed: at high levels that takes most of a second.
 fn is_checked_on_shard(records: &[u8], config: &TopicConfig) -> Result<bool, Failure> {
-    let recompressed = judge::wanted_codec(&BatchView::parse(records)?, config)?.is_some();
+    let recompressed = validate::wanted_codec(&BatchView::parse(records)?, config)?.is_some();
     Ok(records.len() <= CHECKED_ON_SHARD_MAX && !recompressed)
 }
 
@@ -309,17 +309,17 @@ fn acceptable(
 fn examine(
     version: i16,
     partition: &Partition,
-    (mut records, times): (BytesMut, Times),
+    (mut records, times): (BytesMut, TimestampRange),
 ) -> Result<Append, Rejected> {
     let config = partition.config();
     let batch = BatchView::parse(&records).map_err(Failure::from)?;
     permitted(version, partition, &batch)?;
-    judge::judge(&Checked { batch, times }, &config, || partition.name(), now_ms())?;
+    validate::judge(&CheckedBatch { batch, times }, &config, || partition.name(), now_ms())?;
     // With the broker's own time the append writes both, the time and the checksum.
     if config.timestamp_type == TimestampType::CreateTime {
         batch::correct_max_timestamp(&mut records, times.latest);
     }
-    Ok(Append::client(judge::compress(records, &config)?))
+    Ok(Append::client(validate::compress(records, &config)?))
 }
 
 /// What a client may not put into a batch, although it is well formed.
@@ -376,10 +376,10 @@ async fn finish(index: i32, started: Started) -> ProducedPartition {
 }
 
 /// acks=0: success is silent, and so is failure but for the closed connection.
-fn silent(response: &ProduceResponse) -> Result<Reply, Refusal> {
+fn silent(response: &ProduceResponse) -> Result<Reply, RequestError> {
     let failed = response.topics.iter().flat_map(|topic| &topic.partitions).find(|one| one.error_code != 0);
     match failed {
-        Some(one) => Err(Refusal::SilentProduce { error_code: one.error_code }),
+        Some(one) => Err(RequestError::SilentProduce { error_code: one.error_code }),
         None => Ok(Reply::Silent),
     }
 }

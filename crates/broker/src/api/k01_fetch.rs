@@ -28,7 +28,7 @@ use levada_wire::messages::StrBytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::api::{Context, Refusal, Reply};
+use crate::api::{Context, RequestError, Reply};
 use crate::blocking::off_shard;
 use crate::error_code::ErrorCode;
 use crate::replica::Partition;
@@ -54,7 +54,7 @@ impl HoleLen for Records {
     }
 }
 
-pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
+pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
     let is_large = body.len() > UNCOUNTED_BYTES;
     let mut request = FetchRequest::decode(context.counted(body), context.version())?;
     once::once(&mut request.topics);
@@ -97,7 +97,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         }
     });
     let pieces = pieces.collect();
-    Ok(if tail { Reply::Send(pieces) } else { Reply::Replay(pieces) })
+    Ok(if tail { Reply::Send(pieces) } else { Reply::SendOld(pieces) })
 }
 
 /// Counts the code of each partition, or that of the whole answer if it has no partitions.

@@ -62,7 +62,7 @@ fn join(context: &Context, request: JoinGroupRequest) -> JoinRequest {
         member_id: request.member_id.into_string(),
         group_instance_id: request.group_instance_id.map(|id| id.into_string()),
         client_id: context.client_id().to_owned(),
-        client_host: format!("/{}", context.entry.peer.ip().to_canonical()),
+        client_host: format!("/{}", context.info.peer.ip().to_canonical()),
         session_timeout_ms: request.session_timeout_ms,
         // Version 0 knows only one timeout.
         rebalance_timeout_ms: if version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms },

@@ -52,7 +52,7 @@ pub(crate) async fn answer(context: &Context, request: ApiVersionsRequest) -> Ap
     if context.version() >= 3 {
         let (name, version) = (&request.client_software_name, &request.client_software_version);
         let software = || Arc::new(context.broker().stats().software(name.as_str(), version.as_str()));
-        context.entry.software.get_or_init(software);
+        context.info.software.get_or_init(software);
         add_features(context, &mut response);
     }
     response

@@ -70,7 +70,7 @@ fn delete_before(replicas: &Replicas, partition: &Partition, offset: i64) -> Res
     match removed {
         Ok(()) => Ok(partition.log().log_start()),
         Err(error) => {
-            tracing::error!(partition = partition.name(), %error, "records not deleted");
+            tracing::error!(partition = partition.name(), %error, "cannot delete records");
             Err(ErrorCode::KafkaStorageError)
         }
     }

@@ -12,7 +12,7 @@ use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, StrBy
 use crate::api::Context;
 use crate::error_code::ErrorCode;
 use crate::security::acl::{Operation, ResourceType};
-use crate::txn::request::{Identity, InitRequest};
+use crate::txn::request::{ProducerIdentity, InitRequest};
 
 /// From this version on a fenced producer is told so.
 const FENCED_VERSION_MIN: i16 = 4;
@@ -29,7 +29,7 @@ pub(crate) async fn answer(context: &Context, request: InitProducerIdRequest) ->
     }
 }
 
-async fn init(context: &Context, request: InitProducerIdRequest) -> Result<Identity, ErrorCode> {
+async fn init(context: &Context, request: InitProducerIdRequest) -> Result<ProducerIdentity, ErrorCode> {
     let broker = context.broker();
     permit(context, &request)?;
     if (request.producer_id >= 0) != (request.producer_epoch >= 0) {
@@ -37,7 +37,7 @@ async fn init(context: &Context, request: InitProducerIdRequest) -> Result<Ident
     }
     let Some(transactional_id) = request.transactional_id else {
         let producer_id = broker.controller().next_producer_id().await.map_err(|failure| failure.code)?;
-        return Ok(Identity { producer_id, producer_epoch: 0 });
+        return Ok(ProducerIdentity { producer_id, producer_epoch: 0 });
     };
     let expected = (request.producer_id >= 0).then_some((request.producer_id, request.producer_epoch));
     let asked = InitRequest {

@@ -134,9 +134,9 @@ async fn ask(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> 
 }
 
 /// Transactional id, producer id and epoch, partitions.
-type Asked = (String, i64, i16, Vec<TopicPartition>);
+type PartitionsToAdd = (String, i64, i16, Vec<TopicPartition>);
 
-async fn extend(context: &Context, asked: Asked, protocol: Protocol) -> Result<(), ErrorCode> {
+async fn extend(context: &Context, asked: PartitionsToAdd, protocol: Protocol) -> Result<(), ErrorCode> {
     let (transactional_id, producer_id, producer_epoch, partitions) = asked;
     let request = AddRequest { transactional_id, producer_id, producer_epoch, protocol, partitions };
     let added = context.broker().coordinators().txns().ask(request).await;
@@ -146,7 +146,7 @@ async fn extend(context: &Context, asked: Asked, protocol: Protocol) -> Result<(
     })
 }
 
-async fn verify(context: &Context, asked: Asked) -> Result<Vec<ErrorCode>, ErrorCode> {
+async fn verify(context: &Context, asked: PartitionsToAdd) -> Result<Vec<ErrorCode>, ErrorCode> {
     let (transactional_id, producer_id, producer_epoch, partitions) = asked;
     let request = VerifyRequest { transactional_id, producer_id, producer_epoch, partitions };
     let errors = context.broker().coordinators().txns().ask(request).await?;

@@ -9,7 +9,7 @@ use levada_wire::messages::{EndTxnRequest, EndTxnResponse};
 use crate::api::Context;
 use crate::error_code::ErrorCode;
 use crate::security::acl::{Operation, ResourceType};
-use crate::txn::request::{EndRequest, Identity, Protocol};
+use crate::txn::request::{EndRequest, ProducerIdentity, Protocol};
 
 const EPOCH_BUMP_VERSION_MIN: i16 = 5;
 /// From this version on a fenced producer is told so.
@@ -31,8 +31,8 @@ pub(crate) async fn answer(context: &Context, request: EndTxnRequest) -> EndTxnR
     };
     let (error, owner) = match context.broker().coordinators().txns().ask(asked).await {
         Ok(owner) => (ErrorCode::None, owner),
-        Err(error) if version >= FENCED_VERSION_MIN => (error.into(), Identity::NONE),
-        Err(error) => (error.before_fencing().into(), Identity::NONE),
+        Err(error) if version >= FENCED_VERSION_MIN => (error.into(), ProducerIdentity::NONE),
+        Err(error) => (error.before_fencing().into(), ProducerIdentity::NONE),
     };
     let mut response = message!(EndTxnResponse { error_code: error.code() });
     if version >= EPOCH_BUMP_VERSION_MIN {

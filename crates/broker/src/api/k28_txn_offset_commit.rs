@@ -27,7 +27,7 @@ use crate::group::{GroupError, Producer};
 use crate::replica::{OFFSETS_TOPIC, Partition};
 use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TxnError;
-use crate::txn::request::{Identity, Protocol};
+use crate::txn::request::{ProducerIdentity, Protocol};
 
 /// From this version on clients try again while the coordinator loads.
 const LOADING_VERSION_MIN: i16 = 2;
@@ -73,7 +73,7 @@ async fn commit(context: &Context, request: TxnOffsetCommitRequest, commits: Vec
     }
     let claim = Membership {
         transactional_id: request.transactional_id.as_str(),
-        producer: Identity { producer_id: request.producer_id, producer_epoch: request.producer_epoch },
+        producer: ProducerIdentity { producer_id: request.producer_id, producer_epoch: request.producer_epoch },
         protocol: match context.version() {
             EPOCH_BUMP_VERSION_MIN.. => Protocol::EpochBump,
             _ => Protocol::Classic,

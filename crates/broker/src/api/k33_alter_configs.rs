@@ -10,7 +10,7 @@ use levada_wire::messages::alter_configs_request::AlterConfigsResource;
 use levada_wire::messages::alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, StrBytes};
 
-use crate::api::configurable::{self, Asked, ResourceAnswer};
+use crate::api::configurable::{self, ResourceKeys, ResourceAnswer};
 use crate::api::{Context, Decoded, text};
 use crate::controller::ConfigChanges;
 use crate::error_code::Failure;
@@ -18,19 +18,19 @@ use crate::metadata::controller::NewValue;
 use crate::metadata::image::ConfigResource;
 
 /// Keys and their new values, by resource.
-pub(crate) struct Request {
-    resources: Vec<Asked>,
+pub(crate) struct AlterConfigs {
+    resources: Vec<ResourceKeys>,
     configs: Vec<(StrBytes, Option<StrBytes>)>,
     validate_only: bool,
 }
 
-impl Decoded for Request {
+impl Decoded for AlterConfigs {
     fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
         let mut configs = Vec::new();
         let keep = |resource: AlterConfigsResource| {
             let first = configs.len();
             configs.extend(resource.configs.into_iter().map(|one| (one.name, one.value)));
-            Asked { kind: resource.resource_type, name: resource.resource_name, configs: first..configs.len() }
+            ResourceKeys { kind: resource.resource_type, name: resource.resource_name, configs: first..configs.len() }
         };
         let (resources, validate_only) =
             levada_wire::decode_each::<AlterConfigsRequest, _, _>(body, version, keep)?;
@@ -38,8 +38,8 @@ impl Decoded for Request {
     }
 }
 
-pub(crate) async fn answer(context: &Context, request: Request) -> AlterConfigsResponse {
-    let changes = |asked: &Asked| changes(context, asked, &request.configs[asked.configs.clone()]);
+pub(crate) async fn answer(context: &Context, request: AlterConfigs) -> AlterConfigsResponse {
+    let changes = |asked: &ResourceKeys| changes(context, asked, &request.configs[asked.configs.clone()]);
     let (resources, validate_only) = (request.resources, request.validate_only);
     let responses =
         configurable::alter(context, resources, changes, validate_only, ConfigChanges::Whole).await;
@@ -59,7 +59,7 @@ impl ResourceAnswer for AlterConfigsResourceResponse {
 
 fn changes(
     context: &Context,
-    resource: &Asked,
+    resource: &ResourceKeys,
     configs: &[(StrBytes, Option<StrBytes>)],
 ) -> Result<(ConfigResource, Vec<NewValue>), Failure> {
     let keys: Vec<_> = configs.iter().map(|(key, value)| (key.as_str(), value.is_none())).collect();

@@ -13,7 +13,7 @@ use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResou
 use levada_wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, StrBytes};
 
-use crate::api::configurable::{self, Asked, ResourceAnswer};
+use crate::api::configurable::{self, ResourceKeys, ResourceAnswer};
 use crate::api::{Context, Decoded, text};
 use crate::controller::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
@@ -29,20 +29,20 @@ const SUBTRACT: i8 = 3;
 type Config = (StrBytes, i8, Option<StrBytes>);
 
 /// Changes of keys, by resource.
-pub(crate) struct Request {
-    resources: Vec<Asked>,
+pub(crate) struct IncrementalAlterConfigs {
+    resources: Vec<ResourceKeys>,
     configs: Vec<Config>,
     validate_only: bool,
 }
 
-impl Decoded for Request {
+impl Decoded for IncrementalAlterConfigs {
     fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
         let config = |one: AlterableConfig| (one.name, one.config_operation, one.value);
         let mut configs = Vec::new();
         let keep = |resource: AlterConfigsResource| {
             let first = configs.len();
             configs.extend(resource.configs.into_iter().map(config));
-            Asked { kind: resource.resource_type, name: resource.resource_name, configs: first..configs.len() }
+            ResourceKeys { kind: resource.resource_type, name: resource.resource_name, configs: first..configs.len() }
         };
         let (resources, validate_only) =
             levada_wire::decode_each::<IncrementalAlterConfigsRequest, _, _>(body, version, keep)?;
@@ -50,8 +50,8 @@ impl Decoded for Request {
     }
 }
 
-pub(crate) async fn answer(context: &Context, request: Request) -> IncrementalAlterConfigsResponse {
-    let changes = |asked: &Asked| changes(context, asked, &request.configs[asked.configs.clone()]);
+pub(crate) async fn answer(context: &Context, request: IncrementalAlterConfigs) -> IncrementalAlterConfigsResponse {
+    let changes = |asked: &ResourceKeys| changes(context, asked, &request.configs[asked.configs.clone()]);
     let (resources, validate_only) = (request.resources, request.validate_only);
     let responses =
         configurable::alter(context, resources, changes, validate_only, ConfigChanges::Single).await;
@@ -71,7 +71,7 @@ impl ResourceAnswer for AlterConfigsResourceResponse {
 
 fn changes(
     context: &Context,
-    resource: &Asked,
+    resource: &ResourceKeys,
     configs: &[Config],
 ) -> Result<(ConfigResource, Vec<AlterConfig>), Failure> {
     let null = |operation: i8, value: &Option<StrBytes>| operation != DELETE && value.is_none();

@@ -23,12 +23,12 @@ use crate::metadata::image::QuotaEntity;
 use crate::security::acl::Operation;
 
 /// Changes of limits, by entity.
-pub(crate) struct Request {
+pub(crate) struct AlterClientQuotas {
     alterations: Vec<AlterQuota>,
     validate_only: bool,
 }
 
-impl Decoded for Request {
+impl Decoded for AlterClientQuotas {
     fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
         let (alterations, validate_only) =
             levada_wire::decode_each::<AlterClientQuotasRequest, _, _>(body, version, alteration)?;
@@ -36,7 +36,7 @@ impl Decoded for Request {
     }
 }
 
-pub(crate) async fn answer(context: &Context, request: Request) -> AlterClientQuotasResponse {
+pub(crate) async fn answer(context: &Context, request: AlterClientQuotas) -> AlterClientQuotasResponse {
     let before = Before::of(context);
     let altered = match context.may_cluster(Operation::AlterConfigs) {
         true => context.broker().controller().alter_client_quotas(request.alterations, request.validate_only).await,

@@ -23,12 +23,12 @@ const NODES_VERSION_MIN: i16 = 2;
 const NOT_HOSTED: &str = "This server does not host this topic-partition.";
 
 /// Topics, and their partitions as places in `partitions`.
-pub(crate) struct Request {
+pub(crate) struct DescribeQuorum {
     topics: Vec<(StrBytes, Range<usize>)>,
     partitions: Vec<i32>,
 }
 
-impl Decoded for Request {
+impl Decoded for DescribeQuorum {
     fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
         let mut partitions = Vec::new();
         let keep = |topic: describe_quorum_request::TopicData| {
@@ -41,7 +41,7 @@ impl Decoded for Request {
     }
 }
 
-pub(crate) async fn answer(context: &Context, request: Request) -> DescribeQuorumResponse {
+pub(crate) async fn answer(context: &Context, request: DescribeQuorum) -> DescribeQuorumResponse {
     if !context.may_cluster(Operation::Describe) {
         let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
         let mut response = message!(DescribeQuorumResponse { error_code: forbidden.code.code() });

@@ -110,7 +110,7 @@ fn heartbeat(context: &Context, request: ConsumerGroupHeartbeatRequest) -> Consu
         instance_id: request.instance_id.map(|id| id.into_string()),
         rack_id: request.rack_id.map(|id| id.into_string()),
         client_id: context.client_id().to_owned(),
-        client_host: format!("/{}", context.entry.peer.ip().to_canonical()),
+        client_host: format!("/{}", context.info.peer.ip().to_canonical()),
         rebalance_timeout_ms: request.rebalance_timeout_ms,
         topics: request
             .subscribed_topic_names

@@ -15,9 +15,9 @@ use levada_wire::RequestHeader;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::LocalSet;
 
-use crate::api::entry::Entry;
+use crate::api::connection_info::ConnectionInfo;
 use crate::api::meter::Meter;
-use crate::api::{self, Context, Refusal, Reply, Service};
+use crate::api::{self, Context, Reply, RequestError, Service};
 use crate::broker::Broker;
 use crate::request_memory::Held;
 use crate::security::Session;
@@ -32,19 +32,19 @@ const INBOX_REQUESTS: usize = 16;
 /// A request with everything that its answer depends on.
 pub(crate) struct LargeRequest {
     pub(crate) header: RequestHeader,
-    pub(crate) entry: Entry,
+    pub(crate) info: ConnectionInfo,
     pub(crate) session: Session,
     pub(crate) local: SocketAddr,
     /// Its share of the memory of requests.
     pub(crate) held: Option<Held>,
     pub(crate) body: BytesMut,
     /// To whom the answer goes.
-    pub(crate) asker: oneshot::Sender<Answered>,
+    pub(crate) asker: oneshot::Sender<LargeAnswer>,
 }
 
 /// The answer to a large request.
-pub(crate) struct Answered {
-    pub(crate) reply: Result<Reply, Refusal>,
+pub(crate) struct LargeAnswer {
+    pub(crate) reply: Result<Reply, RequestError>,
     /// How long the connection is muted after the answer.
     pub(crate) mute: Duration,
     /// The time that the thread was busy with it.
@@ -84,7 +84,7 @@ async fn run(service: Rc<Service>, mut inbox: mpsc::Receiver<LargeRequest>) {
 
 impl LargeRequest {
     async fn answer(mut self, service: Rc<Service>) {
-        let who = (Rc::new(self.entry), Rc::new(self.session), self.local);
+        let who = (Rc::new(self.info), Rc::new(self.session), self.local);
         let context = Context::new(service, self.header, who).holding(self.held);
         let meter = Meter::new(Instant::now());
         let reply = tokio::select! {
@@ -93,6 +93,6 @@ impl LargeRequest {
             () = self.asker.closed() => return,
         };
         // The connection may be gone.
-        let _ = self.asker.send(Answered { reply, mute: context.mute(), spent: meter.busy() });
+        let _ = self.asker.send(LargeAnswer { reply, mute: context.mute(), spent: meter.busy() });
     }
 }

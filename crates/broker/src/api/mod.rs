@@ -18,7 +18,7 @@ use levada_wire::messages::{KafkaRequest, KafkaResponse, StrBytes};
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::api::entry::Entry;
+use crate::api::connection_info::ConnectionInfo;
 use crate::api::errors::Errors;
 use crate::api::large::LargeRequest;
 use crate::blocking::off_shard;
@@ -36,7 +36,7 @@ mod access;
 mod changes;
 mod commits;
 mod configurable;
-pub(crate) mod entry;
+pub(crate) mod connection_info;
 mod errors;
 mod group_order;
 pub(crate) mod large;
@@ -63,7 +63,7 @@ macro_rules! serve {
         const SERVED: &[ApiKey] = &[$(ApiKey::$hot_key,)* $(ApiKey::$key,)*];
 
         /// Answers a request on this thread.
-        pub(crate) async fn dispatch(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
+        pub(crate) async fn dispatch(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
             match context.header.api {
                 $(ApiKey::$hot_key => $hot_file::answer(context, body).await,)*
                 // In a box: each connection has room for the largest of the others all the time.
@@ -72,7 +72,7 @@ macro_rules! serve {
                     let request = decode(context, body, elsewhere).await?;
                     encode(context, $file::answer(context, request).await, elsewhere).await
                 }).await,)*
-                api => Err(Refusal::NotServed { api }),
+                api => Err(RequestError::NotServed { api }),
             }
         }
     };
@@ -159,7 +159,7 @@ pub(crate) struct Context {
     service: Rc<Service>,
     pub(crate) header: RequestHeader,
     /// How the connection came in.
-    pub(crate) entry: Rc<Entry>,
+    pub(crate) info: Rc<ConnectionInfo>,
     /// Who asks.
     session: Rc<Session>,
     /// The address the client connected to: what it is told when nothing is advertised.
@@ -185,14 +185,14 @@ impl AsRef<[u8]> for Counted {
 }
 
 impl Context {
-    /// A request with this header by `session`, on a connection that came in as `entry`, to the address `local`.
+    /// A request with this header by `session`, on a connection that came in as `info`, to the address `local`.
     pub(crate) fn new(
         service: Rc<Service>,
         header: RequestHeader,
-        (entry, session, local): (Rc<Entry>, Rc<Session>, SocketAddr),
+        (info, session, local): (Rc<ConnectionInfo>, Rc<Session>, SocketAddr),
     ) -> Self {
         let (mute, spent_elsewhere, held) = Default::default();
-        Self { service, header, entry, session, local, mute, spent_elsewhere, held }
+        Self { service, header, info, session, local, mute, spent_elsewhere, held }
     }
 
     /// With the request's share of the memory of requests, held until the body is gone, or else until the answer is there.
@@ -212,7 +212,7 @@ impl Context {
     /// Host and port that the client is told: what its listener advertises, else the address it connected
     /// to, which it can evidently reach.
     fn advertised(&self) -> (String, u16) {
-        match &self.entry.listener.advertised {
+        match &self.info.listener.advertised {
             Some(address) => (address.host.clone(), address.port),
             None => (self.local.ip().to_canonical().to_string(), self.local.port()),
         }
@@ -305,7 +305,7 @@ pub(crate) enum Reply {
     /// A whole response, size and header included.
     Send(Vec<Piece>),
     /// The same, of old records: what has to come from the disk for it is not kept in the page cache.
-    Replay(Vec<Piece>),
+    SendOld(Vec<Piece>),
     /// Nothing: Produce with acks=0.
     Silent,
 }
@@ -314,7 +314,7 @@ impl Reply {
     /// Bytes of the response, with its size.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Self::Send(pieces) | Self::Replay(pieces) => pieces.iter().map(Piece::len).sum(),
+            Self::Send(pieces) | Self::SendOld(pieces) => pieces.iter().map(Piece::len).sum(),
             Self::Silent => 0,
         }
     }
@@ -322,23 +322,25 @@ impl Reply {
 
 /// A request that cannot be answered: the connection is closed, as Kafka does.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
-    #[error("request not understood: {0}")]
+pub(crate) enum RequestError {
+    #[error("malformed request: {0}")]
     Malformed(#[from] DecodeError),
-    #[error("{api:?} is not served")]
+    #[error("{api:?} is not supported")]
     NotServed { api: ApiKey },
     #[error(
-        "the answer to {api} would have {bytes} bytes, {limit} are allowed; the request names too much at once"
+        "the response to {api} would take {bytes} bytes, more than the limit of {limit}; ask for fewer resources in one request"
     )]
     TooLarge { api: ApiKey, bytes: usize, limit: usize },
-    #[error("response not representable: {0}")]
+    #[error("cannot encode the response: {0}")]
     Encode(#[from] EncodeError),
-    #[error("a batch sent with acks=0 was refused (error {error_code}); only the closed connection can tell")]
+    #[error(
+        "batch with acks=0 refused (error {error_code}); the connection is closed because acks=0 has no response"
+    )]
     SilentProduce { error_code: i16 },
 }
 
 /// Answers one request, whose header has been taken off `body`.
-pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, Refusal> {
+pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
     let header = &context.header;
     if header.api == ApiKey::ApiVersions && !header.api.serves(header.version) {
         let unsupported = k18_api_versions::unsupported();
@@ -369,11 +371,11 @@ async fn answer_elsewhere(
     context: &Context,
     body: BytesMut,
     large: &mpsc::Sender<LargeRequest>,
-) -> Result<Reply, Refusal> {
+) -> Result<Reply, RequestError> {
     let (asker, answered) = oneshot::channel();
     let request = LargeRequest {
         header: context.header.clone(),
-        entry: Entry::clone(&context.entry),
+        info: ConnectionInfo::clone(&context.info),
         session: Session::clone(&context.session),
         local: context.local,
         held: context.held.take(),
@@ -398,7 +400,7 @@ impl<R: KafkaRequest + Send + 'static> Decoded for R {
     }
 }
 
-async fn decode<R: Decoded>(context: &Context, body: BytesMut, elsewhere: bool) -> Result<R, Refusal> {
+async fn decode<R: Decoded>(context: &Context, body: BytesMut, elsewhere: bool) -> Result<R, RequestError> {
     let (body, version) = (context.counted(body), context.version());
     if !elsewhere {
         return Ok(R::decode(body, version)?);
@@ -414,7 +416,7 @@ async fn encode<R: KafkaResponse + Errors + Send + 'static>(
     context: &Context,
     response: R,
     elsewhere: bool,
-) -> Result<Reply, Refusal> {
+) -> Result<Reply, RequestError> {
     response.each(|code| context.count_error(code));
     if !elsewhere {
         return encode_now(&context.header, &response);
@@ -424,10 +426,10 @@ async fn encode<R: KafkaResponse + Errors + Send + 'static>(
 }
 
 /// Encodes an answer. One that is too large is not: the client sees its connection closed.
-fn encode_now<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<Reply, Refusal> {
+fn encode_now<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<Reply, RequestError> {
     let bytes = levada_wire::response_bytes(header.version, response)?;
     if bytes > ANSWER_BYTES_MAX {
-        return Err(Refusal::TooLarge { api: header.api, bytes, limit: ANSWER_BYTES_MAX });
+        return Err(RequestError::TooLarge { api: header.api, bytes, limit: ANSWER_BYTES_MAX });
     }
     let bytes = levada_wire::encode_response(header.correlation_id, header.version, response)?;
     Ok(Reply::Send(vec![Piece::Bytes(bytes)]))

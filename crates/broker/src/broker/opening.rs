@@ -20,6 +20,7 @@ use crate::config::{BrokerConfig, LiveConfig, thresholds};
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
 use crate::fetch_session::Sessions;
+use crate::keystore::TlsError;
 use crate::metadata::Metadata;
 use crate::metadata::controller::{Node, controller_endpoint};
 use crate::metadata::image::{ConfigResource, Image};
@@ -31,7 +32,6 @@ use crate::quota::QuotaBook;
 use crate::replica::Replicas;
 use crate::replica::data_dir::{DataDir, DataDirError};
 use crate::stats::Stats;
-use crate::stores::TlsError;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
 use crate::transfers::Transfers;
@@ -43,7 +43,7 @@ pub enum OpenError {
     #[error(transparent)]
     DataDir(#[from] DataDirError),
     /// The file with this machine's thresholds cannot be used.
-    #[error("{0}; make it anew with `levada lab calibrate`, or take it away to have the defaults")]
+    #[error("{0}; regenerate it with `levada lab calibrate`, or delete it to use the defaults")]
     Thresholds(#[from] levada_io::thresholds::CalibrationError),
     /// A log or checkpoint cannot be opened.
     #[error(transparent)]
@@ -102,13 +102,14 @@ impl Broker {
         let quotas = Arc::<QuotaBook>::default();
         let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), data_dir, &left));
         let coordinators = Arc::new(Coordinators::new(config.clone()));
-        let publisher = Arc::new(Publisher::new(
-            (config.clone(), metadata.clone()),
-            replicas.clone(),
-            coordinators.clone(),
-            quotas.clone(),
-            tls.clone(),
-        ));
+        let publisher = Arc::new(Publisher {
+            config: config.clone(),
+            metadata: metadata.clone(),
+            replicas: replicas.clone(),
+            coordinators: coordinators.clone(),
+            quotas: quotas.clone(),
+            tls: tls.clone(),
+        });
         let controller =
             Arc::new(Controller::new(config.clone(), metadata.clone(), replicas.clone(), publisher.clone()));
         let broker = Arc::new(Self {
@@ -153,7 +154,7 @@ impl Broker {
         let node_id = self.node_id();
         let broker_epoch = self.metadata.image().brokers().broker(node_id).map_or(-1, |one| one.broker_epoch);
         if let Err(error) = self.metadata.node_stopped(node_id) {
-            tracing::error!(%error, "the metadata log does not know of this stop");
+            tracing::error!(%error, "cannot record the shutdown in the metadata log");
         }
         self.replicas.close(broker_epoch);
         self.access.audit().tell_left_out();
@@ -191,7 +192,7 @@ fn thresholds_in_force(config: &BrokerConfig) -> Result<Thresholds, OpenError> {
     if let Some(file) = file {
         let sizes: Vec<String> =
             thresholds.calibrated().map(|(name, bytes)| format!("{name}={bytes}")).collect();
-        tracing::info!(file = %file.display(), "transfers are calibrated: {}", sizes.join(" "));
+        tracing::info!(file = %file.display(), "transfer thresholds loaded: {}", sizes.join(" "));
     }
     Ok(thresholds)
 }
@@ -201,7 +202,7 @@ fn current_config(config: BrokerConfig, image: &Image) -> BrokerConfig {
     let stored = |resource| image.configs(&resource).map(|values| (**values).clone()).unwrap_or_default();
     let own = stored(ConfigResource::broker(config.node_id));
     config.with_dynamic(&own, &stored(ConfigResource::all_brokers())).unwrap_or_else(|error| {
-        tracing::error!(%error, "the stored broker configuration contradicts itself; it is not used");
+        tracing::error!(%error, "the stored broker configuration is inconsistent; the broker ignores it");
         config
     })
 }
@@ -222,12 +223,12 @@ fn store_options(config: &BrokerConfig, disk: Arc<dyn Disk>, dir: PathBuf) -> St
 /// Says what a start found that should not have been.
 fn warn_of(report: &OpenReport) {
     if let Some(torn) = &report.torn {
-        tracing::warn!(?torn, "the metadata log ended in a torn batch, which was cut off");
+        tracing::warn!(?torn, "truncated a torn batch at the end of the metadata log");
     }
     if let Some(error) = &report.passed_over {
         tracing::warn!(
             error,
-            "a snapshot of the metadata is damaged; an older one and the log behind it are used"
+            "a metadata snapshot is damaged; the broker uses an older snapshot and the log after it"
         );
     }
 }

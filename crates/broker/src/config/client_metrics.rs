@@ -4,9 +4,9 @@
 use super::Origin;
 use super::describe::{ConfigSource, Described, Synonym};
 use super::dynamic::Values;
-use super::key::{Key, int, list, words};
+use super::key::{ConfigKey, int, list, words};
 
-const KEYS: [Key; 3] = [
+const KEYS: [ConfigKey; 3] = [
     int("interval.ms", "How often clients send metrics.").default("300000"),
     list("match", "Which clients send metrics, as name=expression.").default(""),
     list("metrics", "Prefixes of the metrics to send.").default(""),

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    BrokerConfig, ConfigType, Dynamic, Key, Origin, Settings,
+    BrokerConfig, ConfigKey, ConfigType, Dynamic, Origin, Settings,
     dynamic::known,
     foreign,
-    kafka::{Level, kafka_key, kafka_keys},
+    kafka::{ConfigScope, kafka_key, kafka_keys},
     prefix,
-    table::{BROKER_KEYS, TOPIC_KEYS, TopicKey, broker_key},
+    table::{BROKER_KEYS, TOPIC_KEYS, TopicConfigKey, broker_key},
 };
 
 /// Where a value comes from in Kafka's terms, numbered as in DescribeConfigs.
@@ -68,7 +68,7 @@ pub struct Synonym {
 
 /// Whether the value of a broker key must not be shown: it is a password, or nobody knows the key.
 pub(crate) fn is_sensitive(name: &str) -> bool {
-    known(name).is_none_or(Key::is_secret)
+    known(name).is_none_or(ConfigKey::is_secret)
 }
 
 impl BrokerConfig {
@@ -79,10 +79,11 @@ impl BrokerConfig {
 
     /// Every broker key that Kafka describes, those of our own, and what else was set, in order of name.
     pub fn describe_as_kafka(&self) -> Vec<Described> {
-        let is_hidden = |name| kafka_key(name).is_some_and(|known| known.level == Level::Internal);
+        let is_hidden = |name| kafka_key(name).is_some_and(|known| known.level == ConfigScope::Internal);
         let served = BROKER_KEYS.iter().map(|key| key.name);
         let served = served.filter(|name| !is_hidden(name) || self.settings().explicit(name).is_some());
-        let public = kafka_keys().filter(|known| known.level == Level::Public).map(|known| known.key.name);
+        let public =
+            kafka_keys().filter(|known| known.level == ConfigScope::Public).map(|known| known.key.name);
         self.describe_those(served.chain(public))
     }
 
@@ -131,7 +132,7 @@ impl BrokerConfig {
         in_order(TOPIC_KEYS.iter().map(|topic| self.describe_topic_key(topic, own)).collect())
     }
 
-    fn describe_topic_key(&self, topic: &TopicKey, own: &BTreeMap<String, String>) -> Described {
+    fn describe_topic_key(&self, topic: &TopicConfigKey, own: &BTreeMap<String, String>) -> Described {
         let settings = self.settings();
         let name = topic.key.name;
         let own = own.get(name).map(|value| topic.key.normalise(value).unwrap_or_else(|| value.clone()));
@@ -163,7 +164,7 @@ fn in_order(mut rows: Vec<Described>) -> Vec<Described> {
 
 /// The broker's layers behind a topic key. Kafka lists them from the first layer that sets the main synonym on, so a
 /// retention given in hours alone has no synonyms; clients compare with that.
-fn topic_synonyms(settings: &Settings, topic: &TopicKey) -> Vec<Synonym> {
+fn topic_synonyms(settings: &Settings, topic: &TopicConfigKey) -> Vec<Synonym> {
     let Some(main) = topic.broker.first() else { return Vec::new() };
     from_main(main, layers(settings, topic.broker.iter().map(|name| (*name).into())))
 }
@@ -171,7 +172,7 @@ fn topic_synonyms(settings: &Settings, topic: &TopicKey) -> Vec<Synonym> {
 /// Whether only a restart changes the key. As in Kafka, that is said of every key that is written for a listener, even of those that
 /// can be changed.
 fn is_read_only(name: &str) -> bool {
-    let fixed = |key: &Key| key.dynamic == Dynamic::ReadOnly;
+    let fixed = |key: &ConfigKey| key.dynamic == Dynamic::ReadOnly;
     match (broker_key(name), kafka_key(name)) {
         (Some(served), Some(known)) => fixed(served) || fixed(&known.key),
         (Some(own), None) => fixed(own),
@@ -227,7 +228,7 @@ pub(super) fn layers(
 fn static_default(name: &str) -> Option<&'static str> {
     match (broker_key(name), kafka_key(name)) {
         (Some(key), _) => key.default,
-        (None, Some(known)) if known.level != Level::DynamicOnly => known.key.default,
+        (None, Some(known)) if known.level != ConfigScope::DynamicOnly => known.key.default,
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::foreign::{self, Foreign};
 use super::kafka::kafka_key;
 use super::sources::Differences;
-use super::{BrokerConfig, ConfigErrors, ConfigType, Dynamic, Key, Origin, broker_key, prefix};
+use super::{BrokerConfig, ConfigErrors, ConfigKey, ConfigType, Dynamic, Origin, broker_key, prefix};
 
 const FIXED: &str = "Cannot update these configs dynamically";
 
@@ -120,7 +120,7 @@ fn foreign_verdict(name: &str, value: &str) -> Option<Foreign> {
 }
 
 /// The key of the table or of Kafka's that the name stands for, be it bare or written for a listener.
-pub(super) fn known(name: &str) -> Option<&'static Key> {
+pub(super) fn known(name: &str) -> Option<&'static ConfigKey> {
     prefix::row(name).or_else(|| {
         let bare = foreign::bare_foreign(name);
         broker_key(bare).or_else(|| kafka_key(bare).map(|known| &known.key))
@@ -141,7 +141,7 @@ fn usable(values: &Values) -> Values {
     let mut usable = Values::new();
     for (name, value) in values {
         if is_fixed(name) || prefix::row(name).is_some_and(|key| !may_change(name, key)) {
-            tracing::error!(key = name, "a stored value of a key that only a restart changes is ignored");
+            tracing::error!(key = name, "ignored a stored value of a key that changes only with a restart");
             continue;
         }
         let Some(key) = known(name) else {
@@ -169,7 +169,7 @@ fn usable(values: &Values) -> Values {
 /// Whether the name stands for what neither Kafka nor we change without a restart. That a listener's key needs its prefix is said
 /// apart. For single listeners Kafka takes every key.
 fn is_fixed(name: &str) -> bool {
-    let fixed = |key: &Key| key.dynamic == Dynamic::ReadOnly;
+    let fixed = |key: &ConfigKey| key.dynamic == Dynamic::ReadOnly;
     match kafka_key(name) {
         Some(known) => fixed(&known.key),
         None => prefix::row(name).is_some_and(fixed),
@@ -188,7 +188,7 @@ fn is_of_one_broker(name: &str) -> bool {
 }
 
 /// Whether a dynamic layer may set `key` under this name.
-pub(super) fn may_change(name: &str, key: &Key) -> bool {
+pub(super) fn may_change(name: &str, key: &ConfigKey) -> bool {
     match key.dynamic {
         Dynamic::ReadOnly => false,
         Dynamic::PerListener => prefix::is_prefixed(name),

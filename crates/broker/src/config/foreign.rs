@@ -1,7 +1,7 @@
 //! Keys of Kafka 4.3.1 that have no effect here, so that a stock `server.properties` is accepted: those that change nothing for a
 //! single broker are noted; those that an operator sets on purpose are refused unless they have Kafka's default. A catalogue.
 
-use super::kafka::{Level, kafka_key, kafka_keys};
+use super::kafka::{ConfigScope, kafka_key, kafka_keys};
 use super::prefix;
 use super::table::{TOPIC_KEYS, broker_key};
 
@@ -89,7 +89,7 @@ const IDLE_TOPIC_KEYS: [(&str, &[&str]); 4] = [
 ];
 
 fn is_internal(bare: &str) -> bool {
-    broker_key(bare).is_none() && kafka_key(bare).is_some_and(|known| known.level == Level::Internal)
+    broker_key(bare).is_none() && kafka_key(bare).is_some_and(|known| known.level == ConfigScope::Internal)
 }
 
 /// Every full name in the catalogue.

@@ -2,22 +2,22 @@
 
 use super::describe::{ConfigSource, Described, Synonym, layers};
 use super::dynamic::Values;
-use super::key::{Key, Valid, boolean, int, string};
+use super::key::{ConfigKey, Valid, boolean, int, string};
 use super::{BrokerConfig, Origin};
 
 /// A key that a group may set. The value that holds without it, Kafka's default, has the name `broker`.
 struct GroupKey {
-    key: Key,
+    key: ConfigKey,
     broker: &'static str,
     /// The least and the greatest value that a broker allows, each with the broker key that says so.
     bounds: Option<[(&'static str, i64); 2]>,
 }
 
-const fn bounded(key: Key, broker: &'static str, bounds: [(&'static str, i64); 2]) -> GroupKey {
+const fn bounded(key: ConfigKey, broker: &'static str, bounds: [(&'static str, i64); 2]) -> GroupKey {
     GroupKey { key, broker, bounds: Some(bounds) }
 }
 
-const fn free(key: Key, broker: &'static str) -> GroupKey {
+const fn free(key: ConfigKey, broker: &'static str) -> GroupKey {
     GroupKey { key, broker, bounds: None }
 }
 
@@ -197,7 +197,7 @@ impl BrokerConfig {
     }
 
     fn describe_group_key(&self, known: &GroupKey, own: &Values) -> Described {
-        let Key { name, kind, default, doc, .. } = known.key;
+        let ConfigKey { name, kind, default, doc, .. } = known.key;
         let mut synonyms = layers(self.settings(), std::iter::once(known.broker.into()));
         if synonyms.is_empty() {
             let value = default.map(str::to_owned);

@@ -5,18 +5,18 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::key::{ConfigType, Dynamic, Key, Valid};
+use super::key::{ConfigKey, ConfigType, Dynamic, Valid};
 
 /// A key of Kafka's brokers.
 #[derive(Debug)]
 pub(super) struct KafkaKey {
-    pub(super) key: Key,
-    pub(super) level: Level,
+    pub(super) key: ConfigKey,
+    pub(super) level: ConfigScope,
 }
 
 /// Where Kafka defines a key of its brokers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum ConfigScope {
     /// Public: described whether or not it is set.
     Public,
     /// Internal to Kafka: described only if it is set.
@@ -40,9 +40,9 @@ const TABLE: &str = include_str!("kafka-4.3.1.tsv");
 static KEYS: LazyLock<BTreeMap<&'static str, KafkaKey>> = LazyLock::new(|| {
     let keys = rows().filter_map(|(kind, key, _)| {
         let level = match kind {
-            "broker" => Level::Public,
-            "internal" => Level::Internal,
-            "dynamic" => Level::DynamicOnly,
+            "broker" => ConfigScope::Public,
+            "internal" => ConfigScope::Internal,
+            "dynamic" => ConfigScope::DynamicOnly,
             _ => return None,
         };
         Some((key.name, KafkaKey { key, level }))
@@ -52,11 +52,11 @@ static KEYS: LazyLock<BTreeMap<&'static str, KafkaKey>> = LazyLock::new(|| {
 
 /// Every line of the table: what is configured (`broker`, `internal`, `dynamic`, `topic`, `internal-topic`, `group` or `client-metrics`),
 /// the key, and the broker's keys that a topic or a group inherits from.
-fn rows() -> impl Iterator<Item = (&'static str, Key, &'static str)> {
+fn rows() -> impl Iterator<Item = (&'static str, ConfigKey, &'static str)> {
     TABLE.lines().filter(|line| !line.starts_with('#')).map(row)
 }
 
-fn row(line: &'static str) -> (&'static str, Key, &'static str) {
+fn row(line: &'static str) -> (&'static str, ConfigKey, &'static str) {
     let columns: Vec<&str> = line.split('\t').collect();
     let [kind, name, config_type, default, change, values, broker] = columns[..] else {
         panic!("kafka-4.3.1.tsv: seven columns in {line:?}");
@@ -68,7 +68,7 @@ fn row(line: &'static str) -> (&'static str, Key, &'static str) {
         "per-listener" => Dynamic::PerListener,
         _ => Dynamic::ReadOnly,
     };
-    let key = Key {
+    let key = ConfigKey {
         name,
         kind: config_type,
         default: Some(default).filter(|default| !["null", "(none)"].contains(default)),

@@ -3,7 +3,7 @@
 
 /// A configuration key as users, DescribeConfigs and the documentation see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
+pub struct ConfigKey {
     /// Kafka's name of the key; Levada's own start with `levada.`.
     pub name: &'static str,
     /// The type as DescribeConfigs reports it.
@@ -80,45 +80,53 @@ pub enum Dynamic {
 }
 
 /// A boolean key.
-pub(super) const fn boolean(name: &'static str, doc: &'static str) -> Key {
+pub(super) const fn boolean(name: &'static str, doc: &'static str) -> ConfigKey {
     key(name, ConfigType::Boolean, doc)
 }
 
 /// A text key.
-pub(super) const fn string(name: &'static str, doc: &'static str) -> Key {
+pub(super) const fn string(name: &'static str, doc: &'static str) -> ConfigKey {
     key(name, ConfigType::String, doc)
 }
 
 /// A key whose value is secret.
-pub(super) const fn password(name: &'static str, doc: &'static str) -> Key {
+pub(super) const fn password(name: &'static str, doc: &'static str) -> ConfigKey {
     key(name, ConfigType::Password, doc)
 }
 
 /// A 32-bit integer key.
-pub(super) const fn int(name: &'static str, doc: &'static str) -> Key {
+pub(super) const fn int(name: &'static str, doc: &'static str) -> ConfigKey {
     key(name, ConfigType::Int, doc)
 }
 
 /// A 64-bit integer key.
-pub(super) const fn long(name: &'static str, doc: &'static str) -> Key {
+pub(super) const fn long(name: &'static str, doc: &'static str) -> ConfigKey {
     key(name, ConfigType::Long, doc)
 }
 
 /// A floating-point key.
-pub(super) const fn double(name: &'static str, doc: &'static str) -> Key {
+pub(super) const fn double(name: &'static str, doc: &'static str) -> ConfigKey {
     key(name, ConfigType::Double, doc)
 }
 
 /// A list key.
-pub(super) const fn list(name: &'static str, doc: &'static str) -> Key {
+pub(super) const fn list(name: &'static str, doc: &'static str) -> ConfigKey {
     key(name, ConfigType::List, doc)
 }
 
-const fn key(name: &'static str, kind: ConfigType, doc: &'static str) -> Key {
-    Key { name, kind, default: None, valid: Valid::Any, dynamic: Dynamic::ReadOnly, per_listener: false, doc }
+const fn key(name: &'static str, kind: ConfigType, doc: &'static str) -> ConfigKey {
+    ConfigKey {
+        name,
+        kind,
+        default: None,
+        valid: Valid::Any,
+        dynamic: Dynamic::ReadOnly,
+        per_listener: false,
+        doc,
+    }
 }
 
-impl Key {
+impl ConfigKey {
     /// The same key with a default.
     pub(super) const fn default(mut self, value: &'static str) -> Self {
         self.default = Some(value);

@@ -3,12 +3,12 @@
 
 use std::borrow::Cow;
 
-use super::{key::Key, table::broker_key};
+use super::{key::ConfigKey, table::broker_key};
 
 const PREFIX: &str = "listener.name.";
 
 /// The row of the table behind a name, be it bare or written for a listener.
-pub(super) fn row(name: &str) -> Option<&'static Key> {
+pub(super) fn row(name: &str) -> Option<&'static ConfigKey> {
     if !is_prefixed(name) {
         return broker_key(name);
     }

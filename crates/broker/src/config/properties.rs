@@ -2,7 +2,7 @@
 
 /// One `key = value` of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct Property {
     /// The line the entry starts on, from 1.
     pub line: usize,
     /// What is set.
@@ -24,7 +24,7 @@ pub struct SyntaxError {
 ///
 /// # Errors
 /// A line cannot be read.
-pub fn parse(text: &str) -> Result<Vec<Entry>, SyntaxError> {
+pub fn parse(text: &str) -> Result<Vec<Property>, SyntaxError> {
     let mut entries = Vec::new();
     let mut lines = text.lines().enumerate();
     while let Some((index, first)) = lines.next() {
@@ -43,7 +43,7 @@ pub fn parse(text: &str) -> Result<Vec<Entry>, SyntaxError> {
         let line = index + 1;
         let (key, value) = split(&logical);
         let unescape = |part| unescape(part).map_err(|reason| SyntaxError { line, reason });
-        entries.push(Entry { line, key: unescape(key)?, value: unescape(value)? });
+        entries.push(Property { line, key: unescape(key)?, value: unescape(value)? });
     }
     Ok(entries)
 }

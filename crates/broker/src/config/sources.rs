@@ -108,7 +108,7 @@ impl Sources {
             origin: origin(error.line),
             reason: error.reason.to_owned(),
         })?;
-        let assignment = |entry: properties::Entry| Assignment {
+        let assignment = |entry: properties::Property| Assignment {
             key: entry.key,
             value: entry.value,
             origin: origin(entry.line),
@@ -271,7 +271,7 @@ impl Settings {
         let shown = || key.map_or(HIDDEN, |key| key.shown(&value)).to_owned();
         let normal = key.map_or_else(|| Some(value.clone()), |key| key.normalise(&value));
         let Some(normal) = normal else {
-            let allowed = key.map(super::Key::allowed).unwrap_or_default();
+            let allowed = key.map(super::ConfigKey::allowed).unwrap_or_default();
             return Err(ConfigError::Invalid { value: shown(), key: name, origin, allowed });
         };
         let note = match foreign::verdict(&name, &value) {

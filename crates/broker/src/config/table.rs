@@ -1,26 +1,26 @@
 //! The table of keys that have an effect: Kafka's names, types, defaults and ranges as of 4.3.1, each with a sentence
 //! of documentation. A catalogue: every row is alike. Keys of Kafka's that have no effect here are in `foreign`.
 
-use super::key::{Key, Valid, boolean, double, int, list, long, password, string};
+use super::key::{ConfigKey, Valid, boolean, double, int, list, long, password, string};
 use super::security::AUTHORIZER;
 
 /// A key that a topic may set, and the broker's keys that give its default.
 #[derive(Clone, Copy, Debug)]
-pub struct TopicKey {
+pub struct TopicConfigKey {
     /// The key.
-    pub key: Key,
+    pub key: ConfigKey,
     /// Broker keys in order of precedence; the first that is set gives the topic's default. Names ending in
     /// `.hours` and `.minutes` are in that unit, the topic's key is in milliseconds.
     pub broker: &'static [&'static str],
 }
 
 /// The broker key of this name.
-pub fn broker_key(name: &str) -> Option<&'static Key> {
+pub fn broker_key(name: &str) -> Option<&'static ConfigKey> {
     BROKER_KEYS.iter().find(|key| key.name == name)
 }
 
 /// The topic key of this name.
-pub fn topic_key(name: &str) -> Option<&'static TopicKey> {
+pub fn topic_key(name: &str) -> Option<&'static TopicConfigKey> {
     TOPIC_KEYS.iter().find(|topic| topic.key.name == name)
 }
 
@@ -36,7 +36,7 @@ const AUTHORIZERS: Valid = Valid::OneOf(&[AUTHORIZER, ""]);
 const FOREVER: &str = "9223372036854775807";
 
 /// Keys of the broker.
-pub const BROKER_KEYS: &[Key] = &[
+pub const BROKER_KEYS: &[ConfigKey] = &[
     // Identity and listeners.
     int("node.id", "Number of this broker in its cluster.").default("1").at_least(0),
     int("broker.id", "Older name of node.id. If both are set, they must be equal.").default("-1"),
@@ -218,7 +218,7 @@ pub const BROKER_KEYS: &[Key] = &[
 ];
 
 /// Keys of a topic.
-pub const TOPIC_KEYS: &[TopicKey] = &[
+pub const TOPIC_KEYS: &[TopicConfigKey] = &[
     topic(list("cleanup.policy", "Treatment of old records: delete removes old segments, compact keeps the last record of each key.").valid(CLEANUP), &["log.cleanup.policy"]),
     topic(int("compression.gzip.level", "Compression level if compression.type is gzip.").valid(Valid::UnsetOr(1, 9)), &["compression.gzip.level"]),
     topic(int("compression.lz4.level", "No effect: the LZ4 compressor has no levels.").valid(Valid::Range(1, 17)), &["compression.lz4.level"]),
@@ -256,6 +256,6 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
 ];
 
 /// Topic keys can always be changed while the broker runs.
-const fn topic(key: Key, broker: &'static [&'static str]) -> TopicKey {
-    TopicKey { key: key.cluster_wide(), broker }
+const fn topic(key: ConfigKey, broker: &'static [&'static str]) -> TopicConfigKey {
+    TopicConfigKey { key: key.cluster_wide(), broker }
 }

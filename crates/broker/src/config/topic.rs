@@ -6,7 +6,7 @@ use super::{
     BrokerConfig, ConfigError, Origin, Settings,
     key::words,
     sources::nearest,
-    table::{TOPIC_KEYS, TopicKey, topic_key},
+    table::{TOPIC_KEYS, TopicConfigKey, topic_key},
 };
 
 /// What a topic's logs are told, checked.
@@ -203,7 +203,7 @@ impl TopicConfig {
 
 impl Settings {
     /// A topic key's value where the topic sets nothing: from the first broker key that has one, in the topic's unit.
-    pub(crate) fn topic_default(&self, topic: &TopicKey) -> String {
+    pub(crate) fn topic_default(&self, topic: &TopicConfigKey) -> String {
         let from_broker = topic.broker.iter().find_map(|name| Some(in_topic_unit(name, self.text(name)?)));
         from_broker.or_else(|| topic.key.default.map(str::to_owned)).unwrap_or_default()
     }

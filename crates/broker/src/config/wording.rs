@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use super::key::{ConfigType, Key, Valid, words};
+use super::key::{ConfigKey, ConfigType, Valid, words};
 
-impl Key {
+impl ConfigKey {
     /// Why `value` is not allowed, or `None` if it is.
     pub(crate) fn refusal(&self, value: &str) -> Option<String> {
         if self.normalise(value).is_some() {

@@ -71,7 +71,7 @@ impl Controller {
         if let Some(failure) = failed.next() {
             // One line, however many names a request had.
             let others = failed.count();
-            tracing::warn!(?failure, others, "topic not created on demand");
+            tracing::warn!(?failure, others, "cannot create the topic automatically");
         }
     }
 

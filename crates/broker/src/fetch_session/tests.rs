@@ -3,7 +3,7 @@
 use super::*;
 
 fn key(index: i32) -> PartitionKey {
-    (TopicKey::Name("t".into()), index)
+    (SessionTopic::Name("t".into()), index)
 }
 
 fn wanted(index: i32, fetch_offset: i64) -> (PartitionKey, FetchPartition) {
@@ -20,8 +20,8 @@ fn wanted(index: i32, fetch_offset: i64) -> (PartitionKey, FetchPartition) {
     (key(index), partition)
 }
 
-const QUIET: Seen =
-    Seen { high_watermark: 10, log_start: 0, has_records: false, urgent: false, failed: false };
+const QUIET: PartitionState =
+    PartitionState { high_watermark: 10, log_start: 0, has_records: false, urgent: false, failed: false };
 
 /// Opens a session for partitions 0 up to `count`, as the first answer said nothing new.
 fn open(sessions: &mut Sessions, count: i32, now_ms: i64) -> i32 {
@@ -46,13 +46,13 @@ fn go_on(
     (session_id, epoch): (i32, i32),
     changed: Vec<(PartitionKey, FetchPartition)>,
     forgotten: &[PartitionKey],
-) -> Result<Plan, ErrorCode> {
-    sessions.begin(Asked { session_id, epoch, by_id: false }, || changed, forgotten, 0)
+) -> Result<SessionPlan, ErrorCode> {
+    sessions.begin(SessionRequest { session_id, epoch, by_id: false }, || changed, forgotten, 0)
 }
 
-fn continued(plan: Result<Plan, ErrorCode>) -> Continued {
+fn continued(plan: Result<SessionPlan, ErrorCode>) -> Continued {
     match plan {
-        Ok(Plan::Continue(continued)) => continued,
+        Ok(SessionPlan::Continue(continued)) => continued,
         other => panic!("{other:?}"),
     }
 }
@@ -64,15 +64,15 @@ fn indexes(continued: &Continued) -> Vec<i32> {
 #[test]
 fn a_request_says_what_becomes_of_its_session() {
     let mut sessions = Sessions::new(10);
-    assert!(matches!(go_on(&mut sessions, (0, 0), vec![], &[]), Ok(Plan::Open)));
-    assert!(matches!(go_on(&mut sessions, (0, -1), vec![], &[]), Ok(Plan::Sessionless)));
+    assert!(matches!(go_on(&mut sessions, (0, 0), vec![], &[]), Ok(SessionPlan::Open)));
+    assert!(matches!(go_on(&mut sessions, (0, -1), vec![], &[]), Ok(SessionPlan::Sessionless)));
     let unknown = go_on(&mut sessions, (5, 1), vec![], &[]).unwrap_err();
     assert_eq!(unknown, ErrorCode::FetchSessionIdNotFound);
 
     let id = open(&mut sessions, 2, 0);
     let too_new = go_on(&mut sessions, (id, 2), vec![], &[]).unwrap_err();
     assert_eq!(too_new, ErrorCode::InvalidFetchSessionEpoch);
-    let by_id = Asked { session_id: id, epoch: 1, by_id: true };
+    let by_id = SessionRequest { session_id: id, epoch: 1, by_id: true };
     let mixed = sessions.begin(by_id, Vec::new, &[], 0).unwrap_err();
     assert_eq!(mixed, ErrorCode::FetchSessionTopicIdError);
     // Neither used the epoch up.
@@ -80,10 +80,10 @@ fn a_request_says_what_becomes_of_its_session() {
     assert_eq!(go_on(&mut sessions, (id, 1), vec![], &[]).unwrap_err(), ErrorCode::InvalidFetchSessionEpoch);
 
     // A request that closes it, and one that takes everything out of it.
-    assert!(matches!(go_on(&mut sessions, (id, -1), vec![], &[]), Ok(Plan::Sessionless)));
+    assert!(matches!(go_on(&mut sessions, (id, -1), vec![], &[]), Ok(SessionPlan::Sessionless)));
     assert_eq!(go_on(&mut sessions, (id, 2), vec![], &[]).unwrap_err(), ErrorCode::FetchSessionIdNotFound);
     let id = open(&mut sessions, 1, 0);
-    assert!(matches!(go_on(&mut sessions, (id, 1), vec![], &[key(0)]), Ok(Plan::Sessionless)));
+    assert!(matches!(go_on(&mut sessions, (id, 1), vec![], &[key(0)]), Ok(SessionPlan::Sessionless)));
     assert_eq!(go_on(&mut sessions, (id, 2), vec![], &[]).unwrap_err(), ErrorCode::FetchSessionIdNotFound);
 }
 
@@ -94,11 +94,11 @@ fn only_what_changed_is_told_and_data_moves_to_the_end() {
     let turn = continued(go_on(&mut sessions, (id, 1), vec![wanted(1, 11), wanted(9, 0)], &[key(2)]));
     assert_eq!(indexes(&turn), [0, 1, 9]);
     assert_eq!(turn.wanted[1].1.fetch_offset, 11);
-    let answer = |seen: [Seen; 3]| -> Vec<_> { [0, 1, 9].into_iter().map(key).zip(seen).collect() };
+    let answer = |seen: [PartitionState; 3]| -> Vec<_> { [0, 1, 9].into_iter().map(key).zip(seen).collect() };
     // Partition 9 is new to the session: the client does not know its end.
     assert_eq!(turn.finish(&answer([QUIET, QUIET, QUIET])), Ok(vec![false, false, true]));
 
-    let with_data = Seen { has_records: true, ..QUIET };
+    let with_data = PartitionState { has_records: true, ..QUIET };
     let turn = continued(go_on(&mut sessions, (id, 2), vec![], &[]));
     assert_eq!(turn.finish(&answer([with_data, QUIET, QUIET])), Ok(vec![true, false, false]));
     let turn = continued(go_on(&mut sessions, (id, 3), vec![], &[]));
@@ -106,10 +106,10 @@ fn only_what_changed_is_told_and_data_moves_to_the_end() {
 
     // Each of these is told; after an error the same answer as before is news.
     for (news, again) in [
-        (Seen { high_watermark: 11, ..QUIET }, false),
-        (Seen { high_watermark: 11, log_start: 3, ..QUIET }, false),
-        (Seen { high_watermark: 11, log_start: 3, urgent: true, ..QUIET }, true),
-        (Seen { high_watermark: -1, log_start: -1, failed: true, ..QUIET }, true),
+        (PartitionState { high_watermark: 11, ..QUIET }, false),
+        (PartitionState { high_watermark: 11, log_start: 3, ..QUIET }, false),
+        (PartitionState { high_watermark: 11, log_start: 3, urgent: true, ..QUIET }, true),
+        (PartitionState { high_watermark: -1, log_start: -1, failed: true, ..QUIET }, true),
     ] {
         assert_eq!(turn.finish(&[(key(1), news)]), Ok(vec![true]), "{news:?}");
         assert_eq!(turn.finish(&[(key(1), news)]), Ok(vec![again]), "{news:?} again");
@@ -127,7 +127,7 @@ fn a_full_cache_gives_the_idle_and_the_small_away() {
     // Both are young: there is no room.
     assert_eq!(open(&mut sessions, 9, EVICTION_MS), 0);
     // Old, but in use: a larger one takes the place of the smallest.
-    let asked = |session_id| Asked { session_id, epoch: 1, by_id: false };
+    let asked = |session_id| SessionRequest { session_id, epoch: 1, by_id: false };
     for id in [small, large] {
         continued(sessions.begin(asked(id), Vec::new, &[], EVICTION_MS + 1));
     }
@@ -172,7 +172,7 @@ fn names_count_however_few_partitions_there_are() {
     for number in 0..10_000 {
         let (_, wanted) = wanted(0, 0);
         let name = format!("{number:032767}");
-        let told = vec![((TopicKey::Name(name.into()), 0), wanted, QUIET)];
+        let told = vec![((SessionTopic::Name(name.into()), 0), wanted, QUIET)];
         if sessions.open(false, told, || number + 1, 0) == 0 {
             break;
         }
@@ -187,7 +187,7 @@ fn idle_sessions_end() {
     let mut sessions = Sessions::new(10);
     let (idle, used) = (open(&mut sessions, 2, 0), open(&mut sessions, 2, 0));
     let both = sessions.bytes;
-    sessions.begin(Asked { session_id: used, epoch: 1, by_id: false }, Vec::new, &[], 1).unwrap();
+    sessions.begin(SessionRequest { session_id: used, epoch: 1, by_id: false }, Vec::new, &[], 1).unwrap();
     sessions.end_idle(IDLE_MS);
     assert_eq!(sessions.sessions.len(), 2);
     sessions.end_idle(IDLE_MS + 1);

@@ -22,7 +22,7 @@ use super::error::GroupError;
 use super::event::{Outcome, Ticket};
 use super::request::{HeartbeatRequest, JoinOutcome, JoinedMember, Protocol, SyncOutcome, TxnCommitRequest};
 use super::timers::{Alarm, TimerKey};
-use super::turn::{Then, Turn, Write};
+use super::turn::{Continuation, PendingWrite, StepContext};
 
 /// A classic group and its members.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl ClassicGroup {
     /// A member says that it is alive.
     pub(super) fn heartbeat(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut StepContext<'_>,
         request: &HeartbeatRequest,
     ) -> Result<(), GroupError> {
         self.validate(&request.member_id, request.group_instance_id.as_deref())?;
@@ -145,7 +145,7 @@ impl ClassicGroup {
     /// Whether a commit may be stored; a member's commit also counts as a sign of life.
     pub(super) fn commit(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut StepContext<'_>,
         member_id: &str,
         group_instance_id: Option<&str>,
         generation: i32,
@@ -182,7 +182,7 @@ impl ClassicGroup {
     }
 
     /// The group comes to an end here, for this reason: nobody waits any longer.
-    pub(super) fn dissolve(&mut self, turn: &mut Turn<'_>, error: GroupError) {
+    pub(super) fn dissolve(&mut self, turn: &mut StepContext<'_>, error: GroupError) {
         for (member_id, member) in &mut self.members {
             if let Some(ticket) = member.join.take() {
                 turn.reply(ticket, Outcome::Join(JoinOutcome::error(member_id.clone(), error)));
@@ -195,7 +195,7 @@ impl ClassicGroup {
     }
 
     /// The group is another one from now on: none of its alarms concerns anybody.
-    pub(super) fn forget_alarms(&self, turn: &mut Turn<'_>) {
+    pub(super) fn forget_alarms(&self, turn: &mut StepContext<'_>) {
         turn.timers.cancel(&TimerKey::Join(self.id.clone()));
         turn.timers.cancel(&TimerKey::Sync(self.id.clone()));
         for member_id in self.members.keys().chain(&self.pending) {
@@ -267,7 +267,7 @@ impl ClassicGroup {
     }
 
     /// Takes a member or a promised member out, with its alarm and whatever it waits for.
-    fn remove(&mut self, turn: &mut Turn<'_>, member_id: &str) {
+    fn remove(&mut self, turn: &mut StepContext<'_>, member_id: &str) {
         turn.timers.cancel(&TimerKey::Session(self.id.clone(), member_id.to_owned()));
         if let Some(member) = self.members.remove(member_id) {
             self.count_protocols(&member, false);
@@ -301,7 +301,7 @@ impl ClassicGroup {
     }
 
     /// Sets when the member is removed if nothing is heard from it.
-    fn renew_session(&self, turn: &mut Turn<'_>, member_id: &str) {
+    fn renew_session(&self, turn: &mut StepContext<'_>, member_id: &str) {
         if let Some(member) = self.members.get(member_id) {
             let timeout_ms = i64::from(member.session_timeout_ms);
             turn.alarm_in(self.session_key(member_id), timeout_ms, Alarm::SessionOver);
@@ -312,7 +312,7 @@ impl ClassicGroup {
         TimerKey::Session(self.id.clone(), member_id.to_owned())
     }
 
-    fn answer_join(&mut self, turn: &mut Turn<'_>, member_id: &str, outcome: JoinOutcome) {
+    fn answer_join(&mut self, turn: &mut StepContext<'_>, member_id: &str, outcome: JoinOutcome) {
         if let Some(ticket) = self.members.get_mut(member_id).and_then(|member| member.join.take()) {
             self.awaiting_join -= 1;
             turn.reply(ticket, Outcome::Join(outcome));
@@ -344,7 +344,7 @@ impl ClassicGroup {
     }
 
     /// A join that waits; replaces an earlier one of the same member.
-    fn await_join(&mut self, turn: &mut Turn<'_>, member_id: &str, ticket: Ticket) {
+    fn await_join(&mut self, turn: &mut StepContext<'_>, member_id: &str, ticket: Ticket) {
         let Some(member) = self.members.get_mut(member_id) else { return };
         match member.join.replace(ticket) {
             None => self.awaiting_join += 1,
@@ -356,8 +356,8 @@ impl ClassicGroup {
     }
 
     /// The group's record without members, as it is written when the group comes into being.
-    pub(super) fn birth(&self) -> Write {
-        Write { records: vec![self.empty_record()], then: Then::NewGroup(self.id.clone()) }
+    pub(super) fn birth(&self) -> PendingWrite {
+        PendingWrite { records: vec![self.empty_record()], then: Continuation::NewGroup(self.id.clone()) }
     }
 }
 

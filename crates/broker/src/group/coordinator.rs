@@ -30,7 +30,7 @@ use super::offsets::OffsetStore;
 use super::records::{Record, RecordError};
 use super::timers::{Alarm, TimerKey, Timers};
 use super::topics::{NoTopics, Topics};
-use super::turn::{AnyGroup, Turn, Write};
+use super::turn::{AnyGroup, PendingWrite, StepContext};
 use crate::clock::Now;
 
 pub use self::view::{
@@ -188,7 +188,8 @@ impl Coordinator {
         let (groups, mut turn) = self.turn(now_ms);
         let interval_ms = turn.config.offsets_retention_check_interval_ms;
         turn.alarm_in(TimerKey::Expiry, interval_ms, Alarm::ExpiryDue);
-        let writes: Vec<Write> = groups.values_mut().filter_map(|group| group.loaded(&mut turn)).collect();
+        let writes: Vec<PendingWrite> =
+            groups.values_mut().filter_map(|group| group.loaded(&mut turn)).collect();
         for write in writes {
             self.append(write, now_ms);
         }
@@ -260,9 +261,13 @@ impl Coordinator {
     }
 
     /// The groups, and everything they may use meanwhile.
-    fn turn(&mut self, now_ms: i64) -> (&mut BTreeMap<String, ClassicGroup>, Turn<'_>) {
-        let turn =
-            Turn { now_ms, config: &self.config, timers: &mut self.timers, actions: &mut self.actions };
+    fn turn(&mut self, now_ms: i64) -> (&mut BTreeMap<String, ClassicGroup>, StepContext<'_>) {
+        let turn = StepContext {
+            now_ms,
+            config: &self.config,
+            timers: &mut self.timers,
+            actions: &mut self.actions,
+        };
         (&mut self.groups, turn)
     }
 }

@@ -27,7 +27,7 @@ pub enum GroupError {
     #[error("the group is not empty")]
     NonEmptyGroup,
     /// `GROUP_MAX_SIZE_REACHED`
-    #[error("the group has as many members as it may have")]
+    #[error("the group has reached its maximum size")]
     GroupMaxSizeReached,
     /// `INVALID_SESSION_TIMEOUT`
     #[error("the session timeout is outside the allowed range")]
@@ -45,7 +45,7 @@ pub enum GroupError {
     #[error("the group generation is not the current one")]
     IllegalGeneration,
     /// `INCONSISTENT_GROUP_PROTOCOL`
-    #[error("the member's protocols have nothing in common with the group's")]
+    #[error("the member shares no protocol with the group")]
     InconsistentGroupProtocol,
     /// `REBALANCE_IN_PROGRESS`
     #[error("the group is rebalancing")]
@@ -63,7 +63,7 @@ pub enum GroupError {
     #[error("the producer has been replaced by one with a later epoch")]
     InvalidProducerEpoch,
     /// `INVALID_TXN_STATE`
-    #[error("the producer may not write this in the state of its transaction")]
+    #[error("the state of the transaction does not allow this write")]
     InvalidTxnState,
     /// `TRANSACTION_COORDINATOR_FENCED`
     #[error("the transaction coordinator has been replaced")]
@@ -75,22 +75,22 @@ pub enum GroupError {
     #[error("OffsetCommit version 9 or above must be used by members using the modern group protocol")]
     UnsupportedVersion,
     /// `FENCED_MEMBER_EPOCH`: the member must give up everything and join again.
-    #[error("the member is not in the epoch it says; it must abandon all its partitions and rejoin")]
+    #[error("the member epoch is fenced; the member must abandon its partitions and rejoin")]
     FencedMemberEpoch,
     /// `STALE_MEMBER_EPOCH`: the member must learn its epoch and try again.
-    #[error("the member's epoch has changed")]
+    #[error("the member epoch is stale")]
     StaleMemberEpoch,
     /// `UNRELEASED_INSTANCE_ID`: another member has this group instance id and has not left.
     #[error("the instance id is owned by another member")]
     UnreleasedInstanceId,
     /// `UNSUPPORTED_ASSIGNOR`
-    #[error("the server assignor is not supported; supported are uniform and range")]
+    #[error("the server assignor is not supported; choose uniform or range")]
     UnsupportedAssignor,
     /// `INVALID_REGULAR_EXPRESSION`
     #[error("the SubscribedTopicRegex is not a valid regular expression")]
     InvalidRegularExpression,
     /// `UNKNOWN_SERVER_ERROR`
-    #[error("the group coordinator could not carry out the request")]
+    #[error("the group coordinator failed to execute the request")]
     UnknownServerError,
 }
 

@@ -14,7 +14,7 @@ use super::request::Protocol;
 use super::timers::{Alarm, TimerKey, Timers};
 
 /// What a group may use while it handles one event.
-pub(super) struct Turn<'a> {
+pub(super) struct StepContext<'a> {
     /// The time of the event, by the wall clock.
     pub(super) now_ms: i64,
     /// The settings.
@@ -25,7 +25,7 @@ pub(super) struct Turn<'a> {
     pub(super) actions: &'a mut Vec<Action>,
 }
 
-impl Turn<'_> {
+impl StepContext<'_> {
     /// Answers a request.
     pub(super) fn reply(&mut self, ticket: Ticket, outcome: Outcome) {
         self.actions.push(Action::Reply(ticket, outcome));
@@ -39,21 +39,21 @@ impl Turn<'_> {
 
 /// A write: records to be appended together, and the continuation once they are, or are not.
 #[derive(Debug)]
-pub(super) struct Write {
+pub(super) struct PendingWrite {
     /// The records.
     pub(super) records: Vec<Record>,
     /// What follows.
-    pub(super) then: Then,
+    pub(super) then: Continuation,
 }
 
 /// Continuation of a write.
 #[derive(Debug)]
-pub(super) enum Then {
+pub(super) enum Continuation {
     /// Nothing: the log has been told, that is all.
     Nothing,
     /// The outcome is sent; if the append failed, a refusal of the same kind.
     Reply(Ticket, Outcome),
-    /// As [`Then::Reply`]; if the append failed, the groups come back.
+    /// As [`Continuation::Reply`]; if the append failed, the groups come back.
     Deleted(Ticket, Outcome, Vec<AnyGroup>),
     /// If the append failed, groups that nobody uses come back.
     Expired(Vec<AnyGroup>),

@@ -21,10 +21,10 @@ use levada_wire::primitives::Uuid;
 use super::records::{ConfigRecord, Opaque, Record};
 
 pub use self::access::{Acls, Credentials};
-pub use self::brokers::{Broker, Brokers};
+pub use self::brokers::{BrokerRegistration, Brokers};
 pub use self::quotas::{QuotaEntity, QuotaLimits, QuotaPart, Quotas};
 pub use self::replay::Replay;
-pub use self::topics::{Partition, Topic, Topics};
+pub use self::topics::{PartitionRegistration, Topic, Topics};
 
 /// The state of the cluster after one record of the metadata log.
 #[derive(Clone, Debug, Default)]
@@ -282,7 +282,7 @@ pub enum ApplyError {
     NoTopic { topic_id: Uuid },
     #[error("topic {name} does not exist")]
     NoTopicNamed { name: String },
-    #[error("topic {name} exists already")]
+    #[error("topic {name} already exists")]
     TopicExists { name: String },
     #[error("partition {partition} of topic {topic} does not exist")]
     NoPartition { topic: String, partition: i32 },
@@ -296,12 +296,12 @@ pub enum ApplyError {
     NoCredential { user: String, mechanism: i8 },
     #[error("access control entry {} does not exist", super::uuid::text(*id))]
     NoAcl { id: Uuid },
-    #[error("access control entry {} holds a number that is unknown", super::uuid::text(*id))]
+    #[error("access control entry {} has an unknown enum value", super::uuid::text(*id))]
     UnknownAcl { id: Uuid },
-    #[error("producer ids go back from {from} to {to}")]
+    #[error("producer ids decrease from {from} to {to}")]
     ProducerIdsBackwards { from: i64, to: i64 },
-    #[error("a metadata transaction begins inside another")]
+    #[error("a metadata transaction begins before the previous one has ended")]
     NestedTransaction,
-    #[error("a metadata transaction ends that never began")]
+    #[error("a metadata transaction ends without a beginning")]
     NoTransaction,
 }

@@ -108,8 +108,10 @@ impl Metadata {
         let due = self.store.lock().due_snapshot(now_ms());
         match due.and_then(|due| due.map(|due| due.write(now_ms())).transpose()) {
             Ok(None) => {}
-            Ok(Some(end_offset)) => tracing::info!(end_offset, "snapshot of the metadata written"),
-            Err(error) => tracing::error!(%error, "no snapshot of the metadata; the log goes on growing"),
+            Ok(Some(end_offset)) => tracing::info!(end_offset, "metadata snapshot written"),
+            Err(error) => {
+                tracing::error!(%error, "cannot write a metadata snapshot; the metadata log keeps growing")
+            }
         }
     }
 

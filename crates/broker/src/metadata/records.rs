@@ -193,7 +193,7 @@ fn take_rest(input: &mut Decoder) -> Result<Bytes, DecodeError> {
 #[non_exhaustive]
 pub enum RecordError {
     /// The value does not begin as a metadata record does.
-    #[error("metadata record frame version {frame_version} is unknown; only 1 is")]
+    #[error("metadata record frame version {frame_version} is unknown; this version reads only 1")]
     UnknownFrame {
         /// The version found.
         frame_version: u32,
@@ -205,14 +205,14 @@ pub enum RecordError {
         number: u32,
     },
     /// Written by software that knows more kinds of records.
-    #[error("metadata record kind {api_key} is unknown: the log was written by newer software")]
+    #[error("metadata record kind {api_key} is unknown: a newer version of the software wrote the log")]
     UnknownKind {
         /// The number of the kind.
         api_key: u16,
     },
     /// Written by software that knows more fields.
     #[error(
-        "metadata record kind {api_key} has unknown version {version}: the log was written by newer software"
+        "metadata record kind {api_key} has unknown version {version}: a newer version of the software wrote the log"
     )]
     UnknownVersion {
         /// The number of the kind.

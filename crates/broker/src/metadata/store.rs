@@ -278,9 +278,9 @@ impl Store {
             records.push(ControlRecord::Voters(quorum.voters.clone()));
         }
         epochs.push((self.epoch, start));
-        let leader = (node_id, self.epoch);
+        let leader = files::Leader { node_id, epoch: self.epoch, kraft_version: quorum.kraft_version };
         // Before the epoch's first batch: should a crash come between, the next epoch is another one.
-        files::write_leadership(&*self.disk, &self.path, leader, quorum.kraft_version, &epochs)?;
+        files::write_leadership(&*self.disk, &self.path, leader, &epochs)?;
         self.append_control(&records, now_ms)
     }
 }
@@ -338,7 +338,7 @@ pub enum StoreError {
     },
     /// A change has more records than the log takes; nothing was changed.
     #[error(
-        "a change of {bytes} bytes is larger than the {limit} that the metadata log takes; ask for less at a time"
+        "the change takes {bytes} bytes, more than the metadata log's limit of {limit}; split the request"
     )]
     TooLarge {
         /// The size of the change, or of its largest record.
@@ -363,7 +363,7 @@ pub enum StoreError {
     },
     /// The directory has logs but no `meta.properties`.
     #[error(
-        "{} has logs but no meta.properties: restore that file, or move the directory away to begin anew",
+        "{} has logs but no meta.properties; restore the file, or move the directory away to start with an empty one",
         dir.display()
     )]
     Unidentified {
@@ -371,13 +371,13 @@ pub enum StoreError {
         dir: PathBuf,
     },
     /// The directory has its identity.
-    #[error("{} is formatted already", dir.display())]
+    #[error("{} is already formatted", dir.display())]
     Formatted {
         /// The directory.
         dir: PathBuf,
     },
     /// Another program or version left what this one cannot serve; nothing was changed.
-    #[error("{} cannot be taken over: {objections}", dir.display())]
+    #[error("cannot take over {}: {objections}", dir.display())]
     Foreign {
         /// The directory.
         dir: PathBuf,
@@ -385,7 +385,7 @@ pub enum StoreError {
         objections: String,
     },
     /// The metadata log belongs to a quorum that this node cannot lead alone.
-    #[error("{} belongs to a quorum of the nodes {voters:?}: this node cannot lead it alone", path.display())]
+    #[error("{} belongs to a quorum with the voters {voters:?}; this node cannot lead it alone", path.display())]
     Quorum {
         /// The metadata log.
         path: PathBuf,
@@ -393,7 +393,7 @@ pub enum StoreError {
         voters: Vec<i32>,
     },
     /// An earlier storage error left the log in an unknown state.
-    #[error("{} failed earlier and takes no more changes until the broker is restarted", path.display())]
+    #[error("an earlier write to {} failed; restart the broker before the next change", path.display())]
     Broken {
         /// The metadata log.
         path: PathBuf,

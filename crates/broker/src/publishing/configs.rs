@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::config::{BrokerConfig, ConfigErrors, Differences, Values};
 use crate::group::OwnSetting;
+use crate::keystore::TlsError;
 use crate::metadata::image::{ConfigResource, Image, ResourceKind};
 use crate::publishing::Publisher;
 use crate::replica::log_config::{log_config, topic_config};
-use crate::stores::TlsError;
 use crate::tls::Tls;
 
 /// Why a configuration that was read again is not used.
@@ -62,7 +62,9 @@ impl Publisher {
                 self.config.replace(config);
                 self.tls.reload(&self.config.load());
             }
-            Err(error) => tracing::error!(%error, "the broker configuration stays as it was"),
+            Err(error) => {
+                tracing::error!(%error, "cannot apply the broker configuration; the previous one stays in force")
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::metadata::image::{ConfigResource, Image};
 use crate::publishing::Publisher;
-use crate::replica::left::{Left, LeftBehind};
+use crate::replica::last_shutdown::{LastShutdown, PartitionAtShutdown};
 use crate::replica::log_config::{log_config, topic_config};
 use crate::replica::opening::Missing;
 use crate::replica::{Partition, Recovery, is_internal};
@@ -25,7 +25,7 @@ impl Drop for ThreadDone<'_> {
 
 impl Publisher {
     /// Recovers partitions on as many threads as are configured, or as there are cores; those of the coordinators first.
-    pub(super) fn begin_recovery(&self, mut missing: Vec<Missing>, left: LeftBehind) {
+    pub(super) fn begin_recovery(&self, mut missing: Vec<Missing>, left: LastShutdown) {
         missing.sort_by_key(|one| !is_internal(&one.identity.topic));
         for one in &missing {
             let key = one.key();
@@ -35,11 +35,7 @@ impl Publisher {
         }
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = self.config.load().recovery_threads.unwrap_or_else(cores).min(missing.len());
-        tracing::info!(
-            partitions = missing.len(),
-            threads,
-            "the last stop was no clean one: logs are checked"
-        );
+        tracing::info!(partitions = missing.len(), threads, "unclean shutdown detected; checking logs");
         let recovery = self.replicas.recovery();
         recovery.begin(missing, threads);
         let left = Arc::new(left);
@@ -57,7 +53,7 @@ impl Publisher {
                 publisher.recover(&share);
             };
             if let Err(error) = thread.spawn(work) {
-                tracing::error!(%error, "a thread for the recovery is missing");
+                tracing::error!(%error, "cannot start a recovery thread");
                 if at == 0 {
                     // Without any, this one has to do it.
                     self.recover(&left);
@@ -67,7 +63,7 @@ impl Publisher {
         }
     }
 
-    fn recover(&self, left: &LeftBehind) {
+    fn recover(&self, left: &LastShutdown) {
         let recovery = self.replicas.recovery();
         while let Some(one) = recovery.next() {
             let key = one.key();
@@ -76,7 +72,7 @@ impl Publisher {
                 tracing::error!(
                     topic = key.0,
                     partition = key.1,
-                    "offline: its recovery ended with a panic; opening it is tried again every few seconds"
+                    "partition offline: its recovery panicked; the broker retries every few seconds"
                 );
                 self.replicas.unopened().lock().note(&key, left.of(&key));
             }
@@ -89,7 +85,7 @@ impl Publisher {
         }
     }
 
-    fn recover_one(&self, one: Missing, left: &LeftBehind) {
+    fn recover_one(&self, one: Missing, left: &LastShutdown) {
         let id = one.identity.topic_id;
         let Ok(opened) = self.replicas.open_partition(one, |key| left.of(key)) else { return };
         // Nobody changes topics meanwhile.
@@ -119,6 +115,6 @@ impl Publisher {
         let namesake: Option<Uuid> = image.topic(&topic).map(|topic| topic.id());
         let missing = self.replicas.missing(image, namesake.into_iter());
         // A failure is told of there.
-        let _ = self.open_and_serve(missing, |_| Left::default());
+        let _ = self.open_and_serve(missing, |_| PartitionAtShutdown::default());
     }
 }

@@ -9,13 +9,13 @@ use crate::metadata::controller::DeletedTopic;
 use crate::metadata::image::Image;
 use crate::publishing::Publisher;
 use crate::replica::data_dir::DataDirError;
-use crate::replica::left::{Left, LeftBehind};
+use crate::replica::last_shutdown::{LastShutdown, PartitionAtShutdown};
 use crate::replica::opening::Missing;
-use crate::replica::{Key, Partition};
+use crate::replica::{Partition, TopicPartition};
 
 impl Publisher {
     /// Brings everything in line with the image that a start has found. What an unclean stop has left is recovered beside serving.
-    pub(crate) fn begin(&self, left: LeftBehind) -> Result<(), DataDirError> {
+    pub(crate) fn begin(&self, left: LastShutdown) -> Result<(), DataDirError> {
         let image = self.metadata.image();
         self.apply_quotas(image.quotas());
         self.topics_changed(|| image.clone());
@@ -24,7 +24,7 @@ impl Publisher {
         let missing = self.replicas.missing(&image, image.topics().iter().map(|topic| topic.id()));
         let known =
             |topic: &str, index| image.topic(topic).is_some_and(|topic| topic.partition(index).is_some());
-        self.replicas.set_strays_aside(known)?;
+        self.replicas.quarantine_strays(known)?;
         let stale = left.is_stale(known);
         if !left.clean && !missing.is_empty() {
             self.begin_recovery(missing, left);
@@ -47,7 +47,7 @@ impl Publisher {
     ) -> Result<(), LogError> {
         self.coordinators.provide(image);
         let missing = self.replicas.missing(image, topics);
-        self.open_and_serve(missing, |_| Left::default())
+        self.open_and_serve(missing, |_| PartitionAtShutdown::default())
     }
 
     /// Tries to open what could not be opened before.
@@ -62,7 +62,7 @@ impl Publisher {
             self.open_and_serve(missing, |key| left.of(key))
         });
         if changed.is_ok() {
-            tracing::info!("all partitions are open now");
+            tracing::info!("all partitions are open");
         }
     }
 
@@ -71,7 +71,7 @@ impl Publisher {
     pub(super) fn open_and_serve(
         &self,
         missing: Vec<Missing>,
-        left: impl Fn(&Key) -> Left + Sync,
+        left: impl Fn(&TopicPartition) -> PartitionAtShutdown + Sync,
     ) -> Result<(), LogError> {
         let (opened, failure) = self.replicas.open(missing, &left);
         let served = self.serve(opened, left);
@@ -79,7 +79,11 @@ impl Publisher {
     }
 
     /// Puts opened partitions into service; those of `__consumer_offsets` and `__transaction_state` get their coordinators.
-    pub(super) fn serve(&self, opened: Vec<Partition>, left: impl Fn(&Key) -> Left) -> Result<(), LogError> {
+    pub(super) fn serve(
+        &self,
+        opened: Vec<Partition>,
+        left: impl Fn(&TopicPartition) -> PartitionAtShutdown,
+    ) -> Result<(), LogError> {
         let served = self.replicas.enter(opened, left)?;
         served.iter().for_each(|partition| self.coordinators.load(partition));
         Ok(())
@@ -93,6 +97,6 @@ impl Publisher {
         self.coordinators.resign(&topic.name);
         // Those too that are not served yet: their logs are being checked, or cannot be opened.
         self.coordinators.partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);
-        self.replicas.doom(&removed)
+        self.replicas.mark_deleted(&removed)
     }
 }

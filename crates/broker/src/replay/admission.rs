@@ -25,7 +25,7 @@ pub(crate) struct Observation {
 
 /// How memory stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(crate) enum MemoryState {
     Free,
     #[default]
     Full,
@@ -67,7 +67,7 @@ const CALM: f64 = 2.0;
 /// The state.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    level: Level,
+    level: MemoryState,
     /// What may still be brought in before the next observation.
     room: u64,
     ghosts: Ghosts,
@@ -78,13 +78,13 @@ impl Admission {
     pub(crate) fn observe(&mut self, seen: &Observation) {
         let reserve = seen.total / RESERVE;
         self.level = match self.level {
-            _ if seen.stalled >= STALLED => Level::Stalled,
-            Level::Stalled if seen.stalled >= CALM => Level::Stalled,
-            Level::Free if seen.free > reserve => Level::Free,
-            _ if seen.free > seen.total / FREE_ENOUGH => Level::Free,
-            _ => Level::Full,
+            _ if seen.stalled >= STALLED => MemoryState::Stalled,
+            MemoryState::Stalled if seen.stalled >= CALM => MemoryState::Stalled,
+            MemoryState::Free if seen.free > reserve => MemoryState::Free,
+            _ if seen.free > seen.total / FREE_ENOUGH => MemoryState::Free,
+            _ => MemoryState::Full,
         };
-        self.room = if self.level == Level::Free { seen.free - reserve } else { 0 };
+        self.room = if self.level == MemoryState::Free { seen.free - reserve } else { 0 };
         self.ghosts.set_capacity(seen.available / CLAIMED);
     }
 
@@ -93,8 +93,8 @@ impl Admission {
         let Wanted { file, offset, len, ahead } = *wanted;
         let known = self.ghosts.read(file, offset, len);
         let bytes = len.saturating_add(ahead);
-        let free = self.level == Level::Free && bytes <= self.room;
-        if !free && (!known || self.level == Level::Stalled) {
+        let free = self.level == MemoryState::Free && bytes <= self.room;
+        if !free && (!known || self.level == MemoryState::Stalled) {
             return Verdict::Refused;
         }
         self.room -= if free { bytes } else { 0 };
@@ -107,7 +107,7 @@ impl Admission {
         self.ghosts.read(file, offset, len);
     }
 
-    pub(crate) fn level(&self) -> Level {
+    pub(crate) fn level(&self) -> MemoryState {
         self.level
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use levada_log::compact::Counts;
 use parking_lot::{Condvar, Mutex};
 
-use crate::replica::Key;
+use crate::replica::TopicPartition;
 
 /// See above.
 #[derive(Default)]
@@ -23,9 +23,9 @@ pub(crate) struct Cleaner {
 #[derive(Default)]
 struct Book {
     /// Where compaction goes on.
-    checkpoints: BTreeMap<Key, i64>,
-    busy: BTreeSet<Key>,
-    uncleanable: BTreeSet<Key>,
+    checkpoints: BTreeMap<TopicPartition, i64>,
+    busy: BTreeSet<TopicPartition>,
+    uncleanable: BTreeSet<TopicPartition>,
 }
 
 #[derive(Default)]
@@ -56,39 +56,39 @@ pub struct CleanerStats {
 
 impl Cleaner {
     /// Goes on from checkpoints that an earlier process left.
-    pub(crate) fn new(checkpoints: BTreeMap<Key, i64>) -> Self {
+    pub(crate) fn new(checkpoints: BTreeMap<TopicPartition, i64>) -> Self {
         let book = Mutex::new(Book { checkpoints, ..Book::default() });
         Self { book, ..Self::default() }
     }
 
     /// Where the last compaction of a log ended.
-    pub(crate) fn checkpoint(&self, key: &Key) -> Option<i64> {
+    pub(crate) fn checkpoint(&self, key: &TopicPartition) -> Option<i64> {
         self.book.lock().checkpoints.get(key).copied()
     }
 
     /// All checkpoints.
-    pub(crate) fn checkpoints(&self) -> BTreeMap<Key, i64> {
+    pub(crate) fn checkpoints(&self) -> BTreeMap<TopicPartition, i64> {
         self.book.lock().checkpoints.clone()
     }
 
     /// Whether a log may be chosen.
-    pub(crate) fn is_free(&self, key: &Key) -> bool {
+    pub(crate) fn is_free(&self, key: &TopicPartition) -> bool {
         let book = self.book.lock();
         !book.busy.contains(key) && !book.uncleanable.contains(key)
     }
 
     /// Gives a log to the caller; `false` if somebody else has it.
-    pub(crate) fn take(&self, key: &Key) -> bool {
+    pub(crate) fn take(&self, key: &TopicPartition) -> bool {
         self.book.lock().busy.insert(key.clone())
     }
 
     /// Gives a log back that was not compacted, or not to the end.
-    pub(crate) fn give_back(&self, key: &Key) {
+    pub(crate) fn give_back(&self, key: &TopicPartition) {
         self.book.lock().busy.remove(key);
     }
 
     /// Gives a log back that was compacted up to `end`, unless it `is_gone` meanwhile.
-    pub(crate) fn done(&self, key: &Key, end: i64, is_gone: impl Fn() -> bool) {
+    pub(crate) fn done(&self, key: &TopicPartition, end: i64, is_gone: impl Fn() -> bool) {
         let mut book = self.book.lock();
         book.busy.remove(key);
         // Whoever deletes a topic says so before it is forgotten here.
@@ -98,12 +98,12 @@ impl Cleaner {
     }
 
     /// Leaves a log alone until the next start.
-    pub(crate) fn exclude(&self, key: &Key) {
+    pub(crate) fn exclude(&self, key: &TopicPartition) {
         self.book.lock().uncleanable.insert(key.clone());
     }
 
     /// Forgets a partition whose topic has been deleted.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &TopicPartition) {
         let mut book = self.book.lock();
         book.checkpoints.remove(key);
         book.uncleanable.remove(key);

@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use levada_log::LogError;
 use levada_log::checkpoint::OffsetCheckpoint;
-use levada_log::compact::{CleanError, Cleaning, Counts, Dirt, Job};
+use levada_log::compact::{CleanError, Cleaning, Counts, DirtySection, Job};
 use tokio::task::JoinSet;
 
 use crate::blocking::off_shard;
 use crate::clock::now_ms;
 use crate::replica::log_config::log_config;
-use crate::replica::{Key, Partition, Replicas};
+use crate::replica::{Partition, Replicas, TopicPartition};
 
 /// A log that is to be compacted.
 pub(crate) struct Chosen {
     partition: Arc<Partition>,
-    dirt: Dirt,
+    dirt: DirtySection,
 }
 
 /// How a compaction came to an end.
-enum Outcome {
+enum CompactionOutcome {
     /// Up to this offset the log is compacted.
     Done(i64, Counts),
     /// The log changed, is gone, or the broker stops: another time.
@@ -68,7 +68,7 @@ impl Replicas {
                 continue;
             }
             let log = log_config(&self.config.load(), &config);
-            let dirt = match Dirt::of(partition.log(), &log, self.cleaner.checkpoint(&key), now_ms) {
+            let dirt = match DirtySection::of(partition.log(), &log, self.cleaner.checkpoint(&key), now_ms) {
                 Ok(dirt) => dirt,
                 Err(error) => {
                     self.give_up(&partition, &error);
@@ -91,7 +91,7 @@ impl Replicas {
         let partition = &chosen.partition;
         let key = key(partition);
         match self.compact_log(chosen) {
-            Ok(Outcome::Done(end, counts)) => {
+            Ok(CompactionOutcome::Done(end, counts)) => {
                 self.cleaner.count(&counts);
                 self.cleaner.done(&key, end, || partition.is_deleted());
                 self.store_cleaner_checkpoint();
@@ -100,11 +100,11 @@ impl Replicas {
                 tracing::info!(partition = partition.name(), from, to, read, written, "log compacted");
                 true
             }
-            Ok(Outcome::Dropped) => {
+            Ok(CompactionOutcome::Dropped) => {
                 self.cleaner.give_back(&key);
                 true
             }
-            Ok(Outcome::Failed) => {
+            Ok(CompactionOutcome::Failed) => {
                 self.cleaner.give_back(&key);
                 false
             }
@@ -116,22 +116,22 @@ impl Replicas {
         }
     }
 
-    fn compact_log(&self, chosen: &Chosen) -> Result<Outcome, LogError> {
+    fn compact_log(&self, chosen: &Chosen) -> Result<CompactionOutcome, LogError> {
         let done = self.rewrite(chosen);
         let partition = &chosen.partition;
         match done {
             Ok(outcome) => Ok(outcome),
-            Err(CleanError::Stopped) => Ok(Outcome::Dropped),
-            Err(CleanError::Log(_)) if partition.is_deleted() => Ok(Outcome::Dropped),
+            Err(CleanError::Stopped) => Ok(CompactionOutcome::Dropped),
+            Err(CleanError::Log(_)) if partition.is_deleted() => Ok(CompactionOutcome::Dropped),
             Err(CleanError::Log(error)) if is_full(&error) || partition.log().is_offline() => {
-                tracing::error!(partition = partition.name(), %error, "log not compacted; it is tried again later");
-                Ok(Outcome::Failed)
+                tracing::error!(partition = partition.name(), %error, "compaction failed; the broker retries later");
+                Ok(CompactionOutcome::Failed)
             }
             Err(CleanError::Log(error)) => Err(error),
         }
     }
 
-    fn rewrite(&self, chosen: &Chosen) -> Result<Outcome, CleanError> {
+    fn rewrite(&self, chosen: &Chosen) -> Result<CompactionOutcome, CleanError> {
         let partition = &chosen.partition;
         let (config, topic) = (self.config.load(), partition.config());
         let job = Job {
@@ -152,7 +152,7 @@ impl Replicas {
             let Some(cleaned) = cleaning.next_segment(&producers, &pace)? else {
                 // The new names, before the checkpoint counts on them.
                 partition.log().flush_sealed()?;
-                return Ok(Outcome::Done(cleaning.end(), cleaning.counts()));
+                return Ok(CompactionOutcome::Done(cleaning.end(), cleaning.counts()));
             };
             let mut cleaned = Some(cleaned);
             let replaced = partition
@@ -163,28 +163,28 @@ impl Replicas {
             }
             match replaced.transpose()?.flatten().flatten() {
                 Some(retired) => self.discard(partition, retired),
-                None => return Ok(Outcome::Dropped),
+                None => return Ok(CompactionOutcome::Dropped),
             }
         }
-        Ok(Outcome::Dropped)
+        Ok(CompactionOutcome::Dropped)
     }
 
     /// What is damaged stays so: the log is left alone until the next start.
     fn give_up(&self, partition: &Partition, error: &LogError) {
         self.cleaner.exclude(&key(partition));
-        tracing::error!(partition = partition.name(), %error, "log cannot be compacted; no more attempts until the next start");
+        tracing::error!(partition = partition.name(), %error, "log cannot be compacted; the broker retries after the next start");
     }
 
     /// Writes down where compaction goes on.
     pub(crate) fn store_cleaner_checkpoint(&self) {
         let _storing = self.storing_checkpoint.lock();
         if let Err(error) = self.data_dir.store(OffsetCheckpoint::Cleaner, &self.cleaner.checkpoints()) {
-            tracing::error!(%error, "checkpoint not written");
+            tracing::error!(%error, "cannot write the checkpoint");
         }
     }
 }
 
-fn key(partition: &Partition) -> Key {
+fn key(partition: &Partition) -> TopicPartition {
     (partition.topic().to_owned(), partition.index())
 }
 

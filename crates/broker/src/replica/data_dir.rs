@@ -14,7 +14,7 @@ use levada_wire::Uuid;
 use parking_lot::Mutex;
 
 use crate::metadata::controller::{METADATA_TOPIC, check_topic_name};
-use crate::replica::left::{LeftBehind, Offsets};
+use crate::replica::last_shutdown::{LastShutdown, Offsets};
 
 /// Kafka's name for the lock file, so that Kafka and Levada keep out of each other's way.
 pub(crate) const LOCK_FILE: &str = ".lock";
@@ -35,13 +35,13 @@ pub enum DataDirError {
         source: io::Error,
     },
     /// Another process has it.
-    #[error("data directory {} is in use by another process; stop that one or choose another with -o log.dirs=…", path.display())]
+    #[error("data directory {} is in use by another process; stop that process, or choose another directory with -o log.dirs=…", path.display())]
     InUse {
         /// The directory.
         path: PathBuf,
     },
     /// More than one directory is configured.
-    #[error("log.dirs names {count} directories; this version keeps its data in one")]
+    #[error("log.dirs names {count} directories; this version supports one")]
     SeveralDirs {
         /// Number of directories.
         count: usize,
@@ -87,10 +87,10 @@ impl DataDir {
     }
 
     /// Takes the clean-shutdown marker away: from now on the directory counts as in use.
-    pub(crate) fn begin(&self) -> Result<LeftBehind, DataDirError> {
+    pub(crate) fn begin(&self) -> Result<LastShutdown, DataDirError> {
         let (disk, path) = (&*self.disk, &*self.path);
         let checkpoint = |which| checkpoint(disk, which, path);
-        Ok(LeftBehind {
+        Ok(LastShutdown {
             recovery_points: checkpoint(OffsetCheckpoint::RecoveryPoint),
             log_starts: checkpoint(OffsetCheckpoint::LogStart),
             cleaned: checkpoint(OffsetCheckpoint::Cleaner),
@@ -118,7 +118,7 @@ impl DataDir {
     }
 
     /// Moves a directory that belongs to an older topic of the same name out of the way.
-    pub(super) fn make_way(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
+    pub(super) fn displace_stale(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
         let dir = self.partition(topic, index);
         match PartitionMetadata::load(&*self.disk, &dir)? {
             Some(found) if found.topic_id != topic_id.to_bytes() => self.set_aside(&dir, topic, index),
@@ -128,7 +128,7 @@ impl DataDir {
 
     fn set_aside(&self, dir: &Path, topic: &str, index: i32) -> Result<(), LogError> {
         let stray = self.path.join(aside(topic, index, STRAY));
-        tracing::warn!(directory = %dir.display(), moved_to = %stray.display(), "no metadata knows this partition");
+        tracing::warn!(directory = %dir.display(), moved_to = %stray.display(), "the metadata does not contain this partition");
         self.disk.rename(dir, &stray).map_err(|source| LogError::Io {
             operation: "move aside",
             path: dir.to_owned(),
@@ -173,7 +173,7 @@ impl DataDir {
 
     /// Takes the name from a deleted partition's directory and returns the new one, for removal: what a
     /// crash leaves of it is removed at the next start.
-    pub(super) fn doom_partition(&self, topic: &str, index: i32) -> io::Result<PathBuf> {
+    pub(super) fn mark_deleted(&self, topic: &str, index: i32) -> io::Result<PathBuf> {
         let doomed = self.path.join(aside(topic, index, DELETED));
         self.disk.rename(&self.partition(topic, index), &doomed)?;
         Ok(doomed)
@@ -181,9 +181,9 @@ impl DataDir {
 
     /// Finishes interrupted deletions, and moves the directories of partitions that are not `known` (left
     /// by a crash amid a deletion, or foreign) out of the way, as Kafka does.
-    pub(super) fn set_strays_aside(&self, known: impl Fn(&str, i32) -> bool) -> Result<(), DataDirError> {
+    pub(super) fn quarantine_strays(&self, known: impl Fn(&str, i32) -> bool) -> Result<(), DataDirError> {
         let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
-        for disk::Entry { path, kind } in self.disk.list(&self.path).map_err(failed)? {
+        for disk::DirEntry { path, kind } in self.disk.list(&self.path).map_err(failed)? {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             if name.ends_with(DELETED) {
                 self.disk.remove_dir(&path).map_err(failed)?;
@@ -224,7 +224,7 @@ impl DataDir {
 /// start the log begins with its first segment.
 fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
     which.load(disk, dir).unwrap_or_else(|error| {
-        tracing::warn!(%error, "a checkpoint is passed over; every log is verified or begins with its first segment");
+        tracing::warn!(%error, "ignored a damaged checkpoint; logs are checked in full, or begin with their first segment");
         Offsets::new()
     })
 }

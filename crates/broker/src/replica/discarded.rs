@@ -10,7 +10,7 @@ use crate::replica::{Partition, Replicas};
 
 /// What is to be removed, by when.
 #[derive(Default)]
-pub(super) struct Waiting(Mutex<BTreeMap<i64, Vec<Retired>>>);
+pub(super) struct PendingRemoval(Mutex<BTreeMap<i64, Vec<Retired>>>);
 
 impl Replicas {
     /// Takes the names from segments that are out of their log, and removes them when their time has come.
@@ -45,6 +45,6 @@ impl Replicas {
 
 fn remove(retired: Retired) {
     if let Err(error) = retired.remove() {
-        tracing::warn!(%error, "a file that is not needed any more remains");
+        tracing::warn!(%error, "cannot remove an obsolete file");
     }
 }

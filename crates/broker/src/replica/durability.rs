@@ -82,7 +82,7 @@ impl Syncs {
     }
 
     fn run(&self) {
-        let _broken = Broken(self);
+        let _broken = PoisonOnPanic(self);
         loop {
             let group = {
                 let mut state = self.state.lock();
@@ -95,7 +95,7 @@ impl Syncs {
             let synced = self.upkeep.flush(&self.log, levada_log::Partition::sync_records).map(drop);
             if let Err(error) = &synced {
                 let (offline, partition) = (self.log.is_offline(), name(&self.log));
-                tracing::error!(partition, offline, %error, "records are not on the device");
+                tracing::error!(partition, offline, %error, "cannot sync records to the device");
             }
             for waiter in group {
                 // A connection that died meanwhile does not want its answer.
@@ -111,9 +111,9 @@ fn name(log: &levada_log::Partition) -> String {
 }
 
 /// Should a sync panic, nobody waits for it for ever, and the next one begins.
-struct Broken<'a>(&'a Syncs);
+struct PoisonOnPanic<'a>(&'a Syncs);
 
-impl Drop for Broken<'_> {
+impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let mut state = self.0.state.lock();

@@ -24,7 +24,7 @@ impl Replicas {
         for partition in self.partitions.all() {
             let expired = partition.lane().with_writer(|writer| writer.expire_producers(now_ms));
             if let Some(expired) = expired.filter(|expired| *expired > 0) {
-                tracing::debug!(partition = partition.name(), expired, "silent producers are forgotten");
+                tracing::debug!(partition = partition.name(), expired, "removed expired producers");
             }
         }
     }

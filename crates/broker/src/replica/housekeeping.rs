@@ -9,7 +9,7 @@ use levada_log::checkpoint::OffsetCheckpoint;
 
 use crate::blocking::off_shard;
 use crate::clock::now_ms;
-use crate::replica::left::{Left, Offsets};
+use crate::replica::last_shutdown::{Offsets, PartitionAtShutdown};
 use crate::replica::{Partition, Replicas};
 
 /// How often topics with `flush.ms` are looked for, at most and at least.
@@ -61,7 +61,7 @@ impl Replicas {
             return;
         }
         let flush = || self.upkeep.flush(partition.log(), levada_log::Partition::flush_sealed);
-        let kept = partition.log().look_after().and_then(|()| flush());
+        let kept = partition.log().check_files_present().and_then(|()| flush());
         let kept = kept.and_then(|_| reindex(partition));
         match kept {
             // Its files went while this looked at them.
@@ -78,10 +78,11 @@ impl Replicas {
         // In this order: one that is opened meanwhile is in both.
         let unopened = self.unopened.lock().clone();
         let all = self.partitions.all();
-        let offsets = |of: fn(&levada_log::Partition) -> i64, left: fn(Left) -> i64| -> Offsets {
-            let open = all.iter().map(|one| ((one.topic().to_owned(), one.index()), of(one.log())));
-            unopened.iter().map(|(key, one)| (key.clone(), left(one))).chain(open).collect()
-        };
+        let offsets =
+            |of: fn(&levada_log::Partition) -> i64, left: fn(PartitionAtShutdown) -> i64| -> Offsets {
+                let open = all.iter().map(|one| ((one.topic().to_owned(), one.index()), of(one.log())));
+                unopened.iter().map(|(key, one)| (key.clone(), left(one))).chain(open).collect()
+            };
         let stored = [
             (
                 OffsetCheckpoint::RecoveryPoint,
@@ -93,7 +94,7 @@ impl Replicas {
         ];
         for (checkpoint, offsets) in stored {
             if let Err(error) = self.data_dir.store(checkpoint, &offsets) {
-                tracing::error!(%error, "checkpoint not written");
+                tracing::error!(%error, "cannot write the checkpoint");
             }
         }
     }
@@ -104,15 +105,15 @@ impl Replicas {
         for partition in self.partitions.all() {
             let Some(writer) = partition.lane().take_writer() else { continue };
             if let Err(error) = writer.close() {
-                tracing::error!(partition = partition.name(), %error, "log not closed in good order");
+                tracing::error!(partition = partition.name(), %error, "cannot close the log cleanly");
                 clean = false;
             }
         }
         self.store_checkpoints();
         if !clean {
-            tracing::warn!("the next start recovers the logs, because not all were closed in good order");
+            tracing::warn!("the next start recovers the logs: not all were closed cleanly");
         } else if let Err(error) = self.data_dir.mark_clean(broker_epoch) {
-            tracing::error!(%error, "marker of a clean shutdown not written");
+            tracing::error!(%error, "cannot write the clean-shutdown marker");
         }
     }
 }

@@ -25,27 +25,27 @@ use crate::replica::durability::{Synced, Syncs};
 pub(crate) type AppendResult = Result<Appended, AppendError>;
 
 /// The lane of one partition. Shared by all shards.
-pub(crate) struct Lane {
+pub(crate) struct AppendLane {
     queue: Mutex<Queue>,
     /// None once the log is closed or deleted.
     writer: Mutex<Option<Writer>>,
     dir: PathBuf,
-    told_of_storage: Told,
+    storage_warning: RepeatedWarning,
     longest_turns_ns: [AtomicU64; Work::ALL.len()],
 }
 
 /// A disk that stays full would otherwise fill the operator's log as well.
-const TELL_AGAIN_MS: u64 = 30_000;
+const WARNING_INTERVAL_MS: u64 = 30_000;
 
 /// When the operator was last told of a failure that repeats itself.
 #[derive(Debug, Default)]
-pub(crate) struct Told(AtomicI64);
+pub(crate) struct RepeatedWarning(AtomicI64);
 
-impl Told {
+impl RepeatedWarning {
     /// Whether to tell now; then not again for half a minute.
     pub(crate) fn is_due(&self, now_ms: i64) -> bool {
         let last_ms = self.0.load(Ordering::Relaxed);
-        let due = now_ms.abs_diff(last_ms) >= TELL_AGAIN_MS;
+        let due = now_ms.abs_diff(last_ms) >= WARNING_INTERVAL_MS;
         due && self.0.compare_exchange(last_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
@@ -62,7 +62,7 @@ struct Job {
     done: oneshot::Sender<AppendResult>,
 }
 
-/// The answer of [`Lane::submit`].
+/// The answer of [`AppendLane::submit`].
 pub(crate) enum Submitted {
     /// The batch was written (or refused) by the calling thread.
     Done(AppendResult),
@@ -137,11 +137,11 @@ impl Work {
 /// Whether a lane's queue was left to the one who was told so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Left {
+pub(crate) enum Backlog {
     /// The lane is idle, or somebody else's.
-    Nothing,
-    /// The lane waits for [`Lane::drain`].
-    More,
+    Empty,
+    /// The lane waits for [`AppendLane::drain`].
+    Remaining,
 }
 
 /// So many groups are written before other connections of the thread get their turn.
@@ -151,14 +151,14 @@ const GROUPS_PER_TURN: usize = 8;
 const GROUP_BATCHES_MAX: usize = 512;
 const _: () = assert!(GROUP_BATCHES_MAX <= 1024, "a group is one vectored write");
 
-impl Lane {
+impl AppendLane {
     pub(crate) fn new(writer: Writer) -> Self {
         let dir = writer.partition().dir().to_owned();
         Self {
             queue: Mutex::default(),
             writer: Mutex::new(Some(writer)),
             dir,
-            told_of_storage: Told::default(),
+            storage_warning: RepeatedWarning::default(),
             longest_turns_ns: [const { AtomicU64::new(0) }; Work::ALL.len()],
         }
     }
@@ -167,18 +167,18 @@ impl Lane {
     ///
     /// Blocks for as long as writes to the page cache take, those of a few groups that queued up
     /// included. `wrote` is called after each group, outside all locks, so that those who wait for data
-    /// can be woken. When it says that more is left, the caller has to see to [`Lane::drain`].
-    pub(crate) fn submit(&self, append: Append, now_ms: i64, wrote: impl Fn()) -> (Submitted, Left) {
+    /// can be woken. When it says that more is left, the caller has to see to [`AppendLane::drain`].
+    pub(crate) fn submit(&self, append: Append, now_ms: i64, wrote: impl Fn()) -> (Submitted, Backlog) {
         {
             let mut queue = self.queue.lock();
             if queue.busy {
                 let (done, answer) = oneshot::channel();
                 queue.waiting.push_back(Job { append, done });
-                return (Submitted::Queued { answer, dir: self.dir.clone() }, Left::Nothing);
+                return (Submitted::Queued { answer, dir: self.dir.clone() }, Backlog::Empty);
             }
             queue.busy = true;
         }
-        let _broken = Broken(self);
+        let _broken = PoisonOnPanic(self);
         let mut own = self.write(&mut [append], now_ms);
         wrote();
         let left = self.drain(now_ms, wrote);
@@ -187,15 +187,15 @@ impl Lane {
 
     /// Writes what queued up, group by group, until nothing is left or others should get a turn. Only for
     /// the thread that was told that something is left.
-    pub(crate) fn drain(&self, now_ms: i64, wrote: impl Fn()) -> Left {
-        let _broken = Broken(self);
+    pub(crate) fn drain(&self, now_ms: i64, wrote: impl Fn()) -> Backlog {
+        let _broken = PoisonOnPanic(self);
         for _ in 0..GROUPS_PER_TURN {
             let group: Vec<Job> = {
                 let mut queue = self.queue.lock();
                 debug_assert!(queue.busy, "a lane is drained by the thread that made it busy");
                 if queue.waiting.is_empty() {
                     queue.busy = false;
-                    return Left::Nothing;
+                    return Backlog::Empty;
                 }
                 let count = queue.waiting.len().min(GROUP_BATCHES_MAX);
                 queue.waiting.drain(..count).collect()
@@ -209,7 +209,7 @@ impl Lane {
                 let _ = waiter.send(result);
             }
         }
-        Left::More
+        Backlog::Remaining
     }
 
     /// True if some thread writes, so that the next batch is queued.
@@ -220,7 +220,7 @@ impl Lane {
     fn write(&self, group: &mut [Append], now_ms: i64) -> Vec<AppendResult> {
         let results = match &mut *self.writer.lock() {
             Some(writer) => {
-                let _turn = Turn::begin(self, Work::Append);
+                let _hold = WriterHold::begin(self, Work::Append);
                 let results = writer.append(group, now_ms);
                 assert_eq!(results.len(), group.len(), "one result for each batch of a group");
                 results
@@ -239,8 +239,8 @@ impl Lane {
 
     /// The client only hears that storage failed; why is for the operator.
     fn tell(&self, error: &AppendError, now_ms: i64) {
-        if self.told_of_storage.is_due(now_ms) {
-            tracing::error!(%error, "batches are refused; with a full disk, make room and they are taken again, and without descriptors, once there are some");
+        if self.storage_warning.is_due(now_ms) {
+            tracing::error!(%error, "cannot append batches; free disk space, or raise the limit of file descriptors");
         }
     }
 
@@ -248,7 +248,7 @@ impl Lane {
     /// meanwhile, so nothing slow may happen in `work`.
     pub(crate) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
         let mut writer = self.writer.lock();
-        let _turn = Turn::begin(self, Work::Housekeeping);
+        let _hold = WriterHold::begin(self, Work::Housekeeping);
         writer.as_mut().map(work)
     }
 
@@ -264,18 +264,18 @@ impl Lane {
 }
 
 /// Measures how long somebody has the writer.
-struct Turn<'a> {
+struct WriterHold<'a> {
     longest_ns: &'a AtomicU64,
     begun: Instant,
 }
 
-impl Turn<'_> {
-    fn begin(lane: &Lane, work: Work) -> Turn<'_> {
-        Turn { longest_ns: &lane.longest_turns_ns[work as usize], begun: Instant::now() }
+impl WriterHold<'_> {
+    fn begin(lane: &AppendLane, work: Work) -> WriterHold<'_> {
+        WriterHold { longest_ns: &lane.longest_turns_ns[work as usize], begun: Instant::now() }
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WriterHold<'_> {
     fn drop(&mut self) {
         let took_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         // Nearly always there is nothing to write, and the cache line stays shared.
@@ -286,9 +286,9 @@ impl Drop for Turn<'_> {
 }
 
 /// Should a write panic, nobody knows what the log holds: it goes out of use, and nobody waits for it for ever.
-struct Broken<'a>(&'a Lane);
+struct PoisonOnPanic<'a>(&'a AppendLane);
 
-impl Drop for Broken<'_> {
+impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             drop(self.0.take_writer());

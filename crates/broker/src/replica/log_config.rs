@@ -7,7 +7,7 @@ use crate::config::{BrokerConfig, TimestampType, TopicConfig, Values};
 /// The configuration of a topic that has these values of its own.
 pub(crate) fn topic_config(broker: &BrokerConfig, topic: &str, own: Option<&Values>) -> TopicConfig {
     TopicConfig::resolve(broker, own.unwrap_or(&Values::new())).unwrap_or_else(|error| {
-        tracing::error!(topic, %error, "a stored topic configuration is not understood; the defaults are used");
+        tracing::error!(topic, %error, "cannot parse a stored topic configuration; the defaults apply");
         broker.topic_defaults.clone()
     })
 }

@@ -8,22 +8,22 @@ use levada_wire::Uuid;
 use crate::clock::now_ms;
 use crate::config::TopicConfig;
 use crate::metadata::image::{ConfigResource, Image};
-use crate::replica::left::Left;
+use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::log_config::{log_config, topic_config};
-use crate::replica::{Identity, Key, Partition, Replicas};
+use crate::replica::{Partition, PartitionIdentity, Replicas, TopicPartition};
 
 /// A partition that the metadata has and that is to be opened.
 pub(crate) struct Missing {
-    pub(crate) identity: Identity,
+    pub(crate) identity: PartitionIdentity,
     config: Arc<TopicConfig>,
 }
 
 impl Missing {
-    pub(crate) fn key(&self) -> Key {
+    pub(crate) fn key(&self) -> TopicPartition {
         (self.identity.topic.to_string(), self.identity.index)
     }
 
-    pub(crate) fn is(&self, (topic, index): &Key) -> bool {
+    pub(crate) fn is(&self, (topic, index): &TopicPartition) -> bool {
         *self.identity.topic == **topic && self.identity.index == *index
     }
 }
@@ -42,7 +42,7 @@ impl Replicas {
                         && !self.is_recovering(topic.name(), index)
                 };
                 if ours && is_absent() {
-                    let identity = Identity {
+                    let identity = PartitionIdentity {
                         topic: topic.name().clone(),
                         topic_id: topic.id(),
                         index,
@@ -60,7 +60,7 @@ impl Replicas {
     pub(crate) fn open(
         &self,
         missing: Vec<Missing>,
-        left: &(impl Fn(&Key) -> Left + Sync),
+        left: &(impl Fn(&TopicPartition) -> PartitionAtShutdown + Sync),
     ) -> (Vec<Partition>, Option<LogError>) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut shares: Vec<Vec<Missing>> = Vec::new();
@@ -96,7 +96,7 @@ impl Replicas {
     pub(crate) fn open_partition(
         &self,
         one: Missing,
-        left: impl Fn(&Key) -> Left,
+        left: impl Fn(&TopicPartition) -> PartitionAtShutdown,
     ) -> Result<Partition, LogError> {
         let key = one.key();
         let left = left(&key);
@@ -104,12 +104,12 @@ impl Replicas {
         if let Err(error) = &opened
             && self.unopened.lock().note(&key, left)
         {
-            tracing::error!(topic = key.0, partition = key.1, %error, "offline: the log cannot be opened; this is tried again every few seconds");
+            tracing::error!(topic = key.0, partition = key.1, %error, "partition offline: cannot open its log; the broker retries every few seconds");
         }
         opened
     }
 
-    fn try_open(&self, one: Missing, left: Left) -> Result<Partition, LogError> {
+    fn try_open(&self, one: Missing, left: PartitionAtShutdown) -> Result<Partition, LogError> {
         let Missing { identity, config } = one;
         let (topic, index) = (identity.topic.clone(), identity.index);
         let options = OpenOptions {
@@ -123,7 +123,7 @@ impl Replicas {
             background: self.data_dir.background().clone(),
             ..OpenOptions::new(self.data_dir.partition(&topic, index))
         };
-        self.data_dir.make_way(&topic, index, identity.topic_id)?;
+        self.data_dir.displace_stale(&topic, index, identity.topic_id)?;
         let is_new = !self.data_dir.has_partition(&topic, index);
         let opened = Writer::open(options, now_ms());
         if is_new {
@@ -132,7 +132,7 @@ impl Replicas {
         let (writer, report) = opened?;
         self.data_dir.identify(&topic, index, identity.topic_id)?;
         if let Some(cut) = &report.cut {
-            tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "the log ended in a torn batch, which was cut off");
+            tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "truncated a torn batch at the end of the log");
         }
         Ok(Partition::new(identity, writer, config, self.upkeep.clone()))
     }
@@ -144,9 +144,10 @@ impl Replicas {
     pub(crate) fn enter(
         &self,
         opened: Vec<Partition>,
-        left: impl Fn(&Key) -> Left,
+        left: impl Fn(&TopicPartition) -> PartitionAtShutdown,
     ) -> Result<Vec<Arc<Partition>>, LogError> {
-        let keys: Vec<Key> = opened.iter().map(|one| (one.topic().to_owned(), one.index())).collect();
+        let keys: Vec<TopicPartition> =
+            opened.iter().map(|one| (one.topic().to_owned(), one.index())).collect();
         // Were the names of new directories lost, records that are on the device would be lost with them.
         if let Err(error) = self.data_dir.sync_names() {
             keys.iter().for_each(|key| {

@@ -14,7 +14,7 @@ use crate::clock;
 use crate::config::TopicConfig;
 use crate::error_code::ErrorCode;
 use crate::replica::durability::Syncs;
-use crate::replica::lane::{Lane, Left, Submitted, Told};
+use crate::replica::lane::{AppendLane, Backlog, RepeatedWarning, Submitted};
 use crate::replica::tally::{Traffic, Upkeep};
 use crate::replica::waiters::Waiters;
 
@@ -23,7 +23,7 @@ pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
 
 /// Topic and index of a partition, as checkpoints name it.
-pub(crate) type Key = (String, i32);
+pub(crate) type TopicPartition = (String, i32);
 
 /// Whether clients may only read `topic`.
 pub(crate) fn is_internal(topic: &str) -> bool {
@@ -37,7 +37,7 @@ pub(crate) struct Partition {
     index: i32,
     leader_epoch: i32,
     log: Arc<levada_log::Partition>,
-    lane: Lane,
+    lane: AppendLane,
     waiters: Arc<Waiters>,
     syncs: Arc<Syncs>,
     /// Held shared from the question whether a batch belongs to its transaction until the batch has its place in the
@@ -45,14 +45,14 @@ pub(crate) struct Partition {
     /// transaction again.
     transactions: RwLock<()>,
     config: ArcSwap<TopicConfig>,
-    told_of_marker: Told,
+    marker_warning: RepeatedWarning,
     traffic: Traffic,
     /// Its topic has been deleted; whoever still holds it must be told so.
     deleted: AtomicBool,
 }
 
 /// What names a partition.
-pub(crate) struct Identity {
+pub(crate) struct PartitionIdentity {
     pub(crate) topic: Arc<str>,
     pub(crate) topic_id: Uuid,
     pub(crate) index: i32,
@@ -62,7 +62,7 @@ pub(crate) struct Identity {
 impl Partition {
     /// A partition that serves this log; `upkeep` counts the work on it.
     pub(crate) fn new(
-        identity: Identity,
+        identity: PartitionIdentity,
         writer: Writer,
         config: Arc<TopicConfig>,
         upkeep: Arc<Upkeep>,
@@ -74,11 +74,11 @@ impl Partition {
             leader_epoch: identity.leader_epoch,
             log: writer.partition().clone(),
             syncs: Arc::new(Syncs::new(writer.partition().clone(), &config, upkeep)),
-            lane: Lane::new(writer),
+            lane: AppendLane::new(writer),
             waiters: Arc::default(),
             transactions: RwLock::default(),
             config: ArcSwap::new(config),
-            told_of_marker: Told::default(),
+            marker_warning: RepeatedWarning::default(),
             traffic: Traffic::default(),
             deleted: AtomicBool::new(false),
         }
@@ -140,7 +140,7 @@ impl Partition {
         &self.transactions
     }
 
-    pub(crate) fn lane(&self) -> &Lane {
+    pub(crate) fn lane(&self) -> &AppendLane {
         &self.lane
     }
 
@@ -152,10 +152,11 @@ impl Partition {
     /// until the batch is on the device.
     pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
         let (submitted, left) = self.lane.submit(append, now_ms, || self.waiters.wake());
-        if left == Left::More {
+        if left == Backlog::Remaining {
             let partition = self.clone();
             tokio::spawn(async move {
-                while partition.lane.drain(clock::now_ms(), || partition.waiters.wake()) == Left::More {
+                while partition.lane.drain(clock::now_ms(), || partition.waiters.wake()) == Backlog::Remaining
+                {
                     tokio::task::yield_now().await;
                 }
             });
@@ -170,7 +171,7 @@ impl Partition {
 
     /// Whether the operator is to be told that a marker could not be written here.
     pub(crate) fn untold_marker(&self, now_ms: i64) -> bool {
-        self.told_of_marker.is_due(now_ms)
+        self.marker_warning.is_due(now_ms)
     }
 
     /// Whether its topic has been deleted.

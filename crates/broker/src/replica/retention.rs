@@ -45,7 +45,7 @@ impl Replicas {
                 );
             }
             Some(Err(error)) => {
-                tracing::error!(partition = partition.name(), %error, "old segments not deleted");
+                tracing::error!(partition = partition.name(), %error, "cannot delete old segments");
             }
         }
     }

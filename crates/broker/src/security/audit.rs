@@ -11,7 +11,7 @@ use crate::security::authorizer::Rule;
 
 mod repeats;
 
-pub(crate) use self::repeats::{Origin, Repeats};
+pub(crate) use self::repeats::{AuditOrigin, Repeats};
 
 /// The tracing target.
 pub const TARGET: &str = "levada::audit";
@@ -25,14 +25,18 @@ pub(crate) enum Weight {
     Filter,
 }
 
+/// An operation on a resource, and the weight of the question.
+pub(crate) struct Attempt<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) kind: ResourceType,
+    pub(crate) name: &'a str,
+    pub(crate) weight: Weight,
+}
+
 /// A decision of access control. Refused attempts are told from level `info` up, granted ones from `debug` up, and what
 /// only filters from `trace` up, as Kafka does.
-pub(crate) fn decided(
-    session: &Session,
-    api: ApiKey,
-    (operation, kind, name): (Operation, ResourceType, &str),
-    (rule, weight): (&Rule, Weight),
-) {
+pub(crate) fn decided(session: &Session, api: ApiKey, attempt: Attempt<'_>, rule: &Rule) {
+    let Attempt { operation, kind, name, weight } = attempt;
     macro_rules! tell {
         ($level:ident) => {
             tracing::$level!(
@@ -130,7 +134,7 @@ pub(crate) fn refused(user: Option<&str>, address: IpAddr, listener: &str, reaso
 }
 
 /// Entries of this origin were left out, because it caused too many.
-pub(crate) fn left_out(origin: &Origin, count: u64) {
+pub(crate) fn left_out(origin: &AuditOrigin, count: u64) {
     tracing::info!(
         target: "levada::audit",
         event = "left_out",

@@ -25,7 +25,7 @@ impl fmt::Debug for Jaas {
 
 /// What is wrong with a JAAS configuration. Never repeats its text.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{expected} is expected at character {at}")]
+#[error("expected {expected} at character {at}")]
 pub struct JaasError {
     /// What should be there.
     pub expected: &'static str,

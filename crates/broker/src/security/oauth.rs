@@ -43,7 +43,7 @@ pub struct KeySource {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OauthError {
     /// The message is not of this mechanism.
-    #[error("the client's message is not OAUTHBEARER: {expected} is expected")]
+    #[error("malformed OAUTHBEARER message: expected {expected}")]
     Malformed {
         /// What should be there.
         expected: &'static str,
@@ -52,7 +52,7 @@ pub enum OauthError {
     #[error("the token was refused: {0}")]
     Token(JwtError),
     /// The client asks to act for somebody else.
-    #[error("user {user} asks to act for another")]
+    #[error("user {user} requested another authorization id")]
     OtherIdentity {
         /// The user of the token.
         user: String,

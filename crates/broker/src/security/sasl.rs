@@ -29,7 +29,7 @@ pub enum Mechanism {
     /// User and password in clear.
     Plain,
     /// Proof of a password.
-    Scram(scram::Mechanism),
+    Scram(scram::ScramMechanism),
     /// A signed token.
     OauthBearer,
 }
@@ -38,8 +38,8 @@ impl Mechanism {
     /// All that are served.
     pub const ALL: [Self; 4] = [
         Self::Plain,
-        Self::Scram(scram::Mechanism::Sha256),
-        Self::Scram(scram::Mechanism::Sha512),
+        Self::Scram(scram::ScramMechanism::Sha256),
+        Self::Scram(scram::ScramMechanism::Sha512),
         Self::OauthBearer,
     ];
 
@@ -100,7 +100,7 @@ impl SaslConfig {
 
 /// Who came in how.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Identity {
+pub struct AuthenticatedUser {
     /// The user's name.
     pub user: String,
     /// By which mechanism.
@@ -108,11 +108,11 @@ pub struct Identity {
 }
 
 /// What the surroundings know at the time of a frame.
-pub struct Moment<'a> {
+pub struct FrameContext<'a> {
     /// The time, in milliseconds since 1970.
     pub now_ms: i64,
     /// Looks a user's SCRAM credential up.
-    pub credential: &'a dyn Fn(&str, scram::Mechanism) -> Option<Credential>,
+    pub credential: &'a dyn Fn(&str, scram::ScramMechanism) -> Option<Credential>,
     /// What nobody else knows, for what users are told that do not exist.
     pub secret: &'a str,
     /// The keys that were last had from an address, for tokens.
@@ -121,7 +121,7 @@ pub struct Moment<'a> {
 
 /// What a frame leads to.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum SaslOutcome {
     /// An ApiVersions request, to be answered as any other.
     Versions(RequestHeader, BytesMut),
     /// Send this and go on.
@@ -131,7 +131,7 @@ pub enum Outcome {
         /// The answer.
         reply: Bytes,
         /// Who it is.
-        identity: Identity,
+        identity: AuthenticatedUser,
         /// When the session ends, if ever.
         expires_ms: Option<i64>,
     },
@@ -148,15 +148,15 @@ pub enum Outcome {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum SaslError {
-    #[error("frame not understood during authentication: {0}")]
+    #[error("malformed frame during authentication: {0}")]
     Malformed(#[from] DecodeError),
     #[error("unexpected {api} request during authentication")]
     Unexpected { api: ApiKey },
-    #[error("mechanism {mechanism:?} is not offered")]
+    #[error("mechanism {mechanism:?} is not enabled on this listener")]
     Mechanism { mechanism: String },
-    #[error("mechanism {asked} in the place of {before} at re-authentication")]
+    #[error("re-authentication uses mechanism {asked} instead of {before}")]
     OtherMechanism { asked: &'static str, before: &'static str },
-    #[error("user {asked} in the place of {before} at re-authentication")]
+    #[error("re-authentication as user {asked} instead of {before}")]
     OtherUser { asked: String, before: String },
     #[error(transparent)]
     Plain(#[from] PlainRefusal),
@@ -164,9 +164,9 @@ pub enum SaslError {
     Scram(#[from] ScramError),
     #[error(transparent)]
     Oauth(#[from] OauthError),
-    #[error("{} is the name of clients that have not authenticated, and no user's", Session::ANONYMOUS)]
+    #[error("{} is reserved for unauthenticated clients and cannot be a user name", Session::ANONYMOUS)]
     Anonymous,
-    #[error("answer not representable: {0}")]
+    #[error("cannot encode the response: {0}")]
     Encode(#[from] EncodeError),
 }
 
@@ -184,7 +184,7 @@ pub struct Exchange {
     framed: bool,
     nonce: String,
     /// Who the client was before; it must stay the same.
-    before: Option<Identity>,
+    before: Option<AuthenticatedUser>,
 }
 
 #[derive(Debug)]
@@ -233,7 +233,7 @@ impl Exchange {
     }
 
     /// Begins anew with a client that was `before`; its handshake is the first frame.
-    pub fn again(config: Arc<SaslConfig>, nonce: String, before: Identity) -> Self {
+    pub fn again(config: Arc<SaslConfig>, nonce: String, before: AuthenticatedUser) -> Self {
         Self { before: Some(before), ..Self::new(config, nonce) }
     }
 
@@ -253,7 +253,7 @@ impl Exchange {
     }
 
     /// Takes the next frame, without its size.
-    pub fn step(&mut self, frame: BytesMut, moment: &Moment<'_>) -> Outcome {
+    pub fn step(&mut self, frame: BytesMut, moment: &FrameContext<'_>) -> SaslOutcome {
         let taken = match std::mem::replace(&mut self.state, State::Over) {
             State::Tokens(server, offer) if self.framed => self.take_framed(frame, (server, offer), moment),
             State::Tokens(server, offer) => self.take_bare(&frame, (server, offer), moment),
@@ -263,23 +263,27 @@ impl Exchange {
             State::Over => Err(SaslError::Unexpected { api: ApiKey::SaslAuthenticate }),
             state => self.take_request(frame, matches!(state, State::VersionsOrHandshake)),
         };
-        taken.unwrap_or_else(|error| Outcome::Refused { reply: None, error })
+        taken.unwrap_or_else(|error| SaslOutcome::Refused { reply: None, error })
     }
 
-    fn take_request(&mut self, mut frame: BytesMut, may_ask_versions: bool) -> Result<Outcome, SaslError> {
+    fn take_request(
+        &mut self,
+        mut frame: BytesMut,
+        may_ask_versions: bool,
+    ) -> Result<SaslOutcome, SaslError> {
         let header = RequestHeader::decode(&mut frame)?;
         match header.api {
             ApiKey::ApiVersions if may_ask_versions => {
                 let answered = header.api.serves(header.version);
                 self.state = if answered { State::Handshake } else { State::VersionsOrHandshake };
-                Ok(Outcome::Versions(header, frame))
+                Ok(SaslOutcome::Versions(header, frame))
             }
             ApiKey::SaslHandshake => self.handshake(&header, frame),
             api => Err(SaslError::Unexpected { api }),
         }
     }
 
-    fn handshake(&mut self, header: &RequestHeader, body: BytesMut) -> Result<Outcome, SaslError> {
+    fn handshake(&mut self, header: &RequestHeader, body: BytesMut) -> Result<SaslOutcome, SaslError> {
         let request: SaslHandshakeRequest = decode(header, body)?;
         self.framed = header.version >= 1;
         let mut response = SaslHandshakeResponse::default();
@@ -287,7 +291,7 @@ impl Exchange {
         let Some(offer) = self.config.offer(request.mechanism.as_str()) else {
             response.error_code = ErrorCode::UnsupportedSaslMechanism.code();
             let error = SaslError::Mechanism { mechanism: request.mechanism.as_str().to_owned() };
-            return Ok(Outcome::Refused { reply: Some(encode(header, &response)?), error });
+            return Ok(SaslOutcome::Refused { reply: Some(encode(header, &response)?), error });
         };
         let asked = offer.mechanism;
         self.state = match &self.before {
@@ -296,15 +300,15 @@ impl Exchange {
             }
             _ => State::Tokens(Server::new(asked, &self.nonce), offer),
         };
-        Ok(Outcome::Reply(encode(header, &response)?))
+        Ok(SaslOutcome::Reply(encode(header, &response)?))
     }
 
     fn take_bare(
         &mut self,
         token: &[u8],
         (mut server, offer): (Server, Offer),
-        moment: &Moment<'_>,
-    ) -> Result<Outcome, SaslError> {
+        moment: &FrameContext<'_>,
+    ) -> Result<SaslOutcome, SaslError> {
         let Step { challenge, user, expires_ms } = server.take(token, &self.config, moment)?;
         let mut reply = BytesMut::with_capacity(4 + challenge.len());
         reply.put_u32(u32::try_from(challenge.len()).expect("a challenge is short"));
@@ -312,22 +316,22 @@ impl Exchange {
         let reply = reply.freeze();
         let Some(user) = user else {
             self.state = State::Tokens(server, offer);
-            return Ok(Outcome::Reply(reply));
+            return Ok(SaslOutcome::Reply(reply));
         };
         let identity = self.identity(user, offer)?;
-        Ok(Outcome::Done { reply, identity, expires_ms: expiry(offer, expires_ms, moment.now_ms) })
+        Ok(SaslOutcome::Done { reply, identity, expires_ms: expiry(offer, expires_ms, moment.now_ms) })
     }
 
     fn take_framed(
         &mut self,
         mut frame: BytesMut,
         (mut server, offer): (Server, Offer),
-        moment: &Moment<'_>,
-    ) -> Result<Outcome, SaslError> {
+        moment: &FrameContext<'_>,
+    ) -> Result<SaslOutcome, SaslError> {
         let header = RequestHeader::decode(&mut frame)?;
         if header.api != ApiKey::SaslAuthenticate {
             let error = SaslError::Unexpected { api: header.api };
-            return Ok(Outcome::Refused { reply: out_of_turn(&header)?, error });
+            return Ok(SaslOutcome::Refused { reply: out_of_turn(&header)?, error });
         }
         let request: SaslAuthenticateRequest = decode(&header, frame)?;
         let taken = server.take(&request.auth_bytes, &self.config, moment);
@@ -341,37 +345,37 @@ impl Exchange {
                 response.auth_bytes = challenge.into();
                 let Some((identity, expires_ms)) = known else {
                     self.state = State::Tokens(server, offer);
-                    return Ok(Outcome::Reply(encode(&header, &response)?));
+                    return Ok(SaslOutcome::Reply(encode(&header, &response)?));
                 };
                 let expires_ms = expiry(offer, expires_ms, moment.now_ms);
                 if header.version >= 1 {
                     response.session_lifetime_ms =
                         expires_ms.map_or(0, |expires_ms| expires_ms - moment.now_ms);
                 }
-                Ok(Outcome::Done { reply: encode(&header, &response)?, identity, expires_ms })
+                Ok(SaslOutcome::Done { reply: encode(&header, &response)?, identity, expires_ms })
             }
             Err(error) => {
                 let text = error.told(offer.mechanism, self.before.is_some());
-                Ok(Outcome::Refused { reply: Some(failed(&header, text)?), error })
+                Ok(SaslOutcome::Refused { reply: Some(failed(&header, text)?), error })
             }
         }
     }
 
-    fn refuse_mechanism(&self, mut frame: BytesMut, error: SaslError) -> Result<Outcome, SaslError> {
+    fn refuse_mechanism(&self, mut frame: BytesMut, error: SaslError) -> Result<SaslOutcome, SaslError> {
         let header = RequestHeader::decode(&mut frame)?;
         if !self.framed || header.api != ApiKey::SaslAuthenticate {
             return Err(error);
         }
-        Ok(Outcome::Refused { reply: Some(failed(&header, error.to_string())?), error })
+        Ok(SaslOutcome::Refused { reply: Some(failed(&header, error.to_string())?), error })
     }
 
-    fn identity(&self, user: String, offer: Offer) -> Result<Identity, SaslError> {
+    fn identity(&self, user: String, offer: Offer) -> Result<AuthenticatedUser, SaslError> {
         match &self.before {
             _ if user == Session::ANONYMOUS => Err(SaslError::Anonymous),
             Some(before) if before.user != user => {
                 Err(SaslError::OtherUser { asked: user, before: before.user.clone() })
             }
-            _ => Ok(Identity { user, mechanism: offer.mechanism }),
+            _ => Ok(AuthenticatedUser { user, mechanism: offer.mechanism }),
         }
     }
 }
@@ -385,7 +389,12 @@ impl Server {
         }
     }
 
-    fn take(&mut self, token: &[u8], config: &SaslConfig, moment: &Moment<'_>) -> Result<Step, SaslError> {
+    fn take(
+        &mut self,
+        token: &[u8],
+        config: &SaslConfig,
+        moment: &FrameContext<'_>,
+    ) -> Result<Step, SaslError> {
         match self {
             Self::Plain => {
                 let user = plain::authenticate(token, &config.passwords).map_err(PlainRefusal)?;

@@ -21,14 +21,14 @@ pub const ITERATIONS_MAX: i32 = 16384;
 
 /// SCRAM with one of two hashes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Mechanism {
+pub enum ScramMechanism {
     /// SCRAM-SHA-256.
     Sha256,
     /// SCRAM-SHA-512.
     Sha512,
 }
 
-impl Mechanism {
+impl ScramMechanism {
     /// Both of them.
     pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
 
@@ -153,21 +153,21 @@ impl fmt::Debug for Credential {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum ScramError {
-    #[error("the client's {message} message is not SCRAM")]
+    #[error("malformed SCRAM {message} message")]
     Malformed { message: &'static str },
     #[error("user {user} has no credential for this mechanism")]
     UnknownUser { user: String },
-    #[error("user {user} presents a delegation token, which are not offered")]
+    #[error("user {user} sent a delegation token; delegation tokens are not supported")]
     Token { user: String },
-    #[error("user {user} asks to act for another")]
+    #[error("user {user} requested another authorization id")]
     OtherIdentity { user: String },
     #[error("the credential of user {user} has {iterations} iterations, fewer than 4096")]
     TooFewIterations { user: String, iterations: i32 },
-    #[error("the client answers another nonce than it was given")]
+    #[error("the client's nonce does not match the server's")]
     Nonce,
-    #[error("user {user} does not know the password")]
+    #[error("wrong password for user {user}")]
     Proof { user: String },
-    #[error("the exchange is over")]
+    #[error("the SCRAM exchange has already ended")]
     Over,
 }
 
@@ -188,7 +188,7 @@ impl ScramError {
 /// One exchange.
 #[derive(Debug)]
 pub struct ScramServer {
-    mechanism: Mechanism,
+    mechanism: ScramMechanism,
     state: State,
 }
 
@@ -209,17 +209,17 @@ struct User {
 
 impl ScramServer {
     /// Begins; `server_nonce` is printable, without a comma, and can be guessed by nobody.
-    pub fn new(mechanism: Mechanism, server_nonce: String) -> Self {
+    pub fn new(mechanism: ScramMechanism, server_nonce: String) -> Self {
         Self { mechanism, state: State::First { server_nonce } }
     }
 
     /// The mechanism.
-    pub fn mechanism(&self) -> Mechanism {
+    pub fn mechanism(&self) -> ScramMechanism {
         self.mechanism
     }
 
     /// Takes the client's next message. `find` looks a user's credential up; with a `secret` that nobody else knows one is made up for
-    /// users that do not exist, the same each time. After an error the exchange is over.
+    /// users that do not exist, the same each time. After an error the SCRAM exchange has already ended.
     ///
     /// # Errors
     /// The client is not let in.

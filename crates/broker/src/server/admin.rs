@@ -13,7 +13,7 @@ use tokio::task::LocalSet;
 use crate::broker::Broker;
 use crate::config::Listener;
 use crate::server::StartError;
-use crate::server::listener::Doorman;
+use crate::server::listener::Acceptor;
 use crate::server::shard::Accepted;
 use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
@@ -54,16 +54,16 @@ async fn run(duties: Duties) {
         // The shards are counted first.
         tokio::task::spawn_local(pulse.beat(inboxes.len()));
     }
-    let doorman = Doorman::new(broker.clone(), (inboxes, handshakes), stop.clone());
+    let acceptor = Acceptor::new(broker.clone(), (inboxes, handshakes), stop.clone());
     for (listener, socket) in listeners {
         match tokio::net::TcpListener::from_std(socket) {
             Ok(socket) => {
-                tokio::task::spawn_local(doorman.clone().accept(listener, socket));
+                tokio::task::spawn_local(acceptor.clone().accept(listener, socket));
             }
-            Err(error) => tracing::error!(listener = listener.name, %error, "a listener cannot be watched"),
+            Err(error) => tracing::error!(listener = listener.name, %error, "cannot poll a listener"),
         }
     }
-    drop(doorman);
+    drop(acceptor);
     let groups = broker.coordinators().clone();
     tokio::task::spawn_local(async move { groups.groups().run_clock().await });
     tokio::task::spawn_local(broker.replicas().clone().run_retention());

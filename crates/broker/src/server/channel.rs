@@ -12,7 +12,7 @@ mod kernel;
 pub mod session;
 
 use self::kernel::KernelSession;
-use self::session::Session;
+use self::session::TlsSession;
 
 /// What a connection may send by reference in one turn before others on its shard get theirs.
 const TURN_BYTES: u64 = 1 << 20;
@@ -26,7 +26,7 @@ pub(crate) enum Channel {
     /// Not at all.
     Plain,
     /// By this process.
-    Sealed(Box<Session>),
+    Sealed(Box<TlsSession>),
     /// By the kernel.
     Kernel(Box<KernelSession>),
 }
@@ -127,12 +127,12 @@ impl Channel {
     }
 
     /// Says that nothing more comes, if the socket takes it at once.
-    pub(crate) fn say_goodbye(&mut self, stream: &TcpStream) {
+    pub(crate) fn send_close_notify(&mut self, stream: &TcpStream) {
         match self {
             Channel::Plain => {}
-            Channel::Kernel(_) => KernelSession::say_goodbye(stream.as_fd()),
+            Channel::Kernel(_) => KernelSession::send_close_notify(stream.as_fd()),
             Channel::Sealed(session) => {
-                session.say_goodbye();
+                session.send_close_notify();
                 // A peer that is gone need not be told.
                 let _ = session.flush(stream);
             }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use levada_io::buf::BufferPool;
-use levada_io::inflow::{Access, Inflow};
+use levada_io::inflow::{Inflow, InflowOptions};
 use levada_io::ring::{Completion, Key, Ring, RingOptions};
 use levada_io::{Caps, Counters, Extent, MemoryPiece, Path, Thresholds};
 use rustix::fs::OFlags;
@@ -61,13 +61,13 @@ impl ColdLane {
                 Ring::new(&RingOptions { entries: in_flight, in_flight, ..RingOptions::default() })?;
             let pool = BufferPool::new(BUFFER_BYTES, BUFFERS)?;
             if let Err(error) = ring.register_buffers(&pool) {
-                tracing::debug!(%error, "buffers for cold reads are pinned with each read");
+                tracing::debug!(%error, "cannot register the buffers for cold reads; each read pins its buffer");
             }
             let wakeups = watched(ring.wakeups()?)?;
             let (ring, waiting) = (RefCell::new(ring), RefCell::default());
             Ok(ColdLane { ring, wakeups, pool, waiting, counters })
         };
-        made().inspect_err(|error| tracing::debug!(%error, "cold reads go without a ring")).ok()
+        made().inspect_err(|error| tracing::debug!(%error, "cannot use io_uring for cold reads")).ok()
     }
 
     /// Hands completions to those who wait for them, for as long as it is polled.
@@ -93,7 +93,8 @@ impl ColdLane {
     /// bytes keep their buffers.
     pub(crate) async fn read(&self, extent: &Extent) -> Option<Vec<Bytes>> {
         let direct = Extent { file: Arc::new(opened_directly(&extent.file).ok()?), ..extent.clone() };
-        let access = Access { alignment: ALIGNMENT, depth: usize::from(BUFFERS), ..Access::default() };
+        let access =
+            InflowOptions { alignment: ALIGNMENT, depth: usize::from(BUFFERS), ..InflowOptions::default() };
         let mut inflow = Inflow::new([direct], access);
         let reader = Rc::new(Reader::default());
         let (mut bytes, mut under_way) = (Vec::new(), 0_usize);

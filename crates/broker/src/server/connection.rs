@@ -20,15 +20,15 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
-use crate::api::entry::Entry;
+use crate::api::connection_info::ConnectionInfo;
 use crate::api::meter::Meter;
-use crate::api::{self, Context, Refusal, Reply};
+use crate::api::{self, Context, Reply, RequestError};
 use crate::quota::Used;
 use crate::replay;
 use crate::request_memory::{Held, NewcomerShare};
+use crate::server::auth_gate::{AuthError, AuthGate, AuthStep};
 use crate::server::channel::{Channel, Received, Sending};
-use crate::server::gate::{Gate, Passage, TurnedAway};
-use crate::server::places::Place;
+use crate::server::connection_limits::ConnectionPermit;
 use crate::server::shard::{Accepted, Shard};
 use crate::stats::Answered;
 
@@ -49,48 +49,48 @@ const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Whether pages that come from the disk stay in the page cache after they were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kept {
-    Yes,
-    No,
+enum CachePolicy {
+    Keep,
+    AskAdmission,
 }
 
 /// Why a connection ends other than by the client's wish.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
+enum CloseReason {
     #[error(transparent)]
     Frame(#[from] FrameError),
     #[error(transparent)]
-    Request(#[from] Refusal),
-    #[error("response not sent whole: {0}")]
+    Request(#[from] RequestError),
+    #[error("cannot send the whole response: {0}")]
     Send(#[from] TransferError),
     #[error("connection lost: {0}")]
     Lost(#[from] std::io::Error),
     #[error(transparent)]
-    TurnedAway(#[from] TurnedAway),
-    #[error("a request came in too slowly")]
+    AuthError(#[from] AuthError),
+    #[error("a request arrived too slowly")]
     Slow,
     #[error(
-        "a request waited {} s for memory, of which {held_bytes} bytes are held; raise queued.max.request.bytes",
+        "a request waited {} s for memory ({held_bytes} bytes are in use); raise queued.max.request.bytes",
         MEMORY_WAIT.as_secs()
     )]
     NoMemory { held_bytes: u64 },
-    #[error("clients that have not authenticated hold too much memory; an authentication takes far less")]
+    #[error("unauthenticated clients hold too much request memory")]
     NewcomersFull,
-    #[error("nothing was sent or taken for longer than connections.max.idle.ms")]
+    #[error("the connection was idle for longer than connections.max.idle.ms")]
     Idle,
 }
 
 /// Serves one connection until it ends; its errors concern nobody else.
 pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
-    let peer = accepted.entry.peer;
-    let principal = accepted.entry.certificate.as_ref().map(|name| name.principal.as_str());
-    tracing::debug!(%peer, listener = accepted.entry.listener.name, principal, "connection opened");
-    let _counted = shard.broker().stats().connection(&accepted.entry.listener.name);
+    let peer = accepted.info.peer;
+    let principal = accepted.info.certificate.as_ref().map(|name| name.principal.as_str());
+    tracing::debug!(%peer, listener = accepted.info.listener.name, principal, "connection opened");
+    let _counted = shard.broker().stats().connection(&accepted.info.listener.name);
     match run(&shard, accepted).await {
         Ok(()) => tracing::debug!(%peer, "connection closed"),
-        Err(error @ Ended::Idle) => tracing::debug!(%peer, %error, "connection closed by the broker"),
-        Err(Ended::Lost(error)) => tracing::debug!(%peer, %error, "connection lost"),
-        Err(Ended::Send(error @ TransferError::Peer { .. })) => {
+        Err(error @ CloseReason::Idle) => tracing::debug!(%peer, %error, "connection closed by the broker"),
+        Err(CloseReason::Lost(error)) => tracing::debug!(%peer, %error, "connection lost"),
+        Err(CloseReason::Send(error @ TransferError::Peer { .. })) => {
             tracing::debug!(%peer, %error, "connection lost")
         }
         Err(error) => match shard.told.admit(Instant::now()) {
@@ -100,16 +100,16 @@ pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
     }
 }
 
-async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
+async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), CloseReason> {
     let stream = TcpStream::from_std(accepted.stream)?;
     let mut connection = Connection {
         shard: shard.clone(),
-        gate: Gate::new(shard.broker(), &accepted.entry),
-        entry: Rc::new(accepted.entry),
+        gate: AuthGate::new(shard.broker(), &accepted.info),
+        info: Rc::new(accepted.info),
         local: stream.local_addr()?,
         max_idle: shard.broker().config().connections_max_idle,
         silent: Box::pin(tokio::time::sleep(SILENCE_MAX)),
-        _place: accepted.place,
+        _permit: accepted.permit,
         received: FrameBuffer::new(0),
         held: None,
         newcomer: None,
@@ -122,11 +122,11 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), Ended> {
     connection.received.set_limit(connection.gate.frame_bytes_max(shard.broker()));
     let ended = connection.converse().await;
     match &ended {
-        Ok(()) => connection.gate.close(shard.broker(), &connection.entry, &"closed"),
-        Err(error) => connection.gate.close(shard.broker(), &connection.entry, error),
+        Ok(()) => connection.gate.close(shard.broker(), &connection.info, &"closed"),
+        Err(error) => connection.gate.close(shard.broker(), &connection.info, error),
     }
     connection.leave_no_trace();
-    connection.channel.say_goodbye(&connection.stream);
+    connection.channel.send_close_notify(&connection.stream);
     ended
 }
 
@@ -144,8 +144,8 @@ async fn at_once<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
 struct Connection {
     shard: Rc<Shard>,
     stream: TcpStream,
-    entry: Rc<Entry>,
-    gate: Gate,
+    info: Rc<ConnectionInfo>,
+    gate: AuthGate,
     local: SocketAddr,
     received: FrameBuffer,
     /// The memory of the request that is coming in.
@@ -161,12 +161,12 @@ struct Connection {
     max_idle: Option<Duration>,
     /// Fires some time into a [silence](Connection::silence).
     silent: Pin<Box<Sleep>>,
-    _place: Place,
+    _permit: ConnectionPermit,
 }
 
 impl Connection {
     /// Answers one request after the other until the client has no more, or the broker stops.
-    async fn converse(&mut self) -> Result<(), Ended> {
+    async fn converse(&mut self) -> Result<(), CloseReason> {
         let shard = self.shard.clone();
         // One for all requests: to begin listening takes a lock that all shards share.
         let mut stopped = std::pin::pin!(shard.stop().signalled());
@@ -177,7 +177,7 @@ impl Connection {
             };
             let Some(frame) = frame else { return Ok(()) };
             let taken = self.take(frame).await;
-            if let Err(Ended::Request(_) | Ended::TurnedAway(_)) = taken {
+            if let Err(CloseReason::Request(_) | CloseReason::AuthError(_)) = taken {
                 self.send_kept_back().await?;
             }
             taken?;
@@ -186,26 +186,26 @@ impl Connection {
     }
 
     /// Waits for the socket, no longer than a connection may be idle.
-    async fn unless_idle(&self, ready: impl Future<Output = std::io::Result<()>>) -> Result<(), Ended> {
+    async fn unless_idle(&self, ready: impl Future<Output = std::io::Result<()>>) -> Result<(), CloseReason> {
         let ready = match self.max_idle {
-            Some(limit) => tokio::time::timeout(limit, ready).await.map_err(|_| Ended::Idle)?,
+            Some(limit) => tokio::time::timeout(limit, ready).await.map_err(|_| CloseReason::Idle)?,
             None => ready.await,
         };
         Ok(ready?)
     }
 
     /// Takes one frame: a request to be answered, or a step of the client's authentication.
-    async fn take(&mut self, mut frame: BytesMut) -> Result<(), Ended> {
+    async fn take(&mut self, mut frame: BytesMut) -> Result<(), CloseReason> {
         let request_bytes = frame.len();
-        match self.gate.pass(self.shard.broker(), &self.entry, frame)? {
-            Passage::Through(through) => frame = through,
-            Passage::Versions(header, body) => return self.answer(header, body, request_bytes).await,
-            Passage::Answer(bytes) => {
-                self.send(vec![Piece::Bytes(bytes)], Kept::Yes, None).await?;
+        match self.gate.pass(self.shard.broker(), &self.info, frame)? {
+            AuthStep::Through(through) => frame = through,
+            AuthStep::Versions(header, body) => return self.answer(header, body, request_bytes).await,
+            AuthStep::Answer(bytes) => {
+                self.send(vec![Piece::Bytes(bytes)], CachePolicy::Keep, None).await?;
                 self.received.set_limit(self.gate.frame_bytes_max(self.shard.broker()));
                 return Ok(());
             }
-            Passage::Closed { answer, after, error } => {
+            AuthStep::Closed { answer, after, error } => {
                 self.send_kept_back().await?;
                 // What a client learns by guessing, it learns slowly.
                 tokio::select! {
@@ -213,12 +213,12 @@ impl Connection {
                     () = self.shard.stop().signalled() => {}
                 }
                 if let Some(bytes) = answer {
-                    self.send(vec![Piece::Bytes(bytes)], Kept::Yes, None).await?;
+                    self.send(vec![Piece::Bytes(bytes)], CachePolicy::Keep, None).await?;
                 }
                 return Err(error.into());
             }
         }
-        let header = RequestHeader::decode(&mut frame).map_err(Refusal::from)?;
+        let header = RequestHeader::decode(&mut frame).map_err(RequestError::from)?;
         self.answer(header, frame, request_bytes).await
     }
 
@@ -227,10 +227,10 @@ impl Connection {
         header: RequestHeader,
         frame: BytesMut,
         request_bytes: usize,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         let (api, received) = (header.api, Instant::now());
         self.shard.service.requests.received(api, request_bytes);
-        let who = (self.entry.clone(), self.gate.session().clone(), self.local);
+        let who = (self.info.clone(), self.gate.session().clone(), self.local);
         let context = Context::new(self.shard.service.clone(), header, who).holding(self.held.take());
         let meter = Meter::new(received);
         let waits = matches!(api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
@@ -240,7 +240,7 @@ impl Connection {
         let answered = Answered { api, received, there: meter.ended(), local, bytes: reply.bytes() };
         match reply {
             Reply::Send(pieces) => self.send_or_keep(pieces, answered).await?,
-            Reply::Replay(pieces) => self.send(pieces, Kept::No, Some(answered)).await?,
+            Reply::SendOld(pieces) => self.send(pieces, CachePolicy::AskAdmission, Some(answered)).await?,
             Reply::Silent => {
                 self.shard.service.requests.sent(&answered, answered.there);
                 if !self.received.has_frame() {
@@ -262,11 +262,11 @@ impl Connection {
     }
 
     /// Lets a client wait that has used more than it may, no longer than a connection may be idle, and only for as long as it is there.
-    async fn muted(&mut self, wait: Duration) -> Result<(), Ended> {
+    async fn muted(&mut self, wait: Duration) -> Result<(), CloseReason> {
         let idle = self.max_idle.unwrap_or(Duration::MAX);
         let shard = self.shard.clone();
         tokio::select! {
-            () = tokio::time::sleep(wait.min(idle)) => if wait > idle { Err(Ended::Idle) } else { Ok(()) },
+            () = tokio::time::sleep(wait.min(idle)) => if wait > idle { Err(CloseReason::Idle) } else { Ok(()) },
             () = self.gone() => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
             () = shard.stop().signalled() => Ok(()),
         }
@@ -275,9 +275,9 @@ impl Connection {
     /// What a request comes to. As soon as it has to wait, the answers that were kept back leave beside it.
     async fn replied(
         &mut self,
-        work: impl Future<Output = Result<Reply, Refusal>>,
+        work: impl Future<Output = Result<Reply, RequestError>>,
         waits: bool,
-    ) -> Result<Reply, Ended> {
+    ) -> Result<Reply, CloseReason> {
         let mut work = std::pin::pin!(work);
         if let Some(done) = at_once(work.as_mut()).await {
             return Ok(done?);
@@ -328,12 +328,12 @@ impl Connection {
 
     /// Sends one response, or keeps it back if the client has sent its next request without waiting for it: a call of the kernel and
     /// perhaps the client's waking are saved, for as long as the next request keeps this thread busy.
-    async fn send_or_keep(&mut self, mut pieces: Vec<Piece>, answered: Answered) -> Result<(), Ended> {
+    async fn send_or_keep(&mut self, mut pieces: Vec<Piece>, answered: Answered) -> Result<(), CloseReason> {
         let small = pieces.iter().all(|piece| matches!(piece, Piece::Bytes(_)));
         let bytes: u64 = self.kept_back.iter().chain(&pieces).map(Piece::len).sum();
         let count = self.kept_back.len() + pieces.len();
         if !small || bytes > KEPT_BACK_BYTES || count > KEPT_BACK_PIECES || !self.received.has_frame() {
-            return self.send(pieces, Kept::Yes, Some(answered)).await;
+            return self.send(pieces, CachePolicy::Keep, Some(answered)).await;
         }
         self.kept_back.append(&mut pieces);
         self.kept_back_times.push(answered);
@@ -342,20 +342,20 @@ impl Connection {
         Ok(())
     }
 
-    async fn send_kept_back(&mut self) -> Result<(), Ended> {
+    async fn send_kept_back(&mut self) -> Result<(), CloseReason> {
         if self.kept_back.is_empty() {
             return Ok(());
         }
-        self.send(Vec::new(), Kept::Yes, None).await
+        self.send(Vec::new(), CachePolicy::Keep, None).await
     }
 
     /// Sends what was kept back and one response, a turn at a time, each when the socket takes more.
     async fn send(
         &mut self,
         mut pieces: Vec<Piece>,
-        kept: Kept,
+        policy: CachePolicy,
         answered: Option<Answered>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         if !self.kept_back.is_empty() {
             self.kept_back.append(&mut pieces);
             pieces = std::mem::take(&mut self.kept_back);
@@ -384,7 +384,7 @@ impl Connection {
                     self.record(answered);
                     return Ok(self.channel.sent(&self.stream, bytes)?);
                 }
-                Ok(Some(Turn::Cold)) => self.warm(&mut sending, kept).await,
+                Ok(Some(Turn::Cold)) => self.warm(&mut sending, policy).await,
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
@@ -405,9 +405,9 @@ impl Connection {
 
     /// Waits until what comes next is in memory, of its own or of the page cache, while other connections go on. If too many wait
     /// already, the next turn waits for the disk itself; and a disk that fails is the next turn's to report.
-    async fn warm(&mut self, sending: &mut Sending, kept: Kept) {
+    async fn warm(&mut self, sending: &mut Sending, policy: CachePolicy) {
         let Some(mut warm) = sending.cold(AHEAD_BYTES) else { return };
-        if kept == Kept::No {
+        if policy == CachePolicy::AskAdmission {
             if self.is_admitted(&warm).await {
                 let Some(more) = sending.cold(replay::AHEAD_BYTES) else { return };
                 warm = more;

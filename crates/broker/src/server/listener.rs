@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::sync::{mpsc, watch};
 
-use crate::api::entry::Entry;
+use crate::api::connection_info::ConnectionInfo;
 use crate::broker::Broker;
 use crate::config::{HostPort, Listener};
 use crate::descriptors::{self, Reserve};
 use crate::server::StartError;
 use crate::server::channel::Channel;
+use crate::server::connection_limits::{AcceptRate, ConnectionLimits, ConnectionPermit, Full};
 use crate::server::log_pace::LogPace;
-use crate::server::places::{Full, Pace, Place, Places};
 use crate::server::shard::Accepted;
 use crate::shutdown::Stop;
 
@@ -59,20 +59,20 @@ fn open(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 /// Lets connections in, as many as there may be, and hands them to the shards in turn.
 #[derive(Clone)]
-pub(crate) struct Doorman {
+pub(crate) struct Acceptor {
     broker: Arc<Broker>,
     shards: Vec<mpsc::Sender<Accepted>>,
     /// Where connections of TLS listeners go first.
     handshakes: Option<mpsc::Sender<Accepted>>,
-    places: Arc<Places>,
-    pace: Arc<Mutex<Pace>>,
+    connections: Arc<ConnectionLimits>,
+    rate: Arc<Mutex<AcceptRate>>,
     reserve: Reserve,
     /// Of what is told of connections that wait or are turned away.
     told: Arc<LogPace>,
     stop: Stop,
 }
 
-impl Doorman {
+impl Acceptor {
     pub(crate) fn new(
         broker: Arc<Broker>,
         (shards, handshakes): (Vec<mpsc::Sender<Accepted>>, Option<mpsc::Sender<Accepted>>),
@@ -82,8 +82,8 @@ impl Doorman {
             broker,
             shards,
             handshakes,
-            places: Arc::default(),
-            pace: Arc::default(),
+            connections: Arc::default(),
+            rate: Arc::default(),
             reserve: Reserve::of(descriptors::limit()),
             told: Arc::default(),
             stop,
@@ -92,7 +92,7 @@ impl Doorman {
 
     /// Accepts until the stop signal.
     pub(crate) async fn accept(self, listener: Arc<Listener>, socket: tokio::net::TcpListener) {
-        let (mut turn, mut own_pace) = (self.shards.iter().cycle(), Pace::default());
+        let (mut turn, mut own_pace) = (self.shards.iter().cycle(), AcceptRate::default());
         let mut changes = self.broker.live_config().changes();
         loop {
             let accepted = tokio::select! {
@@ -103,7 +103,7 @@ impl Doorman {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     self.tell(|left_out| {
-                        tracing::warn!(%error, left_out, "accept failed; if descriptors are used up, raise `ulimit -n`");
+                        tracing::warn!(%error, left_out, "accept failed; if the process is out of file descriptors, raise `ulimit -n`");
                     });
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
@@ -115,15 +115,19 @@ impl Doorman {
                 admitted = self.admit(stream, (peer, &listener), &mut changes) => admitted,
                 () = self.stop.signalled() => return,
             };
-            let Some((stream, place)) = admitted else { continue };
-            self.pace(&listener, &mut own_pace).await;
+            let Some((stream, permit)) = admitted else { continue };
+            self.keep_rate(&listener, &mut own_pace).await;
             let next = match &self.handshakes {
                 Some(handshakes) if listener.protocol.has_tls() => handshakes,
                 _ => turn.next().expect("a broker has at least one shard"),
             };
-            let entry =
-                Entry { listener: listener.clone(), peer, certificate: None, software: OnceLock::new() };
-            if next.send(Accepted { stream, entry, place, channel: Channel::Plain }).await.is_err() {
+            let info = ConnectionInfo {
+                listener: listener.clone(),
+                peer,
+                certificate: None,
+                software: OnceLock::new(),
+            };
+            if next.send(Accepted { stream, info, permit, channel: Channel::Plain }).await.is_err() {
                 return;
             }
         }
@@ -135,18 +139,18 @@ impl Doorman {
         stream: std::net::TcpStream,
         (peer, listener): (SocketAddr, &Arc<Listener>),
         changes: &mut watch::Receiver<()>,
-    ) -> Option<(std::net::TcpStream, Place)> {
-        let place = self.place((peer.ip(), listener), changes).await?;
+    ) -> Option<(std::net::TcpStream, ConnectionPermit)> {
+        let permit = self.permit((peer.ip(), listener), changes).await?;
         let stream = self.spared(stream).await;
         let wait = self.broker.quotas().book_connection(peer.ip());
         if wait.is_zero() {
-            return Some((stream, place));
+            return Some((stream, permit));
         }
         self.tell(|left_out| {
             tracing::info!(%peer, left_out, "connection closed: connection_creation_rate is reached");
         });
         // Closed at once, it would be back at once.
-        tokio::task::spawn_local(turn_away((stream, place), wait, self.stop.clone()));
+        tokio::task::spawn_local(turn_away((stream, permit), wait, self.stop.clone()));
         None
     }
 
@@ -161,7 +165,7 @@ impl Doorman {
             self.tell(|left_out| {
                 tracing::warn!(
                     left_out,
-                    "connections wait: the last {kept} descriptors are kept for files; raise `ulimit -n`"
+                    "connections wait: the last {kept} file descriptors are reserved for log files; raise `ulimit -n`"
                 );
             });
             tokio::time::sleep(DESCRIPTOR_PAUSE).await;
@@ -176,7 +180,7 @@ impl Doorman {
     }
 
     /// Keeps to `max.connection.creation.rate`, that of all listeners and that of one: what comes faster waits in the backlog.
-    async fn pace(&self, listener: &Listener, own_pace: &mut Pace) {
+    async fn keep_rate(&self, listener: &Listener, own_pace: &mut AcceptRate) {
         let wait = {
             let (config, now, unlimited) = (self.broker.config(), Instant::now(), i32::MAX.unsigned_abs());
             let own = config.limits_of(&listener.name);
@@ -185,7 +189,7 @@ impl Doorman {
                 wait = own_pace.take(own.creation_rate, now);
             }
             if config.connection_creation_rate_max != unlimited && !own.is_protected {
-                wait = wait.max(self.pace.lock().take(config.connection_creation_rate_max, now));
+                wait = wait.max(self.rate.lock().take(config.connection_creation_rate_max, now));
             }
             wait
         };
@@ -198,16 +202,16 @@ impl Doorman {
     }
 
     /// Waits for a place among all connections, and among those of the listener; none if there are too many from this address alone.
-    async fn place(
+    async fn permit(
         &self,
         origin: (IpAddr, &Arc<Listener>),
         changes: &mut watch::Receiver<()>,
-    ) -> Option<Place> {
-        let mut freed = self.places.freed();
+    ) -> Option<ConnectionPermit> {
+        let mut freed = self.connections.freed();
         loop {
-            let taken = self.places.take(origin, &self.broker.config());
+            let taken = self.connections.take(origin, &self.broker.config());
             match taken {
-                Ok(place) => return Some(place),
+                Ok(permit) => return Some(permit),
                 Err(Full::Address) => {
                     let address = origin.0;
                     self.tell(|left_out| {
@@ -225,7 +229,7 @@ impl Doorman {
 }
 
 /// Closes a connection after a while.
-async fn turn_away(connection: (std::net::TcpStream, Place), wait: Duration, stop: Stop) {
+async fn turn_away(connection: (std::net::TcpStream, ConnectionPermit), wait: Duration, stop: Stop) {
     tokio::select! {
         () = tokio::time::sleep(wait) => {}
         () = stop.signalled() => {}

@@ -22,15 +22,15 @@ use crate::shutdown::Stop;
 use crate::web::{WebError, WebServer};
 
 mod admin;
+mod auth_gate;
 pub mod channel;
 mod cold_lane;
 mod connection;
+mod connection_limits;
 mod dump;
-mod gate;
 mod handed;
 mod listener;
 mod log_pace;
-mod places;
 pub(crate) mod shard;
 mod signals;
 mod source;
@@ -54,7 +54,7 @@ pub struct Server {
 pub enum StartError {
     /// A listener's address cannot be bound.
     #[error(
-        "cannot listen on {address}: {source}; is another broker running? choose another with -o {key}=…"
+        "cannot listen on {address}: {source}; is another broker running? choose another address with -o {key}=…"
     )]
     Bind {
         /// The address.
@@ -87,7 +87,7 @@ fn warn_if_exposed(directory: &std::path::Path) {
     if let Ok(Some(path)) = levada_log::disk::exposed(directory) {
         tracing::warn!(
             path = %path.display(),
-            "everybody on this machine can read credentials; next: chmod -R o= {}",
+            "every user of this machine can read the credentials in the data directory; next: chmod -R o= {}",
             directory.display()
         );
     }
@@ -240,19 +240,19 @@ impl Server {
         if let Some(handshakes) = self.handshakes
             && handshakes.thread.join().is_err()
         {
-            tracing::error!("the thread of the handshakes ended with a panic");
+            tracing::error!("the TLS handshake thread panicked");
         }
         for shard in self.shards {
             drop(shard.inbox);
             if shard.thread.join().is_err() {
-                tracing::error!("a shard ended with a panic");
+                tracing::error!("a shard thread panicked");
             }
         }
         if self.large.join().is_err() {
-            tracing::error!("the thread of large requests ended with a panic");
+            tracing::error!("the large-request thread panicked");
         }
         if self.admin.join().is_err() {
-            tracing::error!("the admin thread ended with a panic");
+            tracing::error!("the admin thread panicked");
         }
         self.broker.close();
         tracing::info!("stop finished");

@@ -12,15 +12,15 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use crate::api::Service;
-use crate::api::entry::Entry;
+use crate::api::connection_info::ConnectionInfo;
 use crate::api::large::LargeRequest;
 use crate::broker::Broker;
 use crate::server::StartError;
 use crate::server::channel::Channel;
 use crate::server::cold_lane::ColdLane;
 use crate::server::connection;
+use crate::server::connection_limits::ConnectionPermit;
 use crate::server::log_pace::LogPace;
-use crate::server::places::Place;
 use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
 
@@ -47,8 +47,8 @@ impl Shard {
 /// A connection on its way from the listener to its shard.
 pub(crate) struct Accepted {
     pub(crate) stream: std::net::TcpStream,
-    pub(crate) entry: Entry,
-    pub(crate) place: Place,
+    pub(crate) info: ConnectionInfo,
+    pub(crate) permit: ConnectionPermit,
     /// How it is secured; on a TLS listener, after the handshake.
     pub(crate) channel: Channel,
 }
@@ -101,7 +101,7 @@ pub(crate) fn start(
                 tokio::task::spawn_local(run(shard, accepted, count)).await
             };
             if let Err(error) = LocalSet::new().block_on(&runtime, work) {
-                tracing::error!(%error, "a shard has ended");
+                tracing::error!(%error, "a shard thread has ended");
             }
         })
         .map_err(|source| StartError::Runtime { source })?;
@@ -133,7 +133,7 @@ async fn run(shard: Rc<Shard>, mut accepted: mpsc::Receiver<Accepted>, count: Ar
     }
     let finished = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(shard.stop().grace(), finished).await.is_err() {
-        tracing::warn!("connections still busy after the grace period are closed");
+        tracing::warn!("the broker closes connections that are still busy after the grace period");
     }
     lane.abort();
 }

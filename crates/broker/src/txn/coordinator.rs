@@ -215,14 +215,17 @@ impl Coordinator {
                 self.transit(
                     transactional_id.to_owned(),
                     next,
-                    appends::Then::Reply(ticket, outcome),
+                    appends::Continuation::Reply(ticket, outcome),
                     now_ms,
                 );
             }
             Ok(Decision::Prepare(next)) => {
                 // Who asked for something else must ask again when the transaction is over.
-                let then =
-                    if asked_to_end { appends::Then::End(ticket) } else { appends::Then::Retry(ticket) };
+                let then = if asked_to_end {
+                    appends::Continuation::End(ticket)
+                } else {
+                    appends::Continuation::Retry(ticket)
+                };
                 self.transit(transactional_id.to_owned(), next, then, now_ms);
             }
             Ok(Decision::NeedProducerId) => self.hold(Held::Request(Box::new(event))),

@@ -30,10 +30,10 @@ pub enum TxnError {
     #[error("the producer's epoch is not the current one")]
     InvalidProducerEpoch,
     /// `CONCURRENT_TRANSACTIONS`: the transaction is on its way into another state; try again.
-    #[error("the transaction is just changing its state")]
+    #[error("another request is changing the state of the transaction")]
     ConcurrentTransactions,
     /// `INVALID_TXN_STATE`
-    #[error("the transaction cannot do this in its state")]
+    #[error("the state of the transaction does not allow this request")]
     InvalidTxnState,
     /// `TRANSACTION_ABORTABLE`: the partition is not part of the transaction.
     #[error("the partition is not part of the transaction, which must be aborted")]
@@ -45,10 +45,10 @@ pub enum TxnError {
     #[error("the transactional id may not be used in this way")]
     TransactionalIdAuthorizationFailed,
     /// `UNSUPPORTED_VERSION`: prepared transactions cannot be kept.
-    #[error("this use of the request is not supported")]
+    #[error("this combination of request fields is not supported")]
     UnsupportedVersion,
     /// `UNKNOWN_SERVER_ERROR`
-    #[error("the transaction coordinator could not carry out the request")]
+    #[error("the transaction coordinator failed to execute the request")]
     UnknownServerError,
 }
 

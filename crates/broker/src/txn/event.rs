@@ -1,7 +1,7 @@
 //! Input and output of a transaction coordinator.
 
 use super::error::TxnError;
-use super::request::{AddRequest, EndRequest, Identity, InitRequest, VerifyRequest};
+use super::request::{AddRequest, EndRequest, InitRequest, ProducerIdentity, VerifyRequest};
 use crate::machine::{self, PersistFailure, Signal};
 
 pub use crate::machine::{EncodedRecord, PersistId, Ticket};
@@ -94,13 +94,13 @@ pub struct MarkersId(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// To [`Event::Init`].
-    Init(Identity),
+    Init(ProducerIdentity),
     /// To [`Event::Add`].
     Add(()),
     /// To [`Event::Verify`].
     Verify(Vec<Option<TxnError>>),
     /// To [`Event::End`].
-    End(Identity),
+    End(ProducerIdentity),
     /// To any request: no.
     Refused(TxnError),
 }

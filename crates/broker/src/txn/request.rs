@@ -25,14 +25,14 @@ pub struct InitRequest {
 
 /// Who a producer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ProducerIdentity {
     /// The producer id; -1 if the answer tells none.
     pub producer_id: i64,
     /// The producer's epoch; -1 if the answer tells none.
     pub producer_epoch: i16,
 }
 
-impl Identity {
+impl ProducerIdentity {
     /// No producer.
     pub const NONE: Self = Self { producer_id: -1, producer_epoch: -1 };
 }
@@ -125,9 +125,9 @@ macro_rules! request {
 }
 
 // The producer's new id and epoch.
-request!(InitRequest, Init -> Identity);
+request!(InitRequest, Init -> ProducerIdentity);
 request!(AddRequest, Add -> ());
 // For each partition asked about, in that order, why it is not part of the transaction; none if it is.
 request!(VerifyRequest, Verify -> Vec<Option<TxnError>>);
 // What the producer is from now on; nobody to a classic client, which stays what it is.
-request!(EndRequest, End -> Identity);
+request!(EndRequest, End -> ProducerIdentity);

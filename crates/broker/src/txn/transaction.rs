@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::error::TxnError;
 use super::event::TopicPartition;
-use super::request::{Identity, Protocol};
+use super::request::{ProducerIdentity, Protocol};
 
 /// An epoch of a producer that has none yet.
 pub const NO_EPOCH: i16 = -1;
@@ -124,8 +124,8 @@ impl Transaction {
     }
 
     /// Who owns the id.
-    pub(super) fn owner(&self) -> Identity {
-        Identity { producer_id: self.producer_id, producer_epoch: self.producer_epoch }
+    pub(super) fn owner(&self) -> ProducerIdentity {
+        ProducerIdentity { producer_id: self.producer_id, producer_epoch: self.producer_epoch }
     }
 
     /// No further epoch can be given under this producer id.

@@ -291,7 +291,7 @@ const SHOWN: &[&str] = &[
     "levada_partitions 7",
     "levada_request_bytes_held 8",
     "levada_acks_durability_partitions{topic=\"clicks\",durability=\"fdatasync\"} 3",
-    "levada_lane_longest_turn_seconds{work=\"append\"} 0.0015",
+    "levada_append_lane_hold_seconds_max{work=\"append\"} 0.0015",
     "levada_recovery_partitions 7",
     "levada_recovery_checked_bytes_total 1234",
     "levada_cleaner_runs_total 3",

@@ -5,8 +5,8 @@ use std::{env, fmt, fs, path::Path};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use levada_broker::{
     config::parse_properties,
+    keystore::{ClientTls, SslSettings},
     security::{jaas::Jaas, nonce, scram},
-    stores::{ClientTls, View},
 };
 use levada_wire::{
     Client, ClientError, ClientOptions, StrBytes,
@@ -37,7 +37,7 @@ const TOKEN: &str = "LEVADA_OAUTHBEARER_TOKEN";
 #[derive(Clone, Copy, Debug)]
 enum Mechanism {
     Plain,
-    Scram(scram::Mechanism),
+    Scram(scram::ScramMechanism),
     OauthBearer,
 }
 
@@ -53,7 +53,7 @@ impl Mechanism {
         match name {
             "PLAIN" => Some(Self::Plain),
             "OAUTHBEARER" => Some(Self::OauthBearer),
-            name => scram::Mechanism::from_name(name).map(Self::Scram),
+            name => scram::ScramMechanism::from_name(name).map(Self::Scram),
         }
     }
 
@@ -87,7 +87,7 @@ impl Login {
             _ => return Err(wrong("security.protocol must be PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")),
         };
         let tls = || {
-            ClientTls::load(&View::new(format!("--command-config {shown}"), value))
+            ClientTls::load(&SslSettings::new(format!("--command-config {shown}"), value))
                 .map_err(|error| Failure::Usage(error.to_string()))
         };
         let credentials = has_sasl.then(|| Credentials::load(value, wrong)).transpose()?;
@@ -166,7 +166,7 @@ impl Credentials {
         Err(Failure::new("the broker refuses the token"))
     }
 
-    fn show_by_scram(&self, client: &mut Client, mechanism: scram::Mechanism) -> Result<(), Failure> {
+    fn show_by_scram(&self, client: &mut Client, mechanism: scram::ScramMechanism) -> Result<(), Failure> {
         let user = self.user.replace('=', "=3D").replace(',', "=2C");
         let own = nonce();
         let first = format!("n={user},r={own}");

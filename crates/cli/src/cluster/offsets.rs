@@ -29,7 +29,7 @@ const COMING: [i16; 3] = [kafka_error::UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE, NOT_
 const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 
 /// A topic's name and a partition's number.
-pub(crate) type Place = (String, i32);
+pub(crate) type TopicPartition = (String, i32);
 
 /// Which records count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) enum Isolation {
 }
 
 /// A partition, its leader, and the time asked for: milliseconds or one of the constants above.
-pub(crate) struct Asked<'a> {
+pub(crate) struct OffsetQuery<'a> {
     pub(crate) topic: &'a str,
     pub(crate) partition: i32,
     pub(crate) leader: i32,
@@ -50,12 +50,12 @@ pub(crate) struct Asked<'a> {
 
 /// What a leader has found; both are -1 if there is no such record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundOffset {
     pub(crate) offset: i64,
     pub(crate) timestamp_ms: i64,
 }
 
-impl Found {
+impl FoundOffset {
     /// The offset, if there is one.
     pub(crate) fn offset(self) -> Option<i64> {
         Some(self.offset).filter(|offset| *offset >= 0)
@@ -71,7 +71,7 @@ impl Cluster {
     ) -> Result<BTreeMap<i32, i64>, Failure> {
         let asked = timestamps.iter().map(|(partition, timestamp)| {
             let leader = topic.leader(*partition)?;
-            Ok(Asked { topic: &topic.name, partition: *partition, leader, timestamp: *timestamp })
+            Ok(OffsetQuery { topic: &topic.name, partition: *partition, leader, timestamp: *timestamp })
         });
         let asked = asked.collect::<Result<Vec<_>, Failure>>()?;
         let found = self.look_up(&asked, Isolation::Uncommitted)?;
@@ -84,26 +84,26 @@ impl Cluster {
         topics: impl IntoIterator<Item = &'a Topic>,
         timestamp: i64,
         isolation: Isolation,
-    ) -> Result<BTreeMap<Place, Found>, Failure> {
+    ) -> Result<BTreeMap<TopicPartition, FoundOffset>, Failure> {
         let each = |topic: &'a Topic| {
             let led = topic.leaders.iter().filter(|(_, leader)| **leader >= 0);
-            led.map(move |(partition, leader)| Asked {
+            led.map(move |(partition, leader)| OffsetQuery {
                 topic: &topic.name,
                 partition: *partition,
                 leader: *leader,
                 timestamp,
             })
         };
-        let asked: Vec<Asked<'_>> = topics.into_iter().flat_map(each).collect();
+        let asked: Vec<OffsetQuery<'_>> = topics.into_iter().flat_map(each).collect();
         self.look_up(&asked, isolation)
     }
 
     /// Asks the leaders, again while one of them has yet to take over its partition.
     pub(crate) fn look_up(
         &mut self,
-        asked: &[Asked<'_>],
+        asked: &[OffsetQuery<'_>],
         isolation: Isolation,
-    ) -> Result<BTreeMap<Place, Found>, Failure> {
+    ) -> Result<BTreeMap<TopicPartition, FoundOffset>, Failure> {
         let started = Instant::now();
         loop {
             let answered = self.ask_leaders(asked, isolation)?;
@@ -116,7 +116,7 @@ impl Cluster {
                 let doing = format!("offsets of {}/{}", place.0, place.1);
                 let checked = kafka_error::check(answer.error_code, &doing, None);
                 kafka_error::needing(checked, "describe", &format!("--topic {}", place.0))?;
-                Ok((place, Found { offset: answer.offset, timestamp_ms: answer.timestamp }))
+                Ok((place, FoundOffset { offset: answer.offset, timestamp_ms: answer.timestamp }))
             });
             return found.collect();
         }
@@ -125,9 +125,9 @@ impl Cluster {
     /// Asks each leader once.
     fn ask_leaders(
         &mut self,
-        asked: &[Asked<'_>],
+        asked: &[OffsetQuery<'_>],
         isolation: Isolation,
-    ) -> Result<BTreeMap<Place, ListOffsetsPartitionResponse>, Failure> {
+    ) -> Result<BTreeMap<TopicPartition, ListOffsetsPartitionResponse>, Failure> {
         let mut by_leader: BTreeMap<i32, BTreeMap<&str, Vec<ListOffsetsPartition>>> = BTreeMap::new();
         for one in asked {
             let mut partition = ListOffsetsPartition::default();

@@ -22,35 +22,35 @@ use crate::{
   levada config set quota user=alice,client-id=import producer_byte_rate=1048576
   levada config set quota client-id consumer_byte_rate=1048576      whoever has no limit of its own")]
 pub(super) struct Set {
-    /// What has the settings
+    /// Kind of the resource
     kind: Kind,
     /// Its name
     name: String,
     /// Keys with their values; KEY+=VALUE and KEY-=VALUE add and remove entries of a list
     #[arg(required = true, value_name = "KEY=VALUE", value_parser = settings::change)]
     changes: Vec<Change>,
-    /// Only check whether it could be done
+    /// Validate the request without creating anything
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     pub(super) brokers: BrokerArgs,
 }
 
-/// Let keys of a topic, broker, group or client have their default again
+/// Reset keys of a topic, broker, group or client to their defaults
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada config delete topic clicks retention.ms
   levada config delete broker default message.max.bytes
   levada config delete quota user=alice producer_byte_rate")]
 pub(super) struct Delete {
-    /// What has the settings
+    /// Kind of the resource
     kind: Kind,
     /// Its name
     name: String,
     /// Keys
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<String>,
-    /// Only check whether it could be done
+    /// Validate the request without creating anything
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

@@ -31,14 +31,14 @@ use crate::{
 Sources: topic, group and quota are the thing's own; dynamic-broker and dynamic-default were set
 while the broker ran, on it alone or on all; static-broker is its file, environment or flags.")]
 pub(super) struct Get {
-    /// What has the settings
+    /// Kind of the resource
     kind: Kind,
     /// Its name
     name: Option<String>,
-    /// Only these keys, also if they have their default
+    /// Only these keys, defaults included
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
-    /// Also settings that have their default
+    /// Include settings with their default value
     #[arg(long)]
     all: bool,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use crate::{
     output::{self, Format, FormatArgs},
 };
 
-/// Print what `levada serve` would run with, given the same options, environment and file
+/// Print the configuration that `levada serve` would use with the same options, environment and file
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada config show --origin
@@ -22,7 +22,7 @@ pub(super) struct Show {
     /// Show where each value comes from
     #[arg(long)]
     origin: bool,
-    /// Leave out values that nothing sets
+    /// Omit values that are not set
     #[arg(long)]
     changed: bool,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) struct SourceArgs {
     /// Set a key; wins over environment (LEVADA_LOG_DIRS for log.dirs) and file
     #[arg(short = 'o', long = "option", value_name = "KEY=VALUE")]
     options: Vec<String>,
-    /// Take keys that neither Levada nor Kafka knows: each is named on stderr and ignored
+    /// Ignore keys that neither Levada nor Kafka knows, with a warning on stderr
     #[arg(long)]
     lenient: bool,
 }

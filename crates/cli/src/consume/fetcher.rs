@@ -15,7 +15,7 @@ use levada_wire::{
 
 use super::{Offsets, Topics, aborted::Aborted, format::Shown, sink::Sink, start};
 use crate::{
-    cluster::{Cluster, EARLIEST, Isolation, LATEST, Place, Topic},
+    cluster::{Cluster, EARLIEST, Isolation, LATEST, Topic, TopicPartition},
     failure::Failure,
     kafka_error,
 };
@@ -98,8 +98,8 @@ impl Fetcher {
     }
 
     /// The partitions that are not at their end, by leader.
-    fn by_leader(&self, ends: Option<&Offsets>) -> BTreeMap<i32, Vec<Place>> {
-        let mut by_leader: BTreeMap<i32, Vec<Place>> = BTreeMap::new();
+    fn by_leader(&self, ends: Option<&Offsets>) -> BTreeMap<i32, Vec<TopicPartition>> {
+        let mut by_leader: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
         for (place, position) in &self.positions {
             let leader = self.topics.get(&place.0).and_then(|topic| topic.leaders.get(&place.1));
             if ends.is_none_or(|ends| is_before(ends, place, *position)) {
@@ -121,7 +121,7 @@ impl Fetcher {
         &self,
         cluster: &mut Cluster,
         leader: i32,
-        places: &[Place],
+        places: &[TopicPartition],
         wait_ms: i32,
     ) -> Result<FetchResponse, Failure> {
         let (name, partition) = places.first().cloned().unwrap_or_default();
@@ -199,7 +199,7 @@ impl Fetcher {
     }
 
     /// Moves a position that the log does not hold any more to the nearest end of the log, and says so.
-    fn step_inside(&mut self, cluster: &mut Cluster, place: &Place) -> Result<(), Failure> {
+    fn step_inside(&mut self, cluster: &mut Cluster, place: &TopicPartition) -> Result<(), Failure> {
         let Some(topic) = self.topics.get(&place.0) else { return Ok(()) };
         let mut topic = topic.clone();
         topic.leaders.retain(|partition, _| *partition == place.1);
@@ -245,7 +245,7 @@ fn asked(partition: i32, position: i64) -> FetchPartition {
     asked
 }
 
-fn is_before(ends: &Offsets, place: &Place, position: i64) -> bool {
+fn is_before(ends: &Offsets, place: &TopicPartition, position: i64) -> bool {
     ends.get(place).is_some_and(|end| position < *end)
 }
 

@@ -1,4 +1,4 @@
-//! How a record is printed: `%` fields and `\` escapes, compiled once; or JSON.
+//! Format of a printed record: `%` fields and `\` escapes, compiled once; or JSON.
 
 use std::{io::Write, str::FromStr};
 

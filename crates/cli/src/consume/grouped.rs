@@ -12,7 +12,7 @@ use super::{
     topics::Wanted,
 };
 use crate::{
-    cluster::{Cluster, Outage, Place},
+    cluster::{Cluster, Outage, TopicPartition},
     failure::Failure,
     group::offsets,
     interrupt,
@@ -26,7 +26,7 @@ struct Reading<'a> {
     member: Member,
     fetcher: Fetcher,
     /// The partitions of the last heartbeat's answer, until they are taken over.
-    assigned: Option<BTreeSet<Place>>,
+    assigned: Option<BTreeSet<TopicPartition>>,
     ends: Option<Offsets>,
     /// Committed offsets of the partitions that are read, as the group has them.
     committed: Offsets,
@@ -37,13 +37,20 @@ struct Reading<'a> {
     is_stale: bool,
 }
 
+/// The group to read as, the topics, and the end of reading.
+pub(super) struct Task<'a> {
+    pub(super) group: &'a str,
+    pub(super) wanted: &'a Wanted,
+    pub(super) limit: &'a Limit,
+}
+
 pub(super) fn run(
     args: &Args,
-    group: &str,
+    task: Task<'_>,
     mut cluster: Cluster,
-    (wanted, limit): (&Wanted, &Limit),
     sink: &mut Sink<'_>,
 ) -> Result<(), Failure> {
+    let Task { group, wanted, limit } = task;
     interrupt::catch()?;
     // A name without a topic is an error here, which the coordinator would wait for in silence.
     wanted.find(&mut cluster, &[])?;
@@ -101,7 +108,7 @@ impl Reading<'_> {
     }
 
     /// Reads these partitions from now on: each where this process or the group has been, else where `-o` says.
-    fn take_over(&mut self, places: &BTreeSet<Place>) -> Result<(), Failure> {
+    fn take_over(&mut self, places: &BTreeSet<TopicPartition>) -> Result<(), Failure> {
         self.commit()?;
         let topics = self.topics(places)?;
         let mut committed = Offsets::new();
@@ -130,7 +137,7 @@ impl Reading<'_> {
     }
 
     /// The topics of these partitions, with these partitions alone.
-    fn topics(&mut self, places: &BTreeSet<Place>) -> Result<Topics, Failure> {
+    fn topics(&mut self, places: &BTreeSet<TopicPartition>) -> Result<Topics, Failure> {
         let mut topics = Topics::new();
         let names: BTreeSet<&String> = places.iter().map(|(name, _)| name).collect();
         for name in names {

@@ -16,7 +16,7 @@ use levada_wire::{
 
 use super::{Offsets, topics::Wanted};
 use crate::{
-    cluster::{Cluster, Coordinated, Place},
+    cluster::{Cluster, Coordinated, TopicPartition},
     failure::{Cause, Failure},
     group::offsets::{self, Seat},
     kafka_error,
@@ -66,7 +66,10 @@ impl Member {
     }
 
     /// Sends a heartbeat if one is due; the partitions to read from now on, if they have changed.
-    pub(super) fn beat(&mut self, cluster: &mut Cluster) -> Result<Option<BTreeSet<Place>>, Failure> {
+    pub(super) fn beat(
+        &mut self,
+        cluster: &mut Cluster,
+    ) -> Result<Option<BTreeSet<TopicPartition>>, Failure> {
         if Instant::now() < self.next_beat {
             return Ok(None);
         }
@@ -197,7 +200,7 @@ impl Member {
         &mut self,
         cluster: &mut Cluster,
         assigned: &BTreeSet<(Uuid, i32)>,
-    ) -> Result<BTreeSet<Place>, Failure> {
+    ) -> Result<BTreeSet<TopicPartition>, Failure> {
         if assigned.iter().any(|(id, _)| !self.topics.contains_key(id)) {
             let topics = cluster.metadata(None, false)?.topics.into_iter();
             self.topics = topics

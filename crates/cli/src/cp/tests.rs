@@ -43,7 +43,7 @@ fn copies_bytes_and_permissions_and_says_how() {
 
     let mut json = Vec::new();
     let asked = Args {
-        path: Some(Way::ReadWrite),
+        path: Some(CopyPath::ReadWrite),
         format: FormatArgs { format: Format::Json },
         force: true,
         ..args(&from, &to)
@@ -81,7 +81,7 @@ fn what_exists_is_replaced_only_if_told() {
 fn what_appears_meanwhile_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("to");
-    let draft = Draft::beside(&to).unwrap();
+    let draft = TemporaryCopy::beside(&to).unwrap();
     fs::write(&to, "somebody else's").unwrap();
     assert_eq!(draft.keep(0o600, false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     assert_eq!(fs::read_to_string(&to).unwrap(), "somebody else's");
@@ -95,7 +95,7 @@ fn a_copy_that_fails_leaves_nothing() {
     fs::write(&from, "bytes").unwrap();
     // /proc and a file on disk never share blocks.
     refused(
-        &Args { path: Some(Way::Reflink), ..args(Path::new("/proc/self/exe"), &to) },
+        &Args { path: Some(CopyPath::Reflink), ..args(Path::new("/proc/self/exe"), &to) },
         "reflink cannot copy",
     );
     refused(&args(&dir.path().join("missing"), &to), "cannot read");

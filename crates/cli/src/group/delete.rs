@@ -4,7 +4,7 @@ use levada_wire::{StrBytes, messages::DeleteGroupsRequest};
 
 use super::offsets;
 use crate::{
-    cluster::{Cluster, Coordinated, Place},
+    cluster::{Cluster, Coordinated, TopicPartition},
     failure::{Cause, Failure},
     kafka_error,
     output::counted,
@@ -61,7 +61,7 @@ impl Delete {
     fn forget(&self, cluster: &mut Cluster, group: &str) -> Result<String, Failure> {
         let committed = offsets::fetch(cluster, group)?;
         let places = committed.into_keys().filter(|(topic, _)| self.topic.contains(topic));
-        let places: Vec<Place> = places.collect();
+        let places: Vec<TopicPartition> = places.collect();
         if places.is_empty() {
             let what = format!("group {group} has committed nothing for {}", self.topic.join(", "));
             return Err(Failure::with_next(what, format!("levada group describe {group}")));

@@ -12,7 +12,7 @@ use super::{
     state::{self, Group, Member},
 };
 use crate::{
-    cluster::{Cluster, Found, Isolation, LATEST, Place},
+    cluster::{Cluster, FoundOffset, Isolation, LATEST, TopicPartition},
     failure::Failure,
     kafka_error,
     output::{self, FormatArgs},
@@ -85,12 +85,12 @@ fn ask(cluster: &mut Cluster, id: &str) -> Result<Description, Failure> {
 }
 
 fn rows(
-    committed: &BTreeMap<Place, Committed>,
-    owners: &BTreeMap<Place, &Member>,
-    ends: &BTreeMap<Place, Found>,
+    committed: &BTreeMap<TopicPartition, Committed>,
+    owners: &BTreeMap<TopicPartition, &Member>,
+    ends: &BTreeMap<TopicPartition, FoundOffset>,
 ) -> Vec<Row> {
-    let places: BTreeSet<&Place> = committed.keys().chain(owners.keys()).collect();
-    let row = |place: &Place| {
+    let places: BTreeSet<&TopicPartition> = committed.keys().chain(owners.keys()).collect();
+    let row = |place: &TopicPartition| {
         let (committed, owner) = (committed.get(place), owners.get(place));
         let offset = committed.map(|committed| committed.offset);
         let end = ends.get(place).and_then(|found| found.offset());
@@ -156,7 +156,7 @@ mod tests {
             let committed = committed.map(|offset| {
                 (place.clone(), Committed { offset, leader_epoch: None, metadata: String::new() })
             });
-            let end = end.map(|offset| (place.clone(), Found { offset, timestamp_ms: -1 }));
+            let end = end.map(|offset| (place.clone(), FoundOffset { offset, timestamp_ms: -1 }));
             let member = Member {
                 id: "m".to_owned(),
                 instance_id: None,

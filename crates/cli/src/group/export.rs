@@ -16,7 +16,7 @@ use super::{
     reset::{self, Goal, Plan},
 };
 use crate::{
-    cluster::{Cluster, Place, Topic},
+    cluster::{Cluster, Topic, TopicPartition},
     failure::Failure,
     kafka_error,
     output::{self, FormatArgs},
@@ -124,7 +124,7 @@ impl Import {
     }
 
     /// The offsets of the file that are for this group.
-    fn wanted(&self) -> Result<BTreeMap<Place, i64>, Failure> {
+    fn wanted(&self) -> Result<BTreeMap<TopicPartition, i64>, Failure> {
         let shown = self.file.display();
         let text = read(&self.file).map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
         let next = "a file of levada group export, or of kafka-consumer-groups --export";
@@ -139,7 +139,7 @@ impl Import {
 }
 
 /// The topics of these partitions, with these partitions alone.
-fn topics(cluster: &mut Cluster, wanted: &BTreeMap<Place, i64>) -> Result<Vec<Topic>, Failure> {
+fn topics(cluster: &mut Cluster, wanted: &BTreeMap<TopicPartition, i64>) -> Result<Vec<Topic>, Failure> {
     let names: Vec<&str> = wanted.keys().map(|(name, _)| name.as_str()).collect();
     let mut topics = cluster.topics(Some(&names))?;
     for (name, partition) in wanted.keys() {

@@ -13,7 +13,7 @@ use levada_wire::{
 };
 
 use crate::{
-    cluster::{Cluster, Coordinated, Place},
+    cluster::{Cluster, Coordinated, TopicPartition},
     failure::Failure,
     kafka_error,
 };
@@ -30,7 +30,10 @@ pub(crate) struct Committed {
 }
 
 /// Everything that the group has committed; nothing if there is no such group.
-pub(crate) fn fetch(cluster: &mut Cluster, group: &str) -> Result<BTreeMap<Place, Committed>, Failure> {
+pub(crate) fn fetch(
+    cluster: &mut Cluster,
+    group: &str,
+) -> Result<BTreeMap<TopicPartition, Committed>, Failure> {
     let mut asked = OffsetFetchRequestGroup::default();
     asked.group_id = StrBytes::from(group);
     asked.member_epoch = -1;
@@ -86,7 +89,7 @@ impl<'a> Seat<'a> {
 pub(crate) fn commit(
     cluster: &mut Cluster,
     seat: Seat<'_>,
-    offsets: &BTreeMap<Place, i64>,
+    offsets: &BTreeMap<TopicPartition, i64>,
 ) -> Result<(), Failure> {
     let group = seat.group;
     let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
@@ -126,7 +129,7 @@ pub(crate) fn commit(
 }
 
 /// Forgets what the group has committed for these partitions.
-pub(crate) fn delete(cluster: &mut Cluster, group: &str, places: &[Place]) -> Result<(), Failure> {
+pub(crate) fn delete(cluster: &mut Cluster, group: &str, places: &[TopicPartition]) -> Result<(), Failure> {
     let mut topics: BTreeMap<&str, Vec<OffsetDeleteRequestPartition>> = BTreeMap::new();
     for (topic, index) in places {
         let mut partition = OffsetDeleteRequestPartition::default();

@@ -10,7 +10,7 @@ use super::{
     state,
 };
 use crate::{
-    cluster::{Cluster, EARLIEST, Isolation, LATEST, Place, Topic},
+    cluster::{Cluster, EARLIEST, Isolation, LATEST, Topic, TopicPartition},
     failure::Failure,
     kafka_error,
     output::{self, Format, FormatArgs},
@@ -61,10 +61,10 @@ struct GoalArgs {
     /// To the first record at this time or after it
     #[arg(long, value_name = "TIME", value_parser = time::moment)]
     to_datetime: Option<i64>,
-    /// To the first record of the time this long before now
+    /// To the first record after this long before now
     #[arg(long, value_name = "DURATION", value_parser = time::duration)]
     by_duration: Option<i64>,
-    /// By so many offsets forward, or back if negative
+    /// Forward by this many offsets, or back if negative
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     shift_by: Option<i64>,
 }
@@ -194,7 +194,7 @@ impl Reset {
     fn topics(
         &self,
         cluster: &mut Cluster,
-        committed: &BTreeMap<Place, Committed>,
+        committed: &BTreeMap<TopicPartition, Committed>,
     ) -> Result<Vec<Topic>, Failure> {
         let named: Vec<Chosen> = match self.all_topics {
             false => self.topic.clone(),
@@ -241,7 +241,7 @@ pub(super) fn ranges(
     cluster: &mut Cluster,
     topics: &[Topic],
     goal: Goal,
-) -> Result<BTreeMap<Place, Range>, Failure> {
+) -> Result<BTreeMap<TopicPartition, Range>, Failure> {
     let mut at = |timestamp| cluster.offsets_at(topics, timestamp, Isolation::Uncommitted);
     let (starts, ends) = (at(EARLIEST)?, at(LATEST)?);
     let times = match goal {
@@ -249,7 +249,7 @@ pub(super) fn ranges(
         _ => BTreeMap::new(),
     };
     let places = topics.iter().flat_map(|topic| topic.leaders.keys().map(|one| (topic.name.clone(), *one)));
-    let range = |place: Place| match (starts.get(&place), ends.get(&place)) {
+    let range = |place: TopicPartition| match (starts.get(&place), ends.get(&place)) {
         (Some(start), Some(end)) => {
             let at_time = times.get(&place).and_then(|found| found.offset());
             Ok((place, Range { start: start.offset, end: end.offset, at_time }))
@@ -265,10 +265,10 @@ pub(super) fn ranges(
 /// Where each partition's offset goes; tells on stderr where the log does not reach as far as was asked.
 pub(super) fn moves(
     goal: Goal,
-    committed: &BTreeMap<Place, Committed>,
-    ranges: &BTreeMap<Place, Range>,
+    committed: &BTreeMap<TopicPartition, Committed>,
+    ranges: &BTreeMap<TopicPartition, Range>,
 ) -> Result<Vec<Move>, Failure> {
-    let each = |(place, range): (&Place, &Range)| {
+    let each = |(place, range): (&TopicPartition, &Range)| {
         let (topic, partition) = place.clone();
         let committed = committed.get(place).map(|committed| committed.offset);
         let asked = match goal {

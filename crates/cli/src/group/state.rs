@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::list;
 use crate::{
-    cluster::{Cluster, Coordinated, Place},
+    cluster::{Cluster, Coordinated, TopicPartition},
     failure::Failure,
     kafka_error,
 };
@@ -70,8 +70,8 @@ impl Group {
     }
 
     /// Which member has each partition, by the member's id.
-    pub(super) fn owners(&self) -> BTreeMap<Place, &Member> {
-        let of = |member: &'_ Member| -> Vec<Place> {
+    pub(super) fn owners(&self) -> BTreeMap<TopicPartition, &Member> {
+        let of = |member: &'_ Member| -> Vec<TopicPartition> {
             member.partitions.iter().map(|one| (one.topic.clone(), one.partition)).collect()
         };
         self.members.iter().flat_map(|member| of(member).into_iter().map(move |one| (one, member))).collect()

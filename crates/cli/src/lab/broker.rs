@@ -15,7 +15,7 @@ use crate::failure::Failure;
   levada lab broker fetch produce --kafka-libs kafka/libs
   levada lab broker interference --full --kafka-libs kafka/libs --record i.jsonl")]
 pub(super) struct Args {
-    /// Which experiments [default: all]
+    /// Experiments to run [default: all]
     #[arg(value_name = "EXPERIMENT", value_parser = names())]
     experiments: Vec<String>,
     /// Directory with Kafka's jars; needs java

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// Which records, and where to.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// What `levada lab` has recorded
+    /// Record of `levada lab`
     #[arg(required = true)]
     records: Vec<PathBuf>,
     /// Directory of the documentation

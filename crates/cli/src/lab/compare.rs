@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use levada_lab::compare::{self, Compared, LEAST_CHANGE, LEAST_SHARED_CHANGE, Verdict};
+use levada_lab::compare::{self, Compared, ComparisonVerdict, LEAST_CHANGE, LEAST_SHARED_CHANGE};
 use levada_lab::record::{self, Line};
 
 use crate::failure::Failure;
@@ -48,7 +48,7 @@ fn print(compared: &[Compared], out: &mut dyn Write) -> Result<(), Failure> {
         0 => writeln!(out, "no difference in {} cases", compared.len())?,
         _ => writeln!(out, "{different} of {} cases differ", compared.len())?,
     }
-    let too_few = compared.iter().filter(|one| one.verdict == Verdict::TooFew).count();
+    let too_few = compared.iter().filter(|one| one.verdict == ComparisonVerdict::TooFew).count();
     if too_few > 0 {
         eprintln!(
             "note: {too_few} cases have too few rounds to say anything; nine in each record are enough"
@@ -62,8 +62,8 @@ fn print(compared: &[Compared], out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-fn is_different(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Better | Verdict::Worse | Verdict::Changed)
+fn is_different(verdict: ComparisonVerdict) -> bool {
+    matches!(verdict, ComparisonVerdict::Better | ComparisonVerdict::Worse | ComparisonVerdict::Changed)
 }
 
 fn cells(one: &Compared) -> Vec<String> {
@@ -75,11 +75,11 @@ fn cells(one: &Compared) -> Vec<String> {
         },
     );
     let verdict = match one.verdict {
-        Verdict::NoDifference => "no difference",
-        Verdict::Better => "better",
-        Verdict::Worse => "worse",
-        Verdict::Changed => "changed",
-        Verdict::TooFew => "too few rounds",
+        ComparisonVerdict::NoDifference => "no difference",
+        ComparisonVerdict::Better => "better",
+        ComparisonVerdict::Worse => "worse",
+        ComparisonVerdict::Changed => "changed",
+        ComparisonVerdict::TooFew => "too few rounds",
     };
     let metric = format!("{} {}", one.metric.label, one.metric.unit).trim_end().to_owned();
     let value = |value: f64| format!("{value:.4}");

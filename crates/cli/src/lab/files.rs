@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use levada_lab::files::{OFFERS, Systems};
+use levada_lab::files::{FileServers, OFFERS};
 
 use super::side_by_side::{self, SideArgs};
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ use crate::failure::Failure;
   levada lab files requests volume --nginx
   levada lab files --nginx=/usr/sbin/nginx --full --record f.jsonl")]
 pub(super) struct Args {
-    /// Which experiments [default: all]
+    /// Experiments to run [default: all]
     #[arg(value_name = "EXPERIMENT", value_parser = names())]
     experiments: Vec<String>,
     /// Measure nginx as well, which is PROGRAM or found in PATH
@@ -33,6 +33,6 @@ fn names() -> clap::builder::PossibleValuesParser {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let systems = |levada| Systems { levada, nginx: args.nginx.clone() };
+    let systems = |levada| FileServers { levada, nginx: args.nginx.clone() };
     side_by_side::run(&args.side, (&OFFERS, &args.experiments), systems, out)
 }

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// Which record, and where the page goes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// What `levada lab` has recorded
+    /// Record of `levada lab`
     record: PathBuf,
     /// File for the page [default: the record's name, ending in .html]
     #[arg(long, value_name = "FILE")]

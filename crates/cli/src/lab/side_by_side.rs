@@ -17,7 +17,7 @@ pub(super) struct SideArgs {
     /// Another build of Levada to measure
     #[arg(long, value_name = "FILE")]
     levada: Option<PathBuf>,
-    /// Where the connections run
+    /// Network namespace of the connections
     #[arg(long, value_name = "WHERE", default_value = "own", overrides_with = "network")]
     network: Network,
     #[command(flatten)]

@@ -102,7 +102,7 @@ fn write(orders: &Receiver<Order>, lost: &AtomicU64) {
         };
         let written = put(&mut target, &line, lost.swap(0, Ordering::Relaxed));
         if let (Err(error), Some(Target { path, .. }), false) = (&written, &target, is_told) {
-            tracing::error!(path = %path.display(), %error, "the audit log cannot be written; lines are lost until it can");
+            tracing::error!(path = %path.display(), %error, "cannot write the audit log; lines are lost until writing succeeds");
         }
         is_told = written.is_err();
     }

@@ -6,18 +6,18 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use levada_broker::storage::{self, Report, Verdict};
-use levada_log::check::{Finding, Gravity};
+use levada_broker::offline::{self, PartitionVerdict, Report};
+use levada_log::check::{Finding, Severity};
 use serde_json::{Value, json};
 
-use super::Place;
+use super::DirectoryArgs;
 use crate::{
     colour::{self, Style},
     failure::Failure,
     output::{self, Format, FormatArgs, counted},
 };
 
-/// Check every batch of a stopped data directory, and all that hangs on the batches
+/// Check every batch of a stopped data directory, and the files derived from the batches
 ///
 /// Checksums, offsets, indexes against the batches, leader epochs, producer snapshots, checkpoints and the metadata log. Changes
 /// nothing, and refuses a directory that is in use. Exit code 1 if something is damaged; what the next start mends by itself is not.
@@ -29,8 +29,8 @@ use crate::{
   levada storage check --output json /var/lib/kafka | jq '.partitions[].verdict'")]
 pub(super) struct Check {
     #[command(flatten)]
-    place: Place,
-    /// Leave out partitions in which nothing was found
+    place: DirectoryArgs,
+    /// Omit partitions without findings
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
@@ -41,7 +41,7 @@ impl Check {
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let bar = OnceLock::new();
         let dir = self.place.find()?;
-        let report = storage::check(&dir, &|done, total| {
+        let report = offline::check(&dir, &|done, total| {
             bar.get_or_init(|| progress(total)).set_position(done);
         })?;
         if let Some(bar) = bar.get() {
@@ -51,10 +51,10 @@ impl Check {
             Format::Json => output::json(out, &self.as_json(&report))?,
             Format::Table => self.print(out, &report)?,
         }
-        if report.gravity() == Some(Gravity::Damage) { Err(Failure::Told) } else { Ok(()) }
+        if report.severity() == Some(Severity::Damage) { Err(Failure::Told) } else { Ok(()) }
     }
 
-    fn shown<'a>(&self, report: &'a Report) -> impl Iterator<Item = &'a Verdict> {
+    fn shown<'a>(&self, report: &'a Report) -> impl Iterator<Item = &'a PartitionVerdict> {
         let quiet = self.quiet;
         report.partitions.iter().filter(move |one| !quiet || !one.checked.findings.is_empty())
     }
@@ -86,10 +86,10 @@ impl Check {
         }
         let bytes: u64 = report.partitions.iter().map(|one| one.checked.bytes).sum();
         let damaged =
-            report.partitions.iter().filter(|one| one.checked.gravity() == Some(Gravity::Damage)).count();
-        let what = match report.gravity() {
-            Some(Gravity::Damage) => colour::out(Style::Red, "DAMAGED"),
-            Some(Gravity::Mended) => colour::out(Style::Green, "sound after the next start"),
+            report.partitions.iter().filter(|one| one.checked.severity() == Some(Severity::Damage)).count();
+        let what = match report.severity() {
+            Some(Severity::Damage) => colour::out(Style::Red, "DAMAGED"),
+            Some(Severity::Mended) => colour::out(Style::Green, "sound after the next start"),
             _ => colour::out(Style::Green, "sound"),
         };
         let partitions = counted(report.partitions.len() as u64, "partition", "partitions");
@@ -102,12 +102,12 @@ impl Check {
     }
 
     fn as_json(&self, report: &Report) -> Value {
-        let partition = |one: &Verdict| {
+        let partition = |one: &PartitionVerdict| {
             let checked = &one.checked;
             json!({
                 "topic": one.topic,
                 "partition": one.index,
-                "verdict": word(checked.gravity()),
+                "verdict": word(checked.severity()),
                 "segments": checked.segments,
                 "batches": checked.batches,
                 "records": checked.records,
@@ -123,14 +123,14 @@ impl Check {
             "cluster_id": report.identity.cluster_id,
             "node_id": report.identity.node_id,
             "clean": report.clean,
-            "verdict": word(report.gravity()),
+            "verdict": word(report.severity()),
             "findings": report.findings.iter().map(finding_json).collect::<Vec<_>>(),
             "partitions": self.shown(report).map(partition).collect::<Vec<_>>(),
         })
     }
 }
 
-fn row(one: &Verdict) -> Vec<String> {
+fn row(one: &PartitionVerdict) -> Vec<String> {
     let checked = &one.checked;
     vec![
         one.topic.clone(),
@@ -141,24 +141,24 @@ fn row(one: &Verdict) -> Vec<String> {
         checked.bytes.to_string(),
         checked.log_start.to_string(),
         checked.log_end.to_string(),
-        word(checked.gravity()).to_owned(),
+        word(checked.severity()).to_owned(),
     ]
 }
 
 /// The verdict in a word.
-fn word(gravity: Option<Gravity>) -> &'static str {
-    match gravity {
-        None | Some(Gravity::Note) => "sound",
-        Some(Gravity::Mended) => "mended",
-        Some(Gravity::Damage) => "damaged",
+fn word(severity: Option<Severity>) -> &'static str {
+    match severity {
+        None | Some(Severity::Note) => "sound",
+        Some(Severity::Mended) => "mended",
+        Some(Severity::Damage) => "damaged",
     }
 }
 
 fn tell(out: &mut dyn Write, finding: &Finding) -> Result<(), Failure> {
-    let head = match finding.gravity {
-        Gravity::Damage => colour::out(Style::Red, "damaged:"),
-        Gravity::Mended => colour::out(Style::Bold, "mended by the next start:"),
-        Gravity::Note => colour::out(Style::Bold, "note:"),
+    let head = match finding.severity {
+        Severity::Damage => colour::out(Style::Red, "damaged:"),
+        Severity::Mended => colour::out(Style::Bold, "mended by the next start:"),
+        Severity::Note => colour::out(Style::Bold, "note:"),
     };
     write!(out, "{head} {}", finding.path.display())?;
     match (finding.position, finding.offset) {
@@ -172,13 +172,13 @@ fn tell(out: &mut dyn Write, finding: &Finding) -> Result<(), Failure> {
 }
 
 fn finding_json(finding: &Finding) -> Value {
-    let gravity = match finding.gravity {
-        Gravity::Note => "note",
-        Gravity::Mended => "mended",
-        Gravity::Damage => "damage",
+    let severity = match finding.severity {
+        Severity::Note => "note",
+        Severity::Mended => "mended",
+        Severity::Damage => "damage",
     };
     json!({
-        "gravity": gravity,
+        "severity": severity,
         "path": finding.path,
         "position": finding.position,
         "offset": finding.offset,

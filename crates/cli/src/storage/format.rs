@@ -7,14 +7,14 @@ use std::{
 
 use levada_broker::{
     metadata::{records::UserScramCredentialRecord, store::StoreError},
-    storage::{self, StorageError},
+    offline::{self, StorageError},
 };
 use levada_log::checkpoint::id_text;
 
 use super::scram;
 use crate::{config::SourceArgs, failure::Failure};
 
-/// Give a data directory its identity and the first records of a cluster
+/// Format a data directory: its identity and the first records of a cluster
 ///
 /// `levada serve` does this by itself for a new directory; this way the cluster's id is yours to choose. Does what
 /// `kafka-storage format --standalone` does: either program starts on what the other has formatted.
@@ -30,7 +30,7 @@ pub(super) struct Format {
     /// The node's id; wins over node.id of the configuration
     #[arg(long, value_name = "NUMBER")]
     node_id: Option<i32>,
-    /// A directory that is formatted already is left as it is, and no error
+    /// Leave a formatted directory unchanged, and exit with success
     #[arg(short = 'g', long)]
     ignore_formatted: bool,
     /// A first user, as SCRAM-SHA-512=[name=USER,password=PASSWORD]; repeatable
@@ -53,10 +53,10 @@ impl Format {
             sources.set("node.id", &node_id.to_string());
         }
         let config = sources.load()?;
-        let dir = storage::directory(&config)?.display().to_string();
+        let dir = offline::directory(&config)?.display().to_string();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-        match storage::format(&config, id, (self.add_scram, now_ms)) {
+        match offline::format(&config, id, (self.add_scram, now_ms)) {
             Ok(identity) => {
                 let (cluster, node) = (identity.cluster_id, identity.node_id);
                 writeln!(

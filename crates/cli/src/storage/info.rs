@@ -2,17 +2,17 @@
 
 use std::{collections::BTreeMap, io::Write};
 
-use levada_broker::storage::{self, Held, StorageError};
+use levada_broker::offline::{self, StorageError, StoredPartition};
 use levada_log::checkpoint::id_text;
 use serde_json::{Value, json};
 
-use super::Place;
+use super::DirectoryArgs;
 use crate::{
     failure::Failure,
     output::{self, Format, FormatArgs, NOTHING},
 };
 
-/// Show what is in a data directory: whose it is, how it was left, topics and their sizes
+/// Show the contents of a data directory: identity, state, topics and their sizes
 ///
 /// Works on a Kafka broker's directory too, and while a broker uses it. Nothing is checked: that is `levada storage check`.
 #[derive(Debug, clap::Args)]
@@ -21,8 +21,8 @@ use crate::{
   levada storage info --partitions --output json /var/lib/kafka")]
 pub(super) struct Info {
     #[command(flatten)]
-    place: Place,
-    /// One line for each partition instead of each topic
+    place: DirectoryArgs,
+    /// Print one line for each partition instead of each topic
     #[arg(long)]
     partitions: bool,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(super) struct Info {
 
 impl Info {
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let info = storage::info(&self.place.find()?)?;
+        let info = offline::info(&self.place.find()?)?;
         if info.identity.is_none() && info.metadata.is_none() && info.partitions.is_empty() {
             // Nothing in it has come from a broker.
             return Err(StorageError::Unformatted { path: info.path }.into());
@@ -42,7 +42,7 @@ impl Info {
         }
     }
 
-    fn print(&self, out: &mut dyn Write, info: &storage::Info) -> Result<(), Failure> {
+    fn print(&self, out: &mut dyn Write, info: &offline::Info) -> Result<(), Failure> {
         writeln!(out, "Directory  {}", info.path.display())?;
         match &info.identity {
             None => writeln!(out, "Formatted  no")?,
@@ -87,7 +87,7 @@ impl Info {
     }
 }
 
-fn state(info: &storage::Info) -> &'static str {
+fn state(info: &offline::Info) -> &'static str {
     match (info.in_use, info.clean) {
         (true, _) => "in use",
         (false, true) => "stopped in good order",
@@ -98,7 +98,7 @@ fn state(info: &storage::Info) -> &'static str {
     }
 }
 
-fn row(held: &Held) -> Vec<String> {
+fn row(held: &StoredPartition) -> Vec<String> {
     vec![
         held.topic.clone(),
         held.index.to_string(),
@@ -109,7 +109,7 @@ fn row(held: &Held) -> Vec<String> {
     ]
 }
 
-fn topics(partitions: &[Held]) -> Vec<Vec<String>> {
+fn topics(partitions: &[StoredPartition]) -> Vec<Vec<String>> {
     let mut sums: BTreeMap<&str, [u64; 4]> = BTreeMap::new();
     for held in partitions {
         let sum = sums.entry(&held.topic).or_default();
@@ -122,8 +122,8 @@ fn topics(partitions: &[Held]) -> Vec<Vec<String>> {
     sums.into_iter().map(row).collect()
 }
 
-fn as_json(info: &storage::Info) -> Value {
-    let partition = |held: &Held| {
+fn as_json(info: &offline::Info) -> Value {
+    let partition = |held: &StoredPartition| {
         json!({
             "topic": held.topic,
             "partition": held.index,

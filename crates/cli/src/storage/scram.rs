@@ -7,7 +7,7 @@ use levada_broker::{
     metadata::records::UserScramCredentialRecord,
     security::{
         nonce,
-        scram::{ITERATIONS_MAX, ITERATIONS_MIN, Mechanism},
+        scram::{ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism},
     },
 };
 
@@ -17,7 +17,7 @@ pub(super) fn credential(text: &str) -> Result<UserScramCredentialRecord, String
     let wrong =
         || "expected SCRAM-SHA-512=[name=USER,password=PASSWORD], and iterations=COUNT if wanted".to_owned();
     let (mechanism, rest) = text.split_once('=').ok_or_else(wrong)?;
-    let mechanism = Mechanism::from_name(mechanism).ok_or_else(wrong)?;
+    let mechanism = ScramMechanism::from_name(mechanism).ok_or_else(wrong)?;
     let fields = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).ok_or_else(wrong)?;
     let fields: BTreeMap<&str, &str> =
         fields.split(',').map(|field| field.split_once('=')).collect::<Option<_>>().ok_or_else(wrong)?;
@@ -68,7 +68,7 @@ mod tests {
             (&*alice.name, alice.mechanism, alice.iterations, &*alice.salt),
             ("alice", 1, 4096, &b"salt"[..])
         );
-        let salted = BASE64.encode(Mechanism::Sha256.salted_password("s3cret", b"salt", 4096));
+        let salted = BASE64.encode(ScramMechanism::Sha256.salted_password("s3cret", b"salt", 4096));
         let same = read(&format!("SCRAM-SHA-256=[name=alice,salt=c2FsdA==,saltedpassword={salted}]"));
         assert_eq!(alice, same);
         assert_eq!(read("SCRAM-SHA-512=[name=b,password=s3cret,iterations=8192]").iterations, 8192);

@@ -13,7 +13,7 @@ use crate::{
     settings::{self, Change, Resource},
 };
 
-/// Change topics: more partitions, other settings
+/// Change topics: add partitions, change settings
 ///
 /// Settings are changed first. Records stay in the partitions they are in; keys may go to others from now on.
 #[derive(Debug, clap::Args)]
@@ -25,16 +25,16 @@ pub(crate) struct Alter {
     /// Names of the topics
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<String>,
-    /// How many partitions each shall have; never fewer than now
+    /// New number of partitions; it cannot decrease
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
     /// Set a key, or KEY+=VALUE and KEY-=VALUE for entries of a list; repeatable
     #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = settings::change)]
     config: Vec<Change>,
-    /// Let a key have its default again; repeatable
+    /// Reset a key to its default; repeatable
     #[arg(long, value_name = "KEY")]
     delete_config: Vec<String>,
-    /// Only check whether it could be done
+    /// Validate the request without creating anything
     #[arg(long)]
     dry_run: bool,
 }

@@ -26,7 +26,7 @@ pub(crate) struct Describe {
     /// Names of the topics
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<String>,
-    /// Also settings that have their default
+    /// Include settings with their default value
     #[arg(long)]
     all: bool,
     #[command(flatten)]

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::TIMEOUT_MS;
 use crate::{
-    cluster::{Cluster, Isolation, Place, Topic},
+    cluster::{Cluster, Isolation, Topic, TopicPartition},
     consume::Start,
     failure::Failure,
     kafka_error,
@@ -79,13 +79,13 @@ impl Trim {
     }
 }
 
-fn shown(goals: &BTreeMap<Place, i64>) -> String {
+fn shown(goals: &BTreeMap<TopicPartition, i64>) -> String {
     let goals =
         goals.iter().map(|((topic, partition), offset)| format!("{topic}/{partition} before {offset}"));
     goals.collect::<Vec<_>>().join(", ")
 }
 
-fn delete(cluster: &mut Cluster, topic: &Topic, place: &Place, offset: i64) -> Result<Row, Failure> {
+fn delete(cluster: &mut Cluster, topic: &Topic, place: &TopicPartition, offset: i64) -> Result<Row, Failure> {
     let mut partition = DeleteRecordsPartition::default();
     partition.partition_index = place.1;
     partition.offset = offset;

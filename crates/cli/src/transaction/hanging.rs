@@ -18,7 +18,7 @@ use crate::{
     time,
 };
 
-/// Find transactions that no coordinator will ever end
+/// Find transactions that no coordinator will end
 ///
 /// They stop consumers with read_committed and compaction at their first offset. A transaction hangs if a
 /// partition has held it open for long, and no coordinator knows it with that producer epoch and partition.

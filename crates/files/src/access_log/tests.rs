@@ -5,10 +5,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use http::StatusCode;
 
-use super::{Draft, Form, Result, write_line};
+use super::{Draft, LogFormat, Result, write_line};
 use crate::socket::Peer;
 
-fn line(form: Form, target: &str, agent: Option<&str>) -> String {
+fn line(form: LogFormat, target: &str, agent: Option<&str>) -> String {
     let draft = Draft {
         method: "GET".to_owned(),
         target: target.to_owned(),
@@ -32,9 +32,9 @@ fn line(form: Form, target: &str, agent: Option<&str>) -> String {
 #[test]
 fn each_form_is_the_known_one() {
     let common = "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /a HTTP/1.1\" 200 5";
-    assert_eq!(line(Form::Common, "/a", None), format!("{common}\n"));
-    assert_eq!(line(Form::Combined, "/a", Some("curl")), format!("{common} \"-\" \"curl\"\n"));
-    let object: serde_json::Value = serde_json::from_str(&line(Form::Json, "/a", Some("curl"))).unwrap();
+    assert_eq!(line(LogFormat::Common, "/a", None), format!("{common}\n"));
+    assert_eq!(line(LogFormat::Combined, "/a", Some("curl")), format!("{common} \"-\" \"curl\"\n"));
+    let object: serde_json::Value = serde_json::from_str(&line(LogFormat::Json, "/a", Some("curl"))).unwrap();
     assert_eq!(object["time"], "1994-11-06T08:49:37.250Z");
     assert_eq!(
         (&object["status"], &object["bytes"], &object["seconds"]),
@@ -45,11 +45,11 @@ fn each_form_is_the_known_one() {
 
 #[test]
 fn no_value_ends_its_line() {
-    for form in [Form::Common, Form::Combined, Form::Json] {
+    for form in [LogFormat::Common, LogFormat::Combined, LogFormat::Json] {
         let line = line(form, "/\"\\ü\u{1b}[31m", Some("a\"\r\nb"));
         assert_eq!(line.matches('\n').count(), 1);
         assert!(line.bytes().all(|byte| byte == b'\n' || byte >= 0x20), "{line:?}");
-        if form != Form::Json {
+        if form != LogFormat::Json {
             assert!(line.contains(r"/\x22\x5C\xC3\xBC\x1B[31m"), "{line}");
         }
     }

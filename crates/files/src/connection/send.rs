@@ -16,7 +16,7 @@ use std::task::Poll;
 use tokio::io::Interest;
 use tokio::sync::oneshot;
 
-use super::{Connection, Ended, KEPT_BACK_BYTES, Note, SEND_TIME};
+use super::{CloseReason, Connection, KEPT_BACK_BYTES, Note, SEND_TIME};
 use crate::access_log::{self, Draft};
 use crate::answer::{Body, Part, Reply};
 use crate::entry::{Entry, SMALL_BYTES};
@@ -28,7 +28,7 @@ const AHEAD_BYTES: u64 = 1 << 20;
 
 impl Connection {
     /// Sends an answer, or keeps it back with others before it while the client's next request is there already.
-    pub(super) async fn send(&mut self, reply: Reply, draft: Option<Box<Draft>>) -> Result<(), Ended> {
+    pub(super) async fn send(&mut self, reply: Reply, draft: Option<Box<Draft>>) -> Result<(), CloseReason> {
         let Reply { status, head, body, .. } = reply;
         let (head_bytes, body_bytes) = (head.len() as u64, body.len());
         self.notes.push(Note { draft, status, head_bytes, body_bytes, begun: Instant::now() });
@@ -55,7 +55,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn send_span(&mut self, entry: &Rc<Entry>, span: Span) -> Result<(), Ended> {
+    async fn send_span(&mut self, entry: &Rc<Entry>, span: Span) -> Result<(), CloseReason> {
         // The last page-aligned piece of up to so many bytes.
         let tail = ((span.end - 1) / SMALL_BYTES * SMALL_BYTES).max(span.start);
         if tail > span.start {
@@ -65,15 +65,15 @@ impl Connection {
         }
         let bytes = self.read(entry, Span { start: tail, end: span.end }).await?;
         if !entry.is_intact() {
-            return Err(Ended::Changed);
+            return Err(CloseReason::Changed);
         }
         self.push(Piece::Bytes(bytes));
         Ok(())
     }
 
     /// Reads a short range; another thread waits for the disk if it is not in memory.
-    async fn read(&mut self, entry: &Entry, span: Span) -> Result<Bytes, Ended> {
-        let read = |entry: &Entry| entry.read(span).map_err(Ended::Read);
+    async fn read(&mut self, entry: &Entry, span: Span) -> Result<Bytes, CloseReason> {
+        let read = |entry: &Entry| entry.read(span).map_err(CloseReason::Read);
         if let Some(bytes) = read(entry)? {
             return Ok(bytes);
         }
@@ -82,12 +82,12 @@ impl Connection {
         match read(entry)? {
             Some(bytes) => Ok(bytes),
             // Gone from memory again, or too many wait: now this thread waits.
-            None => entry.read_waiting(span).map_err(Ended::Read),
+            None => entry.read_waiting(span).map_err(CloseReason::Read),
         }
     }
 
     /// Sends everything that was kept back.
-    pub(super) async fn flush(&mut self) -> Result<(), Ended> {
+    pub(super) async fn flush(&mut self) -> Result<(), CloseReason> {
         if !self.outgoing.is_idle() {
             self.run(None).await?;
         }
@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// Sends what there is, a turn at a time, each when the socket takes more.
-    async fn run(&mut self, entry: Option<&Entry>) -> Result<(), Ended> {
+    async fn run(&mut self, entry: Option<&Entry>) -> Result<(), CloseReason> {
         loop {
             self.writable().await?;
             let mut failed = None;
@@ -124,7 +124,7 @@ impl Connection {
                 }
                 Ok(_) => {
                     if entry.is_some_and(|entry| !entry.is_intact()) {
-                        return Err(Ended::Changed);
+                        return Err(CloseReason::Changed);
                     }
                     tokio::task::yield_now().await;
                 }
@@ -135,18 +135,18 @@ impl Connection {
     }
 
     /// Waits until the socket takes more, for so long at most.
-    async fn writable(&mut self) -> Result<(), Ended> {
+    async fn writable(&mut self) -> Result<(), CloseReason> {
         let (socket, timer) = (&self.socket, &mut self.timer);
         let mut is_set = false;
         let ready = std::future::poll_fn(|context| {
             if let Poll::Ready(ready) = socket.poll_writable(context) {
-                return Poll::Ready(ready.map_err(Ended::from));
+                return Poll::Ready(ready.map_err(CloseReason::from));
             }
             if !is_set {
                 timer.until(tokio::time::Instant::now() + SEND_TIME);
                 is_set = true;
             }
-            timer.poll(context).map(|()| Err(Ended::Slow))
+            timer.poll(context).map(|()| Err(CloseReason::Slow))
         });
         ready.await
     }
@@ -177,9 +177,10 @@ impl Connection {
             sent = sent.saturating_sub(note.head_bytes);
             let bytes = sent.min(note.body_bytes);
             sent -= bytes;
-            if let (Some(pen), Some(draft)) = (&self.shard.pen, &note.draft) {
+            if let (Some(access_log), Some(draft)) = (&self.shard.access_log, &note.draft) {
                 let (peer, status, taken) = (self.peer, note.status, note.begun.elapsed());
-                pen.note(draft, access_log::Result { peer, status, bytes, taken, now: SystemTime::now() });
+                access_log
+                    .note(draft, access_log::Result { peer, status, bytes, taken, now: SystemTime::now() });
             }
         }
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use tempfile::TempDir;
 
-use super::{Fault, Links, Patience, Root, Stamp};
+use super::{DiskWait, Fault, FileVersion, Links, Root};
 
 struct Place {
     home: TempDir,
@@ -36,7 +36,7 @@ impl Place {
 }
 
 fn content(root: &Root, path: &str) -> Option<String> {
-    match root.file(path.as_bytes(), Patience::Unlimited) {
+    match root.file(path.as_bytes(), DiskWait::Unlimited) {
         Ok(opened) if opened.is_directory => Some("directory".to_owned()),
         Ok(opened) => Some(std::io::read_to_string(opened.file).unwrap()),
         Err(Fault::Missing) => None,
@@ -115,7 +115,7 @@ fn a_pipe_is_no_file_and_is_not_waited_for() {
 #[test]
 fn a_host_has_a_root_of_its_own() {
     let place = Place::new();
-    let root = place.root(Links::Within).below(b"dir", Patience::Unlimited).unwrap();
+    let root = place.root(Links::Within).below(b"dir", DiskWait::Unlimited).unwrap();
     assert_eq!(content(&root, "deep/file").as_deref(), Some("deep"));
     // Within the outer directory, but not within this one.
     assert_eq!(content(&root, "up"), None);
@@ -125,15 +125,15 @@ fn a_host_has_a_root_of_its_own() {
 fn any_write_changes_the_stamp() {
     let place = Place::new();
     let path = place.home.path().join("root/file");
-    let opened = place.root(Links::Within).file(b"file", Patience::Unlimited).unwrap();
+    let opened = place.root(Links::Within).file(b"file", DiskWait::Unlimited).unwrap();
     let old = filetime(&path, 1);
-    let before = Stamp::now(&opened.file).unwrap();
+    let before = FileVersion::now(&opened.file).unwrap();
     fs::write(&path, "INSIDE").unwrap();
-    assert!(!Stamp::now(&opened.file).unwrap().same_bytes(&before));
+    assert!(!FileVersion::now(&opened.file).unwrap().same_bytes(&before));
     drop(old);
-    let before = Stamp::now(&opened.file).unwrap();
+    let before = FileVersion::now(&opened.file).unwrap();
     fs::rename(place.home.path().join("secret"), &path).unwrap();
-    let after = Stamp::now(&opened.file).unwrap();
+    let after = FileVersion::now(&opened.file).unwrap();
     assert!(after.same_bytes(&before), "its bytes are still those");
     assert_ne!(after, before, "but it has lost its name");
 }

@@ -8,12 +8,17 @@ use std::fs::File;
 
 use rustix::io::Errno;
 
-use super::{CopyError, Span, Stride};
+use super::{CopyError, StepOutcome, StepRange};
 use crate::counters::Counters;
 use crate::path::Path;
 
 /// Copies the start of a range.
-pub(super) fn between(from: &File, to: &File, span: Span, counters: &Counters) -> Result<Stride, CopyError> {
+pub(super) fn between(
+    from: &File,
+    to: &File,
+    span: StepRange,
+    counters: &Counters,
+) -> Result<StepOutcome, CopyError> {
     let (mut source, mut destination) = (span.offset, span.offset);
     let count = usize::try_from(span.len).unwrap_or(usize::MAX);
     loop {
@@ -21,7 +26,7 @@ pub(super) fn between(from: &File, to: &File, span: Span, counters: &Counters) -
             rustix::fs::copy_file_range(from, Some(&mut source), to, Some(&mut destination), count)
         });
         match copied {
-            Ok(count) => return Ok(Stride::Moved(count as u64)),
+            Ok(count) => return Ok(StepOutcome::Moved(count as u64)),
             Err(Errno::INTR) => {}
             Err(
                 errno @ (Errno::XDEV
@@ -30,7 +35,7 @@ pub(super) fn between(from: &File, to: &File, span: Span, counters: &Counters) -
                 | Errno::PERM
                 | Errno::OPNOTSUPP
                 | Errno::BADF),
-            ) => return Ok(Stride::Refused(errno)),
+            ) => return Ok(StepOutcome::Refused(errno)),
             Err(errno) => return Err(CopyError::Write { offset: span.offset, cause: errno.into() }),
         }
     }

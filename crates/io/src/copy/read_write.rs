@@ -9,12 +9,17 @@ use std::os::unix::fs::FileExt;
 
 use rustix::io::Errno;
 
-use super::{CopyError, Span, Stride};
+use super::{CopyError, StepOutcome, StepRange};
 use crate::counters::Counters;
 use crate::path::Path;
 
 /// Copies the start of a range from file to file through a buffer.
-pub(super) fn between(from: &File, to: &File, span: Span, counters: &Counters) -> Result<Stride, CopyError> {
+pub(super) fn between(
+    from: &File,
+    to: &File,
+    span: StepRange,
+    counters: &Counters,
+) -> Result<StepOutcome, CopyError> {
     /// Large enough that the calls cost nothing beside the copying, small enough for the processor's cache.
     const BUFFER_BYTES: u64 = 256 << 10;
     let mut buffer = vec![0; usize::try_from(span.len.min(BUFFER_BYTES)).unwrap_or(0)];
@@ -41,5 +46,5 @@ pub(super) fn between(from: &File, to: &File, span: Span, counters: &Counters) -
             }
         }
     }
-    Ok(Stride::Moved(moved))
+    Ok(StepOutcome::Moved(moved))
 }

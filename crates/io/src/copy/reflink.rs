@@ -5,17 +5,17 @@
 
 use std::fs::File;
 
-use super::Stride;
+use super::StepOutcome;
 use crate::counters::Counters;
 use crate::path::Path;
 
 /// Makes `to` a clone of `from`, which has `len` bytes.
-pub(super) fn clone(from: &File, to: &File, len: u64, counters: &Counters) -> Stride {
+pub(super) fn clone(from: &File, to: &File, len: u64, counters: &Counters) -> StepOutcome {
     match counters.call(Path::Reflink, || rustix::fs::ioctl_ficlone(to, from)) {
         Ok(()) => {
             counters.moved(Path::Reflink, len);
-            Stride::Moved(len)
+            StepOutcome::Moved(len)
         }
-        Err(errno) => Stride::Refused(errno),
+        Err(errno) => StepOutcome::Refused(errno),
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::{CopyError, Span, Stride};
+use super::{CopyError, StepOutcome, StepRange};
 use crate::counters::Counters;
 use crate::path::Path;
 use crate::pipe::Pipe;
@@ -17,10 +17,10 @@ use crate::pipe::Pipe;
 /// Copies the start of a range from file to file through the pipe, which is empty before and after.
 pub(super) fn between(
     (from, to): (&File, &File),
-    span: Span,
+    span: StepRange,
     pipe: &mut Pipe,
     counters: &Counters,
-) -> Result<Stride, CopyError> {
+) -> Result<StepOutcome, CopyError> {
     let want = usize::try_from(span.len.min(pipe.capacity())).unwrap_or(usize::MAX);
     let flags = SpliceFlags::MOVE;
     let mut source = span.offset;
@@ -31,7 +31,7 @@ pub(super) fn between(
         Ok(count) => pipe.put(count as u64),
         Err(Errno::INTR) => return between((from, to), span, pipe, counters),
         Err(errno @ (Errno::INVAL | Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP)) => {
-            return Ok(Stride::Refused(errno));
+            return Ok(StepOutcome::Refused(errno));
         }
         Err(errno) => return Err(CopyError::Read { offset: span.offset, cause: errno.into() }),
     }
@@ -49,10 +49,10 @@ pub(super) fn between(
             Err(Errno::INTR) => {}
             // Nothing has been written yet, so another path may begin at the same byte.
             Err(errno @ (Errno::INVAL | Errno::OPNOTSUPP)) if pipe.filled() == count => {
-                return Ok(Stride::Refused(errno));
+                return Ok(StepOutcome::Refused(errno));
             }
             Err(errno) => return Err(CopyError::Write { offset, cause: errno.into() }),
         }
     }
-    Ok(Stride::Moved(count))
+    Ok(StepOutcome::Moved(count))
 }

@@ -110,7 +110,7 @@ fn a_source_that_is_cut_meanwhile_is_an_error() {
             only: Some(path),
             holes: 0,
         };
-        let error = work.segment(Span { offset: 0, len: 200_000 }, &mut vec![path]).unwrap_err();
+        let error = work.segment(StepRange { offset: 0, len: 200_000 }, &mut vec![path]).unwrap_err();
         assert!(matches!(error, CopyError::Read { offset: 100_000, .. }), "{path}: {error}");
     }
 }

@@ -23,7 +23,7 @@ use crate::sys::buf::{Buffer, BufferPool};
 
 /// How files are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Access {
+pub struct InflowOptions {
     /// What happens to the pages. [`Caching::Drop`] becomes [`Caching::Keep`] where it is not known.
     pub caching: Caching,
     /// What offsets, lengths and buffers are multiples of: 1, or for files opened with `O_DIRECT` what `statx` says (`dio_offset_align`; 4096 does
@@ -33,16 +33,16 @@ pub struct Access {
     pub depth: usize,
 }
 
-impl Default for Access {
-    fn default() -> Access {
-        Access { caching: Caching::Keep, alignment: 1, depth: 4 }
+impl Default for InflowOptions {
+    fn default() -> InflowOptions {
+        InflowOptions { caching: Caching::Keep, alignment: 1, depth: 4 }
     }
 }
 
 /// Ranges on their way from the disk.
 #[derive(Debug)]
 pub struct Inflow {
-    access: Access,
+    access: InflowOptions,
     /// What is not asked for yet.
     extents: VecDeque<Extent>,
     /// What is under way or there, in order.
@@ -66,7 +66,7 @@ enum State {
 
 impl Inflow {
     /// Will read `extents`, in this order.
-    pub fn new(extents: impl IntoIterator<Item = Extent>, access: Access) -> Inflow {
+    pub fn new(extents: impl IntoIterator<Item = Extent>, access: InflowOptions) -> Inflow {
         let extents = extents.into_iter().filter(|extent| extent.len > 0).collect();
         Inflow { access, extents, parts: VecDeque::new() }
     }
@@ -150,7 +150,7 @@ impl Inflow {
     }
 
     /// The next part to ask for: one that came out short, or a new one of `capacity` bytes.
-    fn wanted(&mut self, capacity: u64) -> Option<(&mut Part, Access)> {
+    fn wanted(&mut self, capacity: u64) -> Option<(&mut Part, InflowOptions)> {
         let access = self.access;
         let again = self.parts.iter().position(|part| matches!(part.state, State::Wanted));
         if again.is_none() {

@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use super::MemoryPiece;
-use super::runs::{self, Length, Run, Way};
+use super::runs::{self, Length, Run, SendMode};
 use crate::counters::{Counters, Fallback};
 use crate::path::Path;
 use crate::ring::{Completion, Event, Key, Memory, Operation, Ring, Target};
@@ -88,7 +88,7 @@ pub struct Outbox {
 #[derive(Debug)]
 struct Link {
     key: Key,
-    way: Way,
+    mode: SendMode,
     bytes: usize,
     result: Option<io::Result<usize>>,
 }
@@ -142,7 +142,7 @@ impl Outbox {
         assert_eq!(keys.len(), runs.len(), "one operation for each run");
         let links = keys.iter().zip(&runs);
         self.chain = links
-            .map(|(key, run)| Link { key: *key, way: run.way, bytes: run.bytes, result: None })
+            .map(|(key, run)| Link { key: *key, mode: run.mode, bytes: run.bytes, result: None })
             .collect();
         keys
     }
@@ -198,9 +198,9 @@ impl Outbox {
                 last => Memory::Pieces(pieces.into_iter().chain(last).map(MemoryPiece::into_bytes).collect()),
             };
             let send = Operation::send(self.socket.clone(), memory);
-            let operation = match run.way {
-                Way::Copied => send,
-                Way::Referenced | Way::Registered => send.zero_copy(),
+            let operation = match run.mode {
+                SendMode::Copied => send,
+                SendMode::Referenced | SendMode::Registered => send.zero_copy(),
             };
             if index + 1 < runs.len() { operation.more() } else { operation }
         };
@@ -219,11 +219,11 @@ impl Outbox {
         counters.copied(std::mem::take(&mut self.gathered) as u64);
         let mut failure = None;
         for link in std::mem::take(&mut self.chain) {
-            let path = if link.way == Way::Copied { Path::UringSend } else { Path::UringSendZc };
+            let path = if link.mode == SendMode::Copied { Path::UringSend } else { Path::UringSendZc };
             match link.result {
                 Some(Ok(count)) => {
                     counters.moved(path, count as u64);
-                    if link.way == Way::Copied {
+                    if link.mode == SendMode::Copied {
                         counters.copied(count as u64);
                     }
                     self.taken(count);
@@ -231,11 +231,11 @@ impl Outbox {
                 Some(Err(error)) => match error.raw_os_error() {
                     // What comes behind a link that failed or stopped short.
                     Some(libc::ECANCELED) => {}
-                    Some(libc::ENOBUFS | libc::ENOMEM) if link.way != Way::Copied => {
+                    Some(libc::ENOBUFS | libc::ENOMEM) if link.mode != SendMode::Copied => {
                         counters.fell_back(Fallback::NoLockedMemory);
                         self.refused = true;
                     }
-                    Some(libc::EOPNOTSUPP) if link.way != Way::Copied => {
+                    Some(libc::EOPNOTSUPP) if link.mode != SendMode::Copied => {
                         counters.fell_back(Fallback::ZeroCopyRefused);
                         self.refused = true;
                     }

@@ -13,7 +13,7 @@ use crate::thresholds::Thresholds;
 
 /// How a run leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum SendMode {
     /// Copied into the socket's buffers.
     Copied,
     /// By reference to our pages.
@@ -26,7 +26,7 @@ pub enum Way {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// How they leave.
-    pub way: Way,
+    pub mode: SendMode,
     /// How many they are.
     pub count: usize,
     /// How many bytes they have together.
@@ -56,23 +56,23 @@ pub fn cut(
     may_refer: bool,
 ) -> impl Iterator<Item = Run> {
     let mut pieces = pieces.into_iter().peekable();
-    let way = move |length: &Length| match *length {
+    let mode = move |length: &Length| match *length {
         Length { bytes, registered: true } if may_refer && bytes >= thresholds.registered_send_bytes => {
-            Way::Registered
+            SendMode::Registered
         }
-        Length { bytes, .. } if may_refer && bytes >= thresholds.zero_copy_send_bytes => Way::Referenced,
-        _ => Way::Copied,
+        Length { bytes, .. } if may_refer && bytes >= thresholds.zero_copy_send_bytes => SendMode::Referenced,
+        _ => SendMode::Copied,
     };
     std::iter::from_fn(move || {
         let first = pieces.next()?;
-        let mut run = Run { way: way(&first), count: 1, bytes: first.bytes };
-        let limit = match run.way {
-            Way::Copied => COPIED_PIECES,
-            Way::Referenced => REFERENCED_PIECES,
-            Way::Registered => 1,
+        let mut run = Run { mode: mode(&first), count: 1, bytes: first.bytes };
+        let limit = match run.mode {
+            SendMode::Copied => COPIED_PIECES,
+            SendMode::Referenced => REFERENCED_PIECES,
+            SendMode::Registered => 1,
         };
         while run.count < limit
-            && let Some(next) = pieces.next_if(|next| way(next) == run.way)
+            && let Some(next) = pieces.next_if(|next| mode(next) == run.mode)
         {
             run.count += 1;
             run.bytes += next.bytes;

@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use super::outbox::Terms;
-use super::runs::{self, Length, Way};
+use super::runs::{self, Length, SendMode};
 use crate::counters::{Counters, Fallback};
 use crate::path::Path;
 use crate::sys::{calls, error_queue};
@@ -88,14 +88,14 @@ impl ZeroCopyOutbox {
             let pieces = self.first(run.count.min(SLICES), left);
             let more = pieces.iter().map(Bytes::len).sum::<usize>() as u64 != self.queued_bytes;
             let flags = if more { SendFlags::MORE } else { SendFlags::empty() };
-            match self.send(socket, &pieces, (run.way, flags), counters) {
+            match self.send(socket, &pieces, (run.mode, flags), counters) {
                 Ok(count) => {
                     left -= count;
                     self.taken(count);
                 }
                 Err(Errno::AGAIN) => return Ok(Turn::Blocked),
                 Err(Errno::INTR) => {}
-                Err(Errno::NOBUFS | Errno::NOMEM) if run.way != Way::Copied => {
+                Err(Errno::NOBUFS | Errno::NOMEM) if run.mode != SendMode::Copied => {
                     counters.fell_back(Fallback::NoLockedMemory);
                     self.refused = true;
                 }
@@ -137,11 +137,11 @@ impl ZeroCopyOutbox {
         &mut self,
         socket: BorrowedFd<'_>,
         pieces: &[Bytes],
-        (way, flags): (Way, SendFlags),
+        (mode, flags): (SendMode, SendFlags),
         counters: &Counters,
     ) -> Result<usize, Errno> {
         let slices: Vec<IoSlice<'_>> = pieces.iter().map(|bytes| IoSlice::new(bytes)).collect();
-        if way == Way::Copied {
+        if mode == SendMode::Copied {
             let flags = flags | SendFlags::NOSIGNAL;
             let mut control = SendAncillaryBuffer::default();
             let count =

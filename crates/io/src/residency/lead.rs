@@ -4,7 +4,7 @@
 
 /// The pages that a range begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Run {
+pub(super) enum PageRun {
     /// All in the cache.
     There(u64),
     /// Missing.
@@ -16,14 +16,14 @@ pub(super) enum Run {
 /// Fewer than `islands` pages in a row that are there do not end a run of missing ones, twice as many do; such a run still ends with a page
 /// that is missing.
 /// Asks twice the logarithm of `pages`, and once for each `islands` pages of a run that has islands.
-pub(super) fn first_run(pages: u64, islands: u64, count: impl Fn(u64, u64) -> u64) -> Run {
+pub(super) fn first_run(pages: u64, islands: u64, count: impl Fn(u64, u64) -> u64) -> PageRun {
     let there = longest(pages, |length| count(0, length) == length);
     if there > 0 {
-        return Run::There(there);
+        return PageRun::There(there);
     }
     let mut end = longest(pages, |length| count(0, length) == 0).max(1);
     if islands == 0 {
-        return Run::Missing(end);
+        return PageRun::Missing(end);
     }
     while end < pages {
         let next = islands.min(pages - end);
@@ -32,7 +32,7 @@ pub(super) fn first_run(pages: u64, islands: u64, count: impl Fn(u64, u64) -> u6
         }
         end += next;
     }
-    Run::Missing((end - longest(end - 1, |length| count(end - length, length) == length)).max(1))
+    PageRun::Missing((end - longest(end - 1, |length| count(end - length, length) == length)).max(1))
 }
 
 /// The largest number up to `most` for which `holds`, which holds for all below one for which it does; 0 if there is none.

@@ -80,7 +80,7 @@ impl Default for WarmerLimits {
 
 /// The queue of a [`Warmer`] is full, or no thread could be started; the request is given back.
 #[derive(Debug, thiserror::Error)]
-#[error("as many cold reads wait as may")]
+#[error("the cold-read queue is full")]
 pub struct QueueFull(pub Warm);
 
 /// Threads that bring file ranges into the page cache.

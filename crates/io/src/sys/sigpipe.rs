@@ -17,33 +17,33 @@ pub(crate) fn is_ignored() -> bool {
 /// While it lives, a `SIGPIPE` that a system call of this thread raises stays pending; dropping it swallows that signal and
 /// restores the thread's mask. A signal that was pending before stays so.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct SigpipeGuard {
     mask: libc::sigset_t,
     pending_before: bool,
     /// Signal masks belong to threads, so this may not move to another one.
     thread: PhantomData<*const ()>,
 }
 
-impl Hold {
-    pub(crate) fn new() -> Hold {
+impl SigpipeGuard {
+    pub(crate) fn new() -> SigpipeGuard {
         let pending_before = is_pending();
         let only_pipe = only_sigpipe();
         let mut mask = empty_set();
         // SAFETY: both sets are initialised and outlive the call.
         let blocked = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &only_pipe, &mut mask) };
         debug_assert_eq!(blocked, 0, "SIG_BLOCK with a valid set cannot fail");
-        Hold { mask, pending_before, thread: PhantomData }
+        SigpipeGuard { mask, pending_before, thread: PhantomData }
     }
 }
 
-impl Drop for Hold {
+impl Drop for SigpipeGuard {
     fn drop(&mut self) {
         if !self.pending_before {
             let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
             // SAFETY: set and time are initialised and outlive the call; a null info pointer is allowed. It waits for nothing.
             unsafe { libc::sigtimedwait(&only_sigpipe(), ptr::null_mut(), &now) };
         }
-        // SAFETY: `mask` is what `new` got from the kernel on this thread (`Hold` is not `Send`); a null old set is allowed.
+        // SAFETY: `mask` is what `new` got from the kernel on this thread (`SigpipeGuard` is not `Send`); a null old set is allowed.
         let restored = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.mask, ptr::null_mut()) };
         debug_assert_eq!(restored, 0, "SIG_SETMASK with a valid set cannot fail");
     }

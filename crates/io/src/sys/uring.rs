@@ -286,7 +286,9 @@ fn entry(held: &Held, registered: Option<&Arc<Region>>) -> squeue::Entry {
         Verb::Nothing => opcode::Nop::new().build(),
         Verb::Sync => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
         Verb::Cancel { user_data } => opcode::AsyncCancel::new(user_data).build(),
-        Verb::Read { offset, len, caching } => read_entry(fd, held, registered, (offset, len, caching)),
+        Verb::Read { offset, len, caching } => {
+            read_entry(fd, held, registered, ReadAt { offset, len, caching })
+        }
         Verb::Send { zero_copy, flags } => {
             send_entry(fd, held, registered, (zero_copy, flags.bits().cast_signed()))
         }
@@ -294,11 +296,18 @@ fn entry(held: &Held, registered: Option<&Arc<Region>>) -> squeue::Entry {
     if fixed { entry.flags(squeue::Flags::FIXED_FILE) } else { entry }
 }
 
+/// The range of a read, and the treatment of its pages.
+struct ReadAt {
+    offset: u64,
+    len: u32,
+    caching: Caching,
+}
+
 fn read_entry(
     fd: Fd,
     held: &Held,
     registered: Option<&Arc<Region>>,
-    (offset, len, caching): (u64, u32, Caching),
+    ReadAt { offset, len, caching }: ReadAt,
 ) -> squeue::Entry {
     let Memory::Buffer(buffer) = &held.memory else { unreachable!("a read is made with a buffer") };
     let chunk = buffer.chunk();

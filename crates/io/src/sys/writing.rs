@@ -12,21 +12,21 @@ use super::sigbus::Watched;
 /// The one hand that writes to a mapping; not to be cloned, so that nobody else does at the same time.
 #[derive(Debug)]
 pub(crate) struct Writing {
-    region: Arc<Region>,
+    region: Arc<MappedRegion>,
 }
 
 /// A mapping, unmapped with its last owner.
 #[derive(Debug)]
-pub(crate) struct Region {
+pub(crate) struct MappedRegion {
     base: NonNull<u8>,
     bytes: usize,
     watched: Watched,
 }
 
-// SAFETY: the memory belongs to the process, not to a thread; `Region` owns the mapping and unmapping may happen on any thread.
-unsafe impl Send for Region {}
-// SAFETY: through a shared `Region` the memory is not accessed; only `Writing::write` does, by its exclusive reference.
-unsafe impl Sync for Region {}
+// SAFETY: the memory belongs to the process, not to a thread; `MappedRegion` owns the mapping and unmapping may happen on any thread.
+unsafe impl Send for MappedRegion {}
+// SAFETY: through a shared `MappedRegion` the memory is not accessed; only `Writing::write` does, by its exclusive reference.
+unsafe impl Sync for MappedRegion {}
 
 impl Writing {
     /// Maps `bytes` bytes at `offset`, a multiple of the page size; the caller has checked that the file is that long.
@@ -37,7 +37,7 @@ impl Writing {
         let start = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, prot, flags, file, offset) }?;
         let base = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let watched = Watched::new(start as usize, bytes);
-        Ok(Writing { region: Arc::new(Region { base, bytes, watched }) })
+        Ok(Writing { region: Arc::new(MappedRegion { base, bytes, watched }) })
     }
 
     /// Copies `from` to position `at` of the mapping, where it must fit.
@@ -59,12 +59,12 @@ impl Writing {
     }
 
     /// The mapping, for those who prepare its pages.
-    pub(crate) fn region(&self) -> Arc<Region> {
+    pub(crate) fn region(&self) -> Arc<MappedRegion> {
         self.region.clone()
     }
 }
 
-impl Region {
+impl MappedRegion {
     /// Brings all pages in, writable, without changing them. Waits for the disk where it must.
     pub(crate) fn populate(&self) -> io::Result<()> {
         let (start, advice) = (self.base.as_ptr().cast(), Advice::LinuxPopulateWrite);
@@ -75,7 +75,7 @@ impl Region {
     }
 }
 
-impl Drop for Region {
+impl Drop for MappedRegion {
     fn drop(&mut self) {
         // SAFETY: the range is the one `new` mapped, nothing refers into it, and it is unmapped once.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };

@@ -12,7 +12,7 @@ use rustix::event::PollFlags;
 
 use super::{caps, content, engine, wait_for};
 use crate::buf::BufferPool;
-use crate::inflow::{Access, Inflow};
+use crate::inflow::{Inflow, InflowOptions};
 use crate::outbox::{Outbox, Outcome, Terms};
 use crate::ring::{Caching, Key, Mode, Ring, RingOptions};
 use crate::zerocopy::ZeroCopyOutbox;
@@ -170,7 +170,11 @@ pub(crate) fn send(way: Way, bench: Option<&mut Bench>, goods: &Goods, len: usiz
             let direct = how == How::Direct;
             let file = if direct { &goods.direct } else { &goods.cached };
             let caching = if how == How::Uncached { Caching::Drop } else { Caching::Keep };
-            let access = Access { caching, alignment: if direct { 4096 } else { 1 }, ..Access::default() };
+            let access = InflowOptions {
+                caching,
+                alignment: if direct { 4096 } else { 1 },
+                ..InflowOptions::default()
+            };
             let supply = Supply::File(Inflow::new([goods.extent(file, len)], access), HashSet::new());
             bench.expect("a ring").send(supply, true, socket)
         }

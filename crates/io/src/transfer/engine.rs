@@ -89,7 +89,7 @@ impl Engine {
     }
 
     /// Holds `SIGPIPE` off this thread where it is not ignored: `splice` and `sendfile` have no flag against it.
-    pub(crate) fn hold_sigpipe(&self) -> Option<sigpipe::Hold> {
-        self.sigpipe_kills.then(sigpipe::Hold::new)
+    pub(crate) fn hold_sigpipe(&self) -> Option<sigpipe::SigpipeGuard> {
+        self.sigpipe_kills.then(sigpipe::SigpipeGuard::new)
     }
 }

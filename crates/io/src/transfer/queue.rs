@@ -26,7 +26,7 @@ pub(crate) struct Queue {
     /// The path of the first piece once another one refused it.
     detour: Option<SocketPath>,
     /// Bytes of the first piece that are known to be in the cache, or were reported as cold.
-    vouched: u64,
+    resident_bytes: u64,
     /// How many bytes beyond its turn the next question asks for.
     lookahead: u64,
     /// Holds the next bytes of the first piece, if a short send left some in it.
@@ -89,8 +89,8 @@ impl Queue {
     }
 
     /// How much of the first piece may be sent before its pages are asked for: none, if it begins with cold pages.
-    pub(crate) fn vouched(&self) -> u64 {
-        self.vouched.saturating_sub(self.done)
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.resident_bytes.saturating_sub(self.done)
     }
 
     /// The pages of the first piece to ask for next, so that its next `len` bytes can be sent.
@@ -112,8 +112,8 @@ impl Queue {
         };
         match residency::lead(&window, engine.means) {
             Some(Lead::Missing(_)) => return false,
-            Some(Lead::Ready(len)) => self.vouch(len),
-            None => self.vouch(window.len),
+            Some(Lead::Ready(len)) => self.mark_resident(len),
+            None => self.mark_resident(window.len),
         }
         let lookahead_max = window_bytes.saturating_mul(LOOKAHEAD_WINDOWS_MAX);
         self.lookahead = self.lookahead.saturating_add(window_bytes).min(lookahead_max);
@@ -123,7 +123,8 @@ impl Queue {
     /// Notes that the socket takes nothing for now: what was asked for beyond a window may be dropped from the cache until it does.
     pub(crate) fn blocked(&mut self, engine: &Engine) {
         self.lookahead = 0;
-        self.vouched = self.vouched.min(self.done.saturating_add(engine.thresholds.cold_window_bytes));
+        self.resident_bytes =
+            self.resident_bytes.min(self.done.saturating_add(engine.thresholds.cold_window_bytes));
     }
 
     /// What is missing of the window, where the first piece came upon pages that are not in the cache. It is not asked about again.
@@ -133,13 +134,13 @@ impl Queue {
             window.len = len;
         }
         self.lookahead = 0;
-        self.vouch(window.len);
+        self.mark_resident(window.len);
         Some(window)
     }
 
     /// Notes that the first piece need not be asked about before its next `len` bytes are sent.
-    pub(crate) fn vouch(&mut self, len: u64) {
-        self.vouched = self.done + len;
+    pub(crate) fn mark_resident(&mut self, len: u64) {
+        self.resident_bytes = self.done + len;
     }
 
     /// Puts bytes in the place of as many of the first piece, `limit` at most.
@@ -154,7 +155,7 @@ impl Queue {
             _ => Piece::Extent(rest),
         };
         // What the pipe holds, if anything, is among the bytes.
-        (self.done, self.vouched, self.detour, self.pipe) = (0, 0, None, None);
+        (self.done, self.resident_bytes, self.detour, self.pipe) = (0, 0, None, None);
         if !rest.is_empty() {
             self.pieces.push_front(rest);
         }
@@ -193,7 +194,7 @@ impl Queue {
             }
             self.done -= front.len();
             self.detour = None;
-            self.vouched = 0;
+            self.resident_bytes = 0;
             self.pieces.pop_front();
         }
         debug_assert_eq!(self.pieces.is_empty(), self.remaining == 0, "no piece is empty");

@@ -527,10 +527,10 @@ fn questions_about_the_cache_end_where_turns_do_and_reach_further_until_the_sock
     let mut queue = Queue::new(Tls::None, [extent(&file, 8192, (16 << 20) - 8192)]);
     let mut check = |budget: u64, expected: u64| {
         assert!(queue.ask(&engine, budget), "all is in the cache");
-        assert_eq!(queue.vouched(), expected, "for a turn of {budget}");
+        assert_eq!(queue.resident_bytes(), expected, "for a turn of {budget}");
         queue.sent(expected - 4096);
         queue.blocked(&engine);
-        assert_eq!(queue.vouched(), 4096);
+        assert_eq!(queue.resident_bytes(), 4096);
         queue.sent(4096);
     };
     // Each of these turns meets a full socket.
@@ -539,14 +539,14 @@ fn questions_about_the_cache_end_where_turns_do_and_reach_further_until_the_sock
     check(u64::MAX, WINDOW);
     for windows in 1..=4 {
         assert!(queue.ask(&engine, WINDOW), "all is in the cache");
-        assert_eq!(queue.vouched(), windows * WINDOW);
+        assert_eq!(queue.resident_bytes(), windows * WINDOW);
         queue.sent(WINDOW);
         if windows < 4 {
             queue.sent((windows - 1) * WINDOW);
         }
     }
     queue.blocked(&engine);
-    assert_eq!(queue.vouched(), WINDOW, "what lies further may have left the cache since");
+    assert_eq!(queue.resident_bytes(), WINDOW, "what lies further may have left the cache since");
 }
 
 #[test]

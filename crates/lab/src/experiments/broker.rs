@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::LabError;
-use crate::experiments::broker::harness::frames::Place;
+use crate::experiments::broker::harness::frames::TopicPartition;
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::experiments::offer::{Offer, few, fewest};
@@ -207,7 +207,7 @@ fn filled(bench: &Bench, systems: &Systems, fill: Fill) -> Result<Vec<(Node, Fil
     bench.reserve(fill.bytes * systems.all().len() as u64)?;
     let filled = |node: Node| {
         topic::create(&node, fill.topic, 1, &[("segment.bytes", &fill.segment_bytes.to_string())])?;
-        let place = Place { topic: fill.topic.to_owned(), partition: 0 };
+        let place = TopicPartition { topic: fill.topic.to_owned(), partition: 0 };
         let filled = topic::fill(&node, place, fill.batch_len, fill.bytes)?;
         Ok((node, filled))
     };

@@ -21,7 +21,7 @@ use crate::experiments::transfer::bytes;
 use crate::harness::bench::Bench;
 use crate::harness::memory_sender::Route;
 use crate::harness::payload;
-use crate::harness::peer::{Peer, Take};
+use crate::harness::peer::{Peer, ReceiveMode};
 use crate::machine::cpu::Stopwatch;
 use crate::method::experiment::{Case, Experiment, Outcome, Pass};
 use crate::method::limits::Limits;
@@ -56,10 +56,10 @@ pub fn limits(scale: Scale) -> Limits {
 }
 
 /// Makes an experiment on a bench.
-type Maker = for<'a> fn(&'a Bench) -> Result<Box<dyn Experiment + 'a>, LabError>;
+type Begin = for<'a> fn(&'a Bench) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
 /// The experiments, in order.
-pub const EXPERIMENTS: [Maker; 3] = [
+pub const EXPERIMENTS: [Begin; 3] = [
     |bench| Ok(Box::new(Responses::new(bench, Question::Extents)?)),
     |bench| Ok(Box::new(Responses::new(bench, Question::Pipes)?)),
     |bench| Ok(Box::new(Sends::over(bench, &[Route::Ifb], SENDS.to_vec()))),
@@ -87,7 +87,7 @@ const FILE_BYTES: usize = 4 << 20;
 
 /// A way to send a response.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct SendMethod {
     path: Path,
     extent_bytes: usize,
     pipe_bytes: usize,
@@ -103,15 +103,15 @@ impl<'a> Responses<'a> {
     }
 
     /// Responses of a run.
-    fn count(&self, way: Way) -> usize {
+    fn count(&self, way: SendMethod) -> usize {
         let budget: usize = self.bench.scale().choose(1 << 20, 16 << 20, 16 << 20, 64 << 20);
         (budget / way.extent_bytes).clamp(4, 1000)
     }
 
-    fn run(&mut self, way: Way, pass: Pass) -> Result<(u64, Verdict), LabError> {
+    fn run(&mut self, way: SendMethod, pass: Pass) -> Result<(u64, Verdict), LabError> {
         let count = self.count(way);
         let len = (count * (HEADER.len() + way.extent_bytes)) as u64;
-        let take = if pass == Pass::Integrity { Take::Check } else { Take::Discard };
+        let take = if pass == Pass::Integrity { ReceiveMode::Check } else { ReceiveMode::Discard };
         let socket = self.peer.connect(take, &[len, len])?;
         let _pinned = self.bench.places().pin_sender();
         let counters = Arc::new(Counters::default());
@@ -141,7 +141,7 @@ impl<'a> Responses<'a> {
         &self,
         engine: &mut Engine,
         socket: &TcpStream,
-        way: Way,
+        way: SendMethod,
         count: usize,
     ) -> Result<(), LabError> {
         for index in 0..count {
@@ -160,7 +160,7 @@ impl<'a> Responses<'a> {
         Ok(())
     }
 
-    fn checksum(&self, way: Way, count: usize) -> u64 {
+    fn checksum(&self, way: SendMethod, count: usize) -> u64 {
         let mut digest = payload::digest();
         for index in 0..count {
             digest.update(&HEADER);
@@ -172,7 +172,7 @@ impl<'a> Responses<'a> {
 }
 
 /// Extents lie one behind the other, as a consumer reads, and begin anew at the end of the file. Batches do not begin where pages do.
-fn offset(index: usize, way: Way) -> usize {
+fn offset(index: usize, way: SendMethod) -> usize {
     const UNALIGNED: usize = 777;
     let fit = (FILE_BYTES - UNALIGNED) / way.extent_bytes;
     UNALIGNED + index % fit * way.extent_bytes
@@ -206,14 +206,14 @@ impl Experiment for Responses<'_> {
                     if Path::Splice.works(self.bench.caps()) { Path::Splice } else { Path::Sendfile };
                 let of = |size: &usize| {
                     [Path::ReadWrite, reference].map(|path| {
-                        case(bytes(*size), Way { path, extent_bytes: *size, pipe_bytes: 1 << 20 })
+                        case(bytes(*size), SendMethod { path, extent_bytes: *size, pipe_bytes: 1 << 20 })
                     })
                 };
                 EXTENTS.iter().flat_map(of).collect()
             }
             Question::Pipes => {
                 let of = |pipe: &usize| {
-                    let way = Way { path: Path::Splice, extent_bytes: FETCH_BYTES, pipe_bytes: *pipe };
+                    let way = SendMethod { path: Path::Splice, extent_bytes: FETCH_BYTES, pipe_bytes: *pipe };
                     case("1M".to_owned(), way)
                 };
                 PIPES.iter().map(of).collect()
@@ -243,7 +243,7 @@ impl Experiment for Responses<'_> {
     }
 }
 
-fn case(group: String, way: Way) -> Case {
+fn case(group: String, way: SendMethod) -> Case {
     let name = match (way.path, way.extent_bytes) {
         (Path::Splice, FETCH_BYTES) => format!("pipe {}", bytes(way.pipe_bytes)),
         (path, _) => path.label().to_owned(),
@@ -252,11 +252,11 @@ fn case(group: String, way: Way) -> Case {
     case.with("extent_bytes", way.extent_bytes).with("pipe_bytes", way.pipe_bytes)
 }
 
-fn way(case: &Case) -> Option<Way> {
+fn way(case: &Case) -> Option<SendMethod> {
     let number = |key: &str| case.params.get(key)?.parse().ok();
     let path =
         Path::ALL.into_iter().find(|path| case.params.get("path").is_some_and(|is| is == path.label()))?;
-    Some(Way { path, extent_bytes: number("extent_bytes")?, pipe_bytes: number("pipe_bytes")? })
+    Some(SendMethod { path, extent_bytes: number("extent_bytes")?, pipe_bytes: number("pipe_bytes")? })
 }
 
 #[cfg(test)]

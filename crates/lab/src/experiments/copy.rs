@@ -16,7 +16,7 @@ use crate::record::{Metric, Verdict};
 
 mod way;
 
-use way::{Failed, Way};
+use way::{CopyMethod, Failed};
 
 /// The experiment.
 #[derive(Debug)]
@@ -79,12 +79,12 @@ impl Experiment for Copies<'_> {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let case = |way: &Way| Case::new("hot", way.name()).with("step_bytes", way.step_bytes());
-        Way::ALL.iter().map(case).collect()
+        let case = |way: &CopyMethod| Case::new("hot", way.name()).with("step_bytes", way.step_bytes());
+        CopyMethod::ALL.iter().map(case).collect()
     }
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
-        let Some(way) = Way::ALL.into_iter().find(|way| way.name() == case.name) else {
+        let Some(way) = CopyMethod::ALL.into_iter().find(|way| way.name() == case.name) else {
             return Ok(Outcome::Skipped("there is no such way".to_owned()));
         };
         let copy = self.bench.file()?;

@@ -25,31 +25,31 @@ mod server;
 mod site;
 mod volume;
 
-pub use fairness::Fairness;
-pub use idle::Idle;
+pub use fairness::FilesFairness;
+pub use idle::FilesIdle;
 pub use requests::Requests;
-pub use server::System;
+pub use server::FileServer;
 pub use volume::Volume;
 
 /// Programs that can be started.
 #[derive(Debug, Clone)]
-pub struct Systems {
+pub struct FileServers {
     /// The program that `files` is a command of.
     pub levada: PathBuf,
     /// nginx.
     pub nginx: Option<PathBuf>,
 }
 
-impl Systems {
+impl FileServers {
     /// Those that there are; nginx first, so that it is what Levada is compared with.
-    pub fn all(&self) -> Vec<System> {
-        let nginx = self.nginx.is_some().then_some(System::Nginx);
-        nginx.into_iter().chain([System::Levada]).collect()
+    pub fn all(&self) -> Vec<FileServer> {
+        let nginx = self.nginx.is_some().then_some(FileServer::Nginx);
+        nginx.into_iter().chain([FileServer::Levada]).collect()
     }
 }
 
 /// All experiments on servers of files, in the order in which they are run.
-pub const OFFERS: [Offer<Systems>; 4] = [
+pub const OFFERS: [Offer<FileServers>; 4] = [
     Offer {
         name: "requests",
         begin: |bench, systems| Ok(Box::new(Requests::new(bench, systems)?)),
@@ -60,10 +60,14 @@ pub const OFFERS: [Offer<Systems>; 4] = [
         begin: |bench, systems| Ok(Box::new(Volume::new(bench, systems)?)),
         limits: Limits::of,
     },
-    Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems))), limits: fewest },
+    Offer {
+        name: "idle",
+        begin: |bench, systems| Ok(Box::new(FilesIdle::new(bench, systems))),
+        limits: fewest,
+    },
     Offer {
         name: "fairness",
-        begin: |bench, systems| Ok(Box::new(Fairness::new(bench, systems)?)),
+        begin: |bench, systems| Ok(Box::new(FilesFairness::new(bench, systems)?)),
         limits: few,
     },
 ];
@@ -72,7 +76,7 @@ pub const OFFERS: [Offer<Systems>; 4] = [
 const FLOOR: &str = "floor";
 
 /// A server of each system, running.
-fn started(bench: &Bench, systems: &Systems, site: &Site) -> Result<Vec<Server>, LabError> {
+fn started(bench: &Bench, systems: &FileServers, site: &Site) -> Result<Vec<Server>, LabError> {
     systems.all().into_iter().map(|system| Server::start(bench, systems, system, site)).collect()
 }
 

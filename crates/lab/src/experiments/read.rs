@@ -27,7 +27,7 @@ mod faults;
 mod way;
 
 use faults::Faults;
-use way::{Block, Share, Way};
+use way::{Block, ReadMethod, Share};
 
 /// As in the article that this repeats.
 const BLOCK_BYTES: usize = 128 << 10;
@@ -108,11 +108,11 @@ impl<'a> Reads<'a> {
         blocks.chunks(size.max(1)).map(share).collect()
     }
 
-    fn file(&self, way: Way) -> Result<Arc<File>, String> {
+    fn file(&self, way: ReadMethod) -> Result<Arc<File>, String> {
         if way.is_direct() { self.direct.clone() } else { Ok(Arc::clone(&self.file)) }
     }
 
-    fn missing(&self, way: Way) -> Option<String> {
+    fn missing(&self, way: ReadMethod) -> Option<String> {
         let caps = self.bench.caps();
         let needed = [(way.needs_ring(), &caps.io_uring), (way.drops(), &caps.uncached_reads)];
         let absent = needed.into_iter().find_map(|(needed, support)| match support {
@@ -125,7 +125,7 @@ impl<'a> Reads<'a> {
 
     /// Leaves in memory what a setting wants there. The file is dropped from it in any case: how large the pages are that the kernel keeps depends
     /// on who read them first.
-    fn prepare(&self, way: Way, setting: Setting) -> Result<(), LabError> {
+    fn prepare(&self, way: ReadMethod, setting: Setting) -> Result<(), LabError> {
         chill(&self.file)?;
         if !setting.hot {
             return Ok(());
@@ -150,7 +150,7 @@ impl<'a> Reads<'a> {
         faults::has_huge_pages()
     }
 
-    fn time(&self, way: Way, file: &Arc<File>, setting: Setting) -> Result<Metrics, LabError> {
+    fn time(&self, way: ReadMethod, file: &Arc<File>, setting: Setting) -> Result<Metrics, LabError> {
         let shares = self.shares(setting);
         self.prepare(way, setting)?;
         let failed = || LabError::step::<io::Error>(format!("cannot read by {}", way.name()));
@@ -193,7 +193,7 @@ impl<'a> Reads<'a> {
     }
 
     /// Reads everything in order and makes a checksum of it.
-    fn check(&self, way: Way, file: &Arc<File>) -> Result<Verdict, LabError> {
+    fn check(&self, way: ReadMethod, file: &Arc<File>) -> Result<Verdict, LabError> {
         let in_order = Share::new((0..self.blocks).collect(), BLOCK_BYTES);
         let mut blocks = vec![None; usize::try_from(self.blocks).unwrap_or(0)];
         let mut count = 0;
@@ -240,16 +240,19 @@ impl Experiment for Reads<'_> {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let case = |setting: &Setting, way: &Way| {
+        let case = |setting: &Setting, way: &ReadMethod| {
             let case = Case::new(setting.group, way.name());
             case.with("hot", setting.hot).with("in_order", setting.in_order).with("block_bytes", BLOCK_BYTES)
         };
-        SETTINGS.iter().flat_map(|setting| Way::ALL.iter().map(move |way| case(setting, way))).collect()
+        SETTINGS
+            .iter()
+            .flat_map(|setting| ReadMethod::ALL.iter().map(move |way| case(setting, way)))
+            .collect()
     }
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
         let setting = SETTINGS.into_iter().find(|setting| setting.group == case.group);
-        let way = Way::ALL.into_iter().find(|way| way.name() == case.name);
+        let way = ReadMethod::ALL.into_iter().find(|way| way.name() == case.name);
         let Some((setting, way)) = setting.zip(way) else {
             return Ok(Outcome::Skipped("there is no such way".to_owned()));
         };

@@ -23,7 +23,7 @@ use crate::record::{Metric, Verdict};
 
 mod way;
 
-use way::{Taker, Way};
+use way::{ReceiveMethod, Taker};
 
 const SIZES: [(&str, usize); 4] = [
     ("batches of 16 KiB", 16 << 10),
@@ -60,7 +60,7 @@ impl<'a> Receives<'a> {
     }
 
     /// Receives so many batches like `sent`, each behind its length.
-    fn receive(&self, way: Way, sent: &Bytes) -> Result<Received, LabError> {
+    fn receive(&self, way: ReceiveMethod, sent: &Bytes) -> Result<Received, LabError> {
         let step = LabError::step::<std::io::Error>;
         let batches = usize::try_from(self.bytes / sent.len() as u64).unwrap_or(usize::MAX).max(1);
         let file = self.bench.file()?;
@@ -149,17 +149,18 @@ impl Experiment for Receives<'_> {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let case =
-            |label: &str, bytes: usize, way: Way| Case::new(label, way.name()).with("batch_bytes", bytes);
+        let case = |label: &str, bytes: usize, way: ReceiveMethod| {
+            Case::new(label, way.name()).with("batch_bytes", bytes)
+        };
         SIZES
             .iter()
-            .flat_map(|(label, bytes)| Way::ALL.iter().map(move |way| case(label, *bytes, *way)))
+            .flat_map(|(label, bytes)| ReceiveMethod::ALL.iter().map(move |way| case(label, *bytes, *way)))
             .collect()
     }
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
         let size = SIZES.iter().find(|(label, _)| *label == case.group);
-        let way = Way::ALL.into_iter().find(|way| way.name() == case.name);
+        let way = ReceiveMethod::ALL.into_iter().find(|way| way.name() == case.name);
         let Some(((_, len), way)) = size.zip(way) else {
             return Ok(Outcome::Skipped("there is no such way".to_owned()));
         };

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use crate::error::LabError;
 use crate::harness::bench::{Bench, chill};
-use crate::harness::peer::{Part, Peer, Take};
+use crate::harness::peer::{Part, Peer, ReceiveMode};
 use crate::machine::cpu::{self, Stopwatch};
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
 mod way;
 
-use way::{Tally, Way};
+use way::{Tally, TransferMethod};
 
 /// The experiment.
 #[derive(Debug)]
@@ -32,13 +32,13 @@ pub struct Transfers<'a> {
 struct Setting {
     group: &'static str,
     hot: bool,
-    take: Take,
+    take: ReceiveMode,
 }
 
 const SETTINGS: [Setting; 3] = [
-    Setting { group: "hot, receiver discards", hot: true, take: Take::Discard },
-    Setting { group: "hot, receiver copies", hot: true, take: Take::Copy },
-    Setting { group: "cold, receiver discards", hot: false, take: Take::Discard },
+    Setting { group: "hot, receiver discards", hot: true, take: ReceiveMode::Discard },
+    Setting { group: "hot, receiver copies", hot: true, take: ReceiveMode::Copy },
+    Setting { group: "cold, receiver discards", hot: false, take: ReceiveMode::Discard },
 ];
 
 impl<'a> Transfers<'a> {
@@ -52,8 +52,8 @@ impl<'a> Transfers<'a> {
         Ok(Transfers { bench, peer: Peer::start(bench)?, file: Arc::new(file), len, checksum })
     }
 
-    fn send(&mut self, way: Way, setting: Setting, pass: Pass) -> Result<Sent, LabError> {
-        let take = if pass == Pass::Integrity { Take::Check } else { setting.take };
+    fn send(&mut self, way: TransferMethod, setting: Setting, pass: Pass) -> Result<Sent, LabError> {
+        let take = if pass == Pass::Integrity { ReceiveMode::Check } else { setting.take };
         if setting.hot {
             // Whatever another run has dropped.
             std::io::copy(&mut (&*self.file), &mut std::io::sink())
@@ -111,7 +111,7 @@ impl Sent {
     }
 }
 
-impl Way {
+impl TransferMethod {
     fn case(self, setting: Setting) -> Case {
         let case = Case::new(setting.group, self.name());
         case.with("path", self.path()).with("step_bytes", self.step_bytes).with("hot", setting.hot)
@@ -146,13 +146,13 @@ impl Experiment for Transfers<'_> {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let ways = Way::all();
+        let ways = TransferMethod::all();
         SETTINGS.iter().flat_map(|setting| ways.iter().map(|way| way.case(*setting))).collect()
     }
 
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
         let setting = SETTINGS.into_iter().find(|setting| setting.group == case.group);
-        let way = Way::all().into_iter().find(|way| way.name() == case.name);
+        let way = TransferMethod::all().into_iter().find(|way| way.name() == case.name);
         let Some((setting, way)) = setting.zip(way) else {
             return Ok(Outcome::Skipped("there is no such way".to_owned()));
         };

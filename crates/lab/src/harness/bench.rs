@@ -44,7 +44,7 @@ impl Bench {
     ///
     /// # Errors
     /// The directory takes no file.
-    pub fn take_memory_home(&mut self, show: &mut dyn FnMut(u64, u64)) -> Result<(), LabError> {
+    pub fn reclaim_host_memory(&mut self, show: &mut dyn FnMut(u64, u64)) -> Result<(), LabError> {
         let wanted = host_memory::wanted_bytes();
         if wanted > 0 {
             let mut hole = self.file()?;

@@ -21,7 +21,7 @@ const LISTENER: u64 = u64::MAX;
 
 /// What a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wants {
+pub(crate) enum Interest {
     /// The next request.
     ToReceive,
     /// Room for the rest of an answer.
@@ -61,11 +61,11 @@ pub(crate) fn serve<C: AsFd>(
     listener: &TcpListener,
     over: &AtomicBool,
     open: impl Fn(TcpStream) -> io::Result<C>,
-    mut turn: impl FnMut(usize, &mut C) -> io::Result<Wants>,
+    mut turn: impl FnMut(usize, &mut C) -> io::Result<Interest>,
 ) -> io::Result<()> {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     epoll::add(&set, listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
-    let mut connections: Vec<Option<(C, Wants)>> = Vec::new();
+    let mut connections: Vec<Option<(C, Interest)>> = Vec::new();
     let mut free = Vec::new();
     let mut events = Vec::with_capacity(1024);
     while !over.load(Ordering::Relaxed) {
@@ -86,7 +86,7 @@ pub(crate) fn serve<C: AsFd>(
                 });
                 let data = epoll::EventData::new_u64(at as u64);
                 epoll::add(&set, &connection, data, epoll::EventFlags::IN)?;
-                connections[at] = Some((connection, Wants::ToReceive));
+                connections[at] = Some((connection, Interest::ToReceive));
                 continue;
             }
             let at = usize::try_from(number).unwrap_or(usize::MAX);
@@ -94,9 +94,9 @@ pub(crate) fn serve<C: AsFd>(
             let before = std::mem::replace(wants, turn(at, connection)?);
             let flags = match *wants {
                 now if now == before => continue,
-                Wants::ToReceive => epoll::EventFlags::IN,
-                Wants::ToSend => epoll::EventFlags::OUT,
-                Wants::Nothing => {
+                Interest::ToReceive => epoll::EventFlags::IN,
+                Interest::ToSend => epoll::EventFlags::OUT,
+                Interest::Nothing => {
                     // Closing takes it out of the set.
                     connections[at] = None;
                     free.push(at);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::LabError;
 use crate::harness::bench::Bench;
 use crate::harness::payload::{self, Payload};
-use crate::harness::peer::{Peer, Take, program_by};
+use crate::harness::peer::{Peer, ReceiveMode, program_by};
 use crate::machine::cpu::Stopwatch;
 use crate::method::experiment::Metrics;
 use crate::method::metric::Verdict;
@@ -197,7 +197,7 @@ impl Worker {
 /// Sends a load on a stage and measures it: what a worker does.
 pub(crate) fn run(stage: &mut Stage, load: &Load) -> Result<Sent, LabError> {
     let total = load.message_bytes() * u64::from(load.messages);
-    let take = if load.check { Take::Check } else { Take::Discard };
+    let take = if load.check { ReceiveMode::Check } else { ReceiveMode::Discard };
     // A part goes before the clock starts: connections find their window, rings and pools their memory.
     let first = Load { messages: load.messages.div_ceil(4), check: false, ..*load };
     let warm_up = load.message_bytes() * u64::from(first.messages);

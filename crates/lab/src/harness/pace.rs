@@ -14,15 +14,15 @@ use crate::method::metric::Metric;
 
 /// Requests at even distances.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct FixedRate {
     start: Instant,
     period: Duration,
 }
 
-impl Pace {
+impl FixedRate {
     /// The first one is due at `start`.
-    pub(crate) fn new(start: Instant, per_second: f64) -> Pace {
-        Pace { start, period: Duration::from_secs_f64(1.0 / per_second) }
+    pub(crate) fn new(start: Instant, per_second: f64) -> FixedRate {
+        FixedRate { start, period: Duration::from_secs_f64(1.0 / per_second) }
     }
 
     /// When the n-th is due, from 0.

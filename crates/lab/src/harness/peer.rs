@@ -26,7 +26,7 @@ mod receive;
 /// How the receiver takes bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Take {
+pub enum ReceiveMode {
     /// The kernel drops them (`MSG_TRUNC`): what is left is the sender's cost.
     Discard,
     /// Into memory, as any program does.
@@ -43,7 +43,7 @@ enum Request {
     Listen { address: IpAddr, cpu: Option<usize> },
     /// Accept a connection and take so many bytes from it, part by part.
     /// Sealed: what comes are records of TLS, and parts count what is in them.
-    Receive { take: Take, sealed: bool, parts: Vec<u64> },
+    Receive { take: ReceiveMode, sealed: bool, parts: Vec<u64> },
     /// Set a route up to send on.
     Route { route: Route, sender: Option<usize>, receiver: Option<usize> },
     /// Send on it.
@@ -72,7 +72,7 @@ enum Answer {
 pub struct Part {
     /// Fewer than asked for if the connection ended.
     pub bytes: u64,
-    /// CRC-64 of them, for [`Take::Check`].
+    /// CRC-64 of them, for [`ReceiveMode::Check`].
     pub checksum: u64,
     /// Processor time that the receiver had for it.
     pub cpu_ns: u64,
@@ -175,7 +175,7 @@ impl Peer {
     ///
     /// # Errors
     /// The process or the connection failed.
-    pub fn connect(&mut self, take: Take, parts: &[u64]) -> Result<TcpStream, LabError> {
+    pub fn connect(&mut self, take: ReceiveMode, parts: &[u64]) -> Result<TcpStream, LabError> {
         self.open((take, false), parts)
     }
 
@@ -183,11 +183,11 @@ impl Peer {
     ///
     /// # Errors
     /// As for [`connect`](Peer::connect).
-    pub(crate) fn connect_sealed(&mut self, take: Take, parts: &[u64]) -> Result<TcpStream, LabError> {
+    pub(crate) fn connect_sealed(&mut self, take: ReceiveMode, parts: &[u64]) -> Result<TcpStream, LabError> {
         self.open((take, true), parts)
     }
 
-    fn open(&mut self, (take, sealed): (Take, bool), parts: &[u64]) -> Result<TcpStream, LabError> {
+    fn open(&mut self, (take, sealed): (ReceiveMode, bool), parts: &[u64]) -> Result<TcpStream, LabError> {
         self.tell(&Request::Receive { take, sealed, parts: parts.to_vec() })?;
         let connect = || {
             let socket = TcpStream::connect(self.address)?;
@@ -212,11 +212,11 @@ impl Peer {
     }
 
     fn tell(&mut self, request: &Request) -> Result<(), LabError> {
-        say(self.control.get_mut(), request).map_err(|error| LabError::Peer(error.to_string()))
+        send_line(self.control.get_mut(), request).map_err(|error| LabError::Peer(error.to_string()))
     }
 
     fn answer(&mut self) -> Result<Answer, LabError> {
-        let answer = hear(&mut self.control).map_err(|error| LabError::Peer(error.to_string()))?;
+        let answer = recv_line(&mut self.control).map_err(|error| LabError::Peer(error.to_string()))?;
         match answer {
             Some(Answer::Failed { what, no_memory: true }) => {
                 Err(LabError::Step { what, cause: io::ErrorKind::OutOfMemory.into() })
@@ -269,26 +269,26 @@ const ROLE: &str = "LEVADA_LAB_ROLE";
 pub fn serve() -> io::Result<()> {
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut requests = BufReader::new(control.try_clone()?);
-    let mut servant = Servant { answers: control, listener: None, stage: None };
-    while let Some(request) = hear(&mut requests)? {
-        let answer = servant.obey(request).unwrap_or_else(|error| Answer::Failed {
+    let mut process = PeerProcess { answers: control, listener: None, stage: None };
+    while let Some(request) = recv_line(&mut requests)? {
+        let answer = process.handle(request).unwrap_or_else(|error| Answer::Failed {
             what: error.to_string(),
             no_memory: error.is_no_memory(),
         });
-        say(&mut servant.answers, &answer)?;
+        send_line(&mut process.answers, &answer)?;
     }
     Ok(())
 }
 
 /// What the second process has.
-struct Servant {
+struct PeerProcess {
     answers: UnixStream,
     listener: Option<TcpListener>,
     stage: Option<Stage>,
 }
 
-impl Servant {
-    fn obey(&mut self, request: Request) -> Result<Answer, LabError> {
+impl PeerProcess {
+    fn handle(&mut self, request: Request) -> Result<Answer, LabError> {
         let failed = |what| LabError::step::<io::Error>(what);
         Ok(match request {
             Request::Listen { address, cpu } => {
@@ -298,7 +298,7 @@ impl Servant {
                 Answer::Listening { port }
             }
             Request::Receive { take, sealed, parts } => {
-                let each = |part| say(&mut self.answers, &Answer::Part(part));
+                let each = |part| send_line(&mut self.answers, &Answer::Part(part));
                 let last = receive::all(self.listener.as_ref(), (take, sealed), &parts, each);
                 Answer::Part(last.map_err(failed("cannot receive"))?)
             }
@@ -325,14 +325,14 @@ fn listen(address: IpAddr) -> io::Result<(TcpListener, u16)> {
     Ok((listener, port))
 }
 
-fn say(to: &mut UnixStream, what: &impl Serialize) -> io::Result<()> {
+fn send_line(to: &mut UnixStream, what: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
     to.write_all(&line)
 }
 
 /// The next line; `None` at the end.
-fn hear<T: for<'a> Deserialize<'a>>(from: &mut BufReader<UnixStream>) -> io::Result<Option<T>> {
+fn recv_line<T: for<'a> Deserialize<'a>>(from: &mut BufReader<UnixStream>) -> io::Result<Option<T>> {
     let mut line = String::new();
     if from.read_line(&mut line)? == 0 {
         return Ok(None);

@@ -12,7 +12,7 @@ use rustls::crypto::cipher::{
 use rustls::crypto::ring::cipher_suite::TLS13_AES_256_GCM_SHA384;
 use rustls::{ContentType, ProtocolVersion, Tls13CipherSuite};
 
-use crate::harness::peer::Take;
+use crate::harness::peer::ReceiveMode;
 
 /// No secret: nobody but the two processes of an experiment talks with these.
 const KEY: [u8; 32] = [0x4c; 32];
@@ -75,7 +75,11 @@ impl Opener {
     }
 
     /// Takes the next record; how many bytes its payload has, and the payload if it was decrypted. `None` at the end.
-    pub(crate) fn next(&mut self, socket: &TcpStream, take: Take) -> io::Result<Option<(usize, &[u8])>> {
+    pub(crate) fn next(
+        &mut self,
+        socket: &TcpStream,
+        take: ReceiveMode,
+    ) -> io::Result<Option<(usize, &[u8])>> {
         let mut header = [0; HEADER_BYTES];
         if !self.fill(socket, &mut header, RecvFlags::empty())? {
             return Ok(None);
@@ -84,9 +88,9 @@ impl Opener {
         let mut record = std::mem::take(&mut self.record);
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "no record of TLS");
         let body = record.get_mut(..len).filter(|_| len >= TAIL_BYTES).ok_or_else(wrong)?;
-        let flags = if take == Take::Discard { RecvFlags::TRUNC } else { RecvFlags::empty() };
+        let flags = if take == ReceiveMode::Discard { RecvFlags::TRUNC } else { RecvFlags::empty() };
         let whole = self.fill(socket, body, flags)?;
-        if whole && take == Take::Check {
+        if whole && take == ReceiveMode::Check {
             let version = ProtocolVersion::TLSv1_2;
             let message = InboundOpaqueMessage::new(ContentType::ApplicationData, version, body);
             let plain = self.decrypter.decrypt(message, self.sequence).map_err(io::Error::other)?;

@@ -69,7 +69,7 @@ pub(crate) struct At {
 
 /// What measuring made of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum ClaimVerdict {
     Confirmed,
     /// The same way, but by less than half (of the logarithm of the factor).
     InPart,
@@ -79,14 +79,14 @@ enum Verdict {
     NotMeasured,
 }
 
-impl Verdict {
+impl ClaimVerdict {
     fn label(self) -> &'static str {
         match self {
-            Verdict::Confirmed => "confirmed",
-            Verdict::InPart => "in part",
-            Verdict::Refuted => "refuted",
-            Verdict::NotSure => "not sure",
-            Verdict::NotMeasured => "not measured",
+            ClaimVerdict::Confirmed => "confirmed",
+            ClaimVerdict::InPart => "in part",
+            ClaimVerdict::Refuted => "refuted",
+            ClaimVerdict::NotSure => "not sure",
+            ClaimVerdict::NotMeasured => "not measured",
         }
     }
 }
@@ -113,8 +113,8 @@ pub fn page(records: &BTreeMap<String, Vec<Line>>) -> String {
         for claim in CLAIMS.iter().filter(|claim| claim.source == source) {
             let (verdict, figures) = judge(claim, &lines);
             let why = match verdict {
-                Verdict::Confirmed => claim.if_so,
-                Verdict::NotSure => "The runs differ too much from each other to say",
+                ClaimVerdict::Confirmed => claim.if_so,
+                ClaimVerdict::NotSure => "The runs differ too much from each other to say",
                 _ => claim.if_not,
             };
             let _ = writeln!(text, "| {} | {figures} | **{}** | {why} |", claim.words, verdict.label());
@@ -152,16 +152,21 @@ pub(crate) fn circumstances(lines: &[Line]) -> String {
     text
 }
 
-fn judge(claim: &Claim, lines: &[&Line]) -> (Verdict, String) {
+fn judge(claim: &Claim, lines: &[&Line]) -> (ClaimVerdict, String) {
     let judged = match &claim.says {
         Says::Times { metric, this, that, times } => of_times(lines, metric, (*this, *that), *times),
         Says::Is { metric, this, value } => of_value(lines, metric, *this, *value),
         Says::From { metric, this, that, bytes } => of_size(lines, metric, (*this, *that), *bytes),
     };
-    judged.unwrap_or_else(|| (Verdict::NotMeasured, why_not(claim, lines)))
+    judged.unwrap_or_else(|| (ClaimVerdict::NotMeasured, why_not(claim, lines)))
 }
 
-fn of_times(lines: &[&Line], metric: Sum, (this, that): (At, At), times: f64) -> Option<(Verdict, String)> {
+fn of_times(
+    lines: &[&Line],
+    metric: Sum,
+    (this, that): (At, At),
+    times: f64,
+) -> Option<(ClaimVerdict, String)> {
     let (mine, theirs) = (values(lines, metric, this), values(lines, metric, that));
     let quotients = mine.iter().filter_map(|(round, value)| Some(value / theirs.get(round)?));
     let quotient = Interval::of(quotients)?;
@@ -171,13 +176,13 @@ fn of_times(lines: &[&Line], metric: Sum, (this, that): (At, At), times: f64) ->
     let half = times.sqrt();
     let includes = |value: f64| quotient.low <= value && value <= quotient.high;
     let verdict = match times == 1.0 {
-        true if (0.9..1.1).contains(&quotient.median) => Verdict::Confirmed,
-        true if includes(1.0) => Verdict::NotSure,
-        true => Verdict::Refuted,
-        false if quotient.low > 1.0 && quotient.median >= half => Verdict::Confirmed,
-        false if quotient.low > 1.0 => Verdict::InPart,
-        false if quotient.high >= half => Verdict::NotSure,
-        false => Verdict::Refuted,
+        true if (0.9..1.1).contains(&quotient.median) => ClaimVerdict::Confirmed,
+        true if includes(1.0) => ClaimVerdict::NotSure,
+        true => ClaimVerdict::Refuted,
+        false if quotient.low > 1.0 && quotient.median >= half => ClaimVerdict::Confirmed,
+        false if quotient.low > 1.0 => ClaimVerdict::InPart,
+        false if quotient.high >= half => ClaimVerdict::NotSure,
+        false => ClaimVerdict::Refuted,
     };
     let plain = number::plain;
     let text = format!(
@@ -193,15 +198,23 @@ fn of_times(lines: &[&Line], metric: Sum, (this, that): (At, At), times: f64) ->
     Some((verdict, text))
 }
 
-fn of_value(lines: &[&Line], metric: Sum, this: At, value: f64) -> Option<(Verdict, String)> {
+fn of_value(lines: &[&Line], metric: Sum, this: At, value: f64) -> Option<(ClaimVerdict, String)> {
     let seen = Interval::of(values(lines, metric, this).into_values())?.median;
-    let verdict =
-        if (seen - value).abs() <= value.abs() * 0.02 { Verdict::Confirmed } else { Verdict::Refuted };
+    let verdict = if (seen - value).abs() <= value.abs() * 0.02 {
+        ClaimVerdict::Confirmed
+    } else {
+        ClaimVerdict::Refuted
+    };
     let unit = unit(lines, metric, this);
     Some((verdict, format!("{}{unit}, claimed {}", number::plain(seen), number::plain(value))))
 }
 
-fn of_size(lines: &[&Line], metric: Sum, (this, that): (At, At), bytes: f64) -> Option<(Verdict, String)> {
+fn of_size(
+    lines: &[&Line],
+    metric: Sum,
+    (this, that): (At, At),
+    bytes: f64,
+) -> Option<(ClaimVerdict, String)> {
     let mut from = None;
     let mut any = false;
     for (group, size) in sizes(lines, this) {
@@ -223,10 +236,10 @@ fn of_size(lines: &[&Line], metric: Sum, (this, that): (At, At), bytes: f64) -> 
     any.then(|| match from {
         Some(size) => {
             let near = (bytes / 4.0..=bytes * 4.0).contains(&size);
-            let verdict = if near { Verdict::Confirmed } else { Verdict::InPart };
+            let verdict = if near { ClaimVerdict::Confirmed } else { ClaimVerdict::InPart };
             (verdict, format!("from {} on, claimed {claimed}", number::size(size)))
         }
-        None => (Verdict::Refuted, format!("at no size, claimed from {claimed} on")),
+        None => (ClaimVerdict::Refuted, format!("at no size, claimed from {claimed} on")),
     })
 }
 

@@ -64,7 +64,7 @@ enum Bound {
 
 /// What measuring made of a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum GoalVerdict {
     Reached,
     /// The interval has the goal in it, but the median misses it.
     NotSure,
@@ -72,13 +72,13 @@ enum Verdict {
     NotMeasured,
 }
 
-impl Verdict {
+impl GoalVerdict {
     fn label(self) -> &'static str {
         match self {
-            Verdict::Reached => "reached",
-            Verdict::NotSure => "not sure",
-            Verdict::NotReached => "not reached",
-            Verdict::NotMeasured => "not measured",
+            GoalVerdict::Reached => "reached",
+            GoalVerdict::NotSure => "not sure",
+            GoalVerdict::NotReached => "not reached",
+            GoalVerdict::NotMeasured => "not measured",
         }
     }
 }
@@ -91,7 +91,7 @@ impl Bound {
         }
     }
 
-    fn judge(&self, seen: &Interval) -> Verdict {
+    fn judge(&self, seen: &Interval) -> GoalVerdict {
         let (meets, near) = match self {
             Bound::Times(_, most) | Bound::Value(most) => (seen.median <= *most, seen.low <= *most),
             Bound::TimesAtLeast(_, least) | Bound::ValueAtLeast(least) => {
@@ -99,9 +99,9 @@ impl Bound {
             }
         };
         match (meets, near) {
-            (true, _) => Verdict::Reached,
-            (_, true) => Verdict::NotSure,
-            _ => Verdict::NotReached,
+            (true, _) => GoalVerdict::Reached,
+            (_, true) => GoalVerdict::NotSure,
+            _ => GoalVerdict::NotReached,
         }
     }
 
@@ -146,12 +146,12 @@ pub fn page(records: &BTreeMap<String, Vec<Line>>) -> String {
 fn row(goal: &Goal, lines: &[&Line]) -> String {
     let (work, wanted) = (goal.work, goal.bound.words());
     let Some(seen) = measured(goal, lines) else {
-        return format!("| {work} | {wanted} | | | | **{}** |", Verdict::NotMeasured.label());
+        return format!("| {work} | {wanted} | | | | **{}** |", GoalVerdict::NotMeasured.label());
     };
     let verdict = goal.bound.judge(&seen.judged);
     let why = match verdict {
-        Verdict::NotReached | Verdict::NotSure => format!(": {}", goal.if_not),
-        Verdict::Reached | Verdict::NotMeasured => String::new(),
+        GoalVerdict::NotReached | GoalVerdict::NotSure => format!(": {}", goal.if_not),
+        GoalVerdict::Reached | GoalVerdict::NotMeasured => String::new(),
     };
     let (mine, theirs, factor) = (&seen.mine, &seen.theirs, &seen.factor);
     format!("| {work} | {wanted} | {mine} | {theirs} | {factor} | **{}**{why} |", verdict.label())

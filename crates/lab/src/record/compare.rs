@@ -40,7 +40,7 @@ pub struct Compared {
     /// After by before, with its ends; none with too few values for any.
     pub change: Option<Change>,
     /// What that comes to.
-    pub verdict: Verdict,
+    pub verdict: ComparisonVerdict,
 }
 
 /// A quotient with its ends.
@@ -57,7 +57,7 @@ pub struct Change {
 /// What a comparison comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ComparisonVerdict {
     /// Nothing that chance would not do.
     NoDifference,
     /// It became better.
@@ -107,7 +107,7 @@ fn of_experiment(announced: &Announced, before: &[Line], after: &[Line]) -> Vec<
             before: middle(&before)?,
             after: middle(&after)?,
             change,
-            verdict: Verdict::TooFew,
+            verdict: ComparisonVerdict::TooFew,
         })
     };
     let mut compared: Vec<Compared> = announced.cases.iter().filter_map(compared).collect();
@@ -151,25 +151,25 @@ fn change(before: &[f64], after: &[f64]) -> Option<Change> {
     })
 }
 
-fn verdict(change: Option<Change>, shared: f64, better: Better) -> Verdict {
-    let Some(Change { quotient, low, high }) = change else { return Verdict::TooFew };
+fn verdict(change: Option<Change>, shared: f64, better: Better) -> ComparisonVerdict {
+    let Some(Change { quotient, low, high }) = change else { return ComparisonVerdict::TooFew };
     let differs_from =
         |base: f64| (quotient / base - 1.0).abs() >= LEAST_CHANGE && (low / base > 1.0 || high / base < 1.0);
     match (differs_from(1.0) && differs_from(shared), better, quotient > 1.0) {
-        (false, _, _) => Verdict::NoDifference,
-        (true, Better::Neither, _) => Verdict::Changed,
+        (false, _, _) => ComparisonVerdict::NoDifference,
+        (true, Better::Neither, _) => ComparisonVerdict::Changed,
         (true, Better::Less, more) => {
             if more {
-                Verdict::Worse
+                ComparisonVerdict::Worse
             } else {
-                Verdict::Better
+                ComparisonVerdict::Better
             }
         }
         (true, Better::More, more) => {
             if more {
-                Verdict::Better
+                ComparisonVerdict::Better
             } else {
-                Verdict::Worse
+                ComparisonVerdict::Worse
             }
         }
     }

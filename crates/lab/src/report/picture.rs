@@ -126,7 +126,7 @@ pub(super) fn curves(curves: &[Curve], x: &Axis, y: &Axis) -> Markup {
             text class="axis-label" x=(LEFT) y=(CURVES_HEIGHT - 6.0) { (x.label) }
             text class="axis-label" x=(LEFT) y="12" { (y.label) }
             @for (at, (curve, label_y)) in curves.iter().zip(label_places(curves, up)).enumerate() {
-                (drawn_curve(curve, at, (across, up), (x, y)))
+                (drawn_curve(curve, at, &Plot { across, up, x, y }))
                 text class={ "end s" (at % SERIES) } x=(px(right + 10.0)) y=(px(label_y)) { (cut(&curve.label)) }
             }
         }
@@ -136,12 +136,16 @@ pub(super) fn curves(curves: &[Curve], x: &Axis, y: &Axis) -> Markup {
 /// Colours that the style sheet has for curves.
 pub(super) const SERIES: usize = 8;
 
-fn drawn_curve(
-    curve: &Curve,
-    at: usize,
-    (across, up): (Scale, Scale),
-    (x_axis, y_axis): (&Axis, &Axis),
-) -> Markup {
+/// The scales and axes that curves are drawn on.
+struct Plot<'a> {
+    across: Scale,
+    up: Scale,
+    x: &'a Axis,
+    y: &'a Axis,
+}
+
+fn drawn_curve(curve: &Curve, at: usize, plot: &Plot<'_>) -> Markup {
+    let Plot { across, up, x: x_axis, y: y_axis } = *plot;
     let place = |x: f64, y: f64| format!("{},{}", px(across.px(x)), px(up.px(y)));
     let line: Vec<_> = curve.points.iter().map(|(x, y)| place(*x, y.median)).collect();
     let lower = curve.points.iter().map(|(x, y)| place(*x, y.low));

@@ -92,25 +92,25 @@ pub(super) fn command(run: &Run) -> String {
 }
 
 /// The curves of one picture.
-pub(super) struct Swept {
+pub(super) struct CurveSet {
     pub(super) name: String,
     pub(super) across: Axis,
     pub(super) curves: Vec<Curve>,
 }
 
 /// The pictures of an experiment that sweeps a parameter; none of others.
-pub(super) fn sweeps(summary: &Summary) -> Vec<Swept> {
+pub(super) fn sweeps(summary: &Summary) -> Vec<CurveSet> {
     let (Some(sweep), Some(metric)) = (&summary.sweep, summary.metrics.first()) else { return Vec::new() };
     let across = Axis {
         label: sweep.across.replace('_', " "),
         written: if sweep.across.ends_with("_bytes") { number::size } else { number::plain },
     };
-    let mut pictures: Vec<Swept> = Vec::new();
+    let mut pictures: Vec<CurveSet> = Vec::new();
     for row in summary.groups.iter().flat_map(|group| &group.rows) {
         let Some((x, y)) = point(row, &sweep.across, metric) else { continue };
         let name = sweep.panel.as_ref().and_then(|panel| row.params.get(panel)).cloned().unwrap_or_default();
         let at = pictures.iter().position(|picture| picture.name == name).unwrap_or_else(|| {
-            pictures.push(Swept { name, across: across.clone(), curves: Vec::new() });
+            pictures.push(CurveSet { name, across: across.clone(), curves: Vec::new() });
             pictures.len() - 1
         });
         let curves = &mut pictures[at].curves;

@@ -133,7 +133,8 @@ impl Builder {
         self.count += 1;
         let timestamp_delta = timestamp_ms.wrapping_sub(self.base_timestamp);
         let offset_delta = i64::from(self.last_offset_delta);
-        put_record(&mut self.records, (timestamp_delta, offset_delta), (key, value), headers.iter().copied());
+        let deltas = Deltas { timestamp: timestamp_delta, offset: offset_delta };
+        put_record(&mut self.records, deltas, (key, value), headers.iter().copied());
         self
     }
 
@@ -225,13 +226,20 @@ impl EndMarker {
     }
 }
 
+/// Distances of a record from the base timestamp and the base offset of its batch.
+pub(super) struct Deltas {
+    pub(super) timestamp: i64,
+    pub(super) offset: i64,
+}
+
 /// Appends one record, given its deltas, key and value.
 pub(super) fn put_record<'a>(
     output: &mut Vec<u8>,
-    (timestamp_delta, offset_delta): (i64, i64),
+    deltas: Deltas,
     (key, value): (Option<&[u8]>, Option<&[u8]>),
     headers: impl ExactSizeIterator<Item = (&'a [u8], Option<&'a [u8]>)> + Clone,
 ) {
+    let Deltas { timestamp: timestamp_delta, offset: offset_delta } = deltas;
     let count = headers.len() as i64;
     let mut length = 1 + varint::len(timestamp_delta) + varint::len(offset_delta);
     length += bytes_len(key) + bytes_len(value) + varint::len(count);

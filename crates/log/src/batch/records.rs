@@ -114,15 +114,15 @@ impl Records {
 
 /// The timestamps of a batch's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct TimestampRange {
     /// The earliest; [`NO_TIMESTAMP`] if no record has one.
     pub earliest: i64,
     /// The latest; [`NO_TIMESTAMP`] if no record has one.
     pub latest: i64,
 }
 
-impl Times {
-    const NONE: Times = Times { earliest: NO_TIMESTAMP, latest: NO_TIMESTAMP };
+impl TimestampRange {
+    const NONE: TimestampRange = TimestampRange { earliest: NO_TIMESTAMP, latest: NO_TIMESTAMP };
 
     fn add(&mut self, timestamp: i64) {
         if timestamp == NO_TIMESTAMP {
@@ -134,14 +134,14 @@ impl Times {
 }
 
 /// Walks every record of a batch and refuses a count, an offset or a length that lies.
-pub(super) fn walk(view: &BatchView<'_>, expanded_max: usize) -> Result<Times, BatchError> {
+pub(super) fn walk(view: &BatchView<'_>, expanded_max: usize) -> Result<TimestampRange, BatchError> {
     expanded(view, expanded_max, |payload| walk_payload(payload, view))?
 }
 
-fn walk_payload(mut rest: &[u8], view: &BatchView<'_>) -> Result<Times, BatchError> {
+fn walk_payload(mut rest: &[u8], view: &BatchView<'_>) -> Result<TimestampRange, BatchError> {
     let (count, last_offset_delta) = (view.record_count(), view.last_offset_delta());
     let base_timestamp = view.base_timestamp();
-    let mut times = Times::NONE;
+    let mut times = TimestampRange::NONE;
     let mut found = 0;
     while found < count && !rest.is_empty() {
         let layout = Layout::take(&mut rest).map_err(|what| BatchError::Record { index: found, what })?;

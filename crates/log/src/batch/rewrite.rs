@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::builder::put_record;
+use super::builder::{Deltas, put_record};
 use super::recompress::CODEC_MASK;
 use super::{
     ATTRIBUTES_AT, BatchError, BatchView, DELETE_HORIZON, HEADER_LEN, LENGTH_AT, MAX_TIMESTAMP_AT,
@@ -31,7 +31,8 @@ pub(crate) fn rewrite(
     let mut records = Vec::new();
     for record in kept {
         let headers = record.headers.iter().map(|header| (&header.key[..], header.value.as_deref()));
-        let deltas = (view.timestamp_of(record).wrapping_sub(base), i64::from(record.offset_delta));
+        let timestamp = view.timestamp_of(record).wrapping_sub(base);
+        let deltas = Deltas { timestamp, offset: i64::from(record.offset_delta) };
         put_record(&mut records, deltas, (record.key.as_deref(), record.value.as_deref()), headers);
     }
     let mut batch = header(view)?.to_vec();

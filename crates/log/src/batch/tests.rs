@@ -75,11 +75,11 @@ fn lies_are_refused() {
     let mut fewer = with(57, &2_i32.to_be_bytes());
     fewer[23..27].copy_from_slice(&1_i32.to_be_bytes());
     refuse("one record too many", &reseal(fewer), "after the last");
-    refuse("codec", &with(21, &[0, 5]), "compression 5");
-    refuse("no sequence", &with(53, &(-1_i32).to_be_bytes()), "do not go together");
+    refuse("codec", &with(21, &[0, 5]), "compression type 5");
+    refuse("no sequence", &with(53, &(-1_i32).to_be_bytes()), "are not a valid combination");
     let mut nobody = with(21, &[0, 16]);
     nobody[43..51].copy_from_slice(&NO_PRODUCER_ID.to_be_bytes());
-    refuse("transaction without producer", &reseal(nobody), "together");
+    refuse("transaction without producer", &reseal(nobody), "combination");
     let mut flipped = good.clone();
     flipped[70] ^= 1;
     refuse("flipped bit", &flipped, "checksum");
@@ -198,7 +198,7 @@ fn the_records_tell_their_times_and_the_header_is_corrected_by_them() {
             let mut bytes = misstated(codec, &[5, 7, -1, 3], said);
             let before = bytes.clone();
             let times = check_within(&bytes, MAX_EXPANDED).unwrap().times;
-            assert_eq!(times, Times { earliest: 3, latest: 7 }, "{codec:?} {said}");
+            assert_eq!(times, TimestampRange { earliest: 3, latest: 7 }, "{codec:?} {said}");
             assert!(correct_max_timestamp(&mut bytes, times.latest), "{codec:?} {said}");
             assert_eq!(check(&bytes).unwrap().max_timestamp(), 7, "{codec:?} {said}");
             let (unlike, same) = (CRC_AT..CRC_AT + 4, MAX_TIMESTAMP_AT..MAX_TIMESTAMP_AT + 8);
@@ -209,5 +209,5 @@ fn the_records_tell_their_times_and_the_header_is_corrected_by_them() {
         }
     }
     let none = misstated(Compression::None, &[-1, -1], 99);
-    assert_eq!(check_within(&none, MAX_EXPANDED).unwrap().times, Times { earliest: -1, latest: -1 });
+    assert_eq!(check_within(&none, MAX_EXPANDED).unwrap().times, TimestampRange { earliest: -1, latest: -1 });
 }

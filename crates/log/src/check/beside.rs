@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Check, Gravity};
+use super::{Check, Location, Severity};
 use crate::LogError;
 use crate::checkpoint::{self, PartitionMetadata};
 use crate::producers::{Producers, snapshot};
@@ -16,7 +16,7 @@ impl Check<'_> {
         self.judge_identity();
         let dir = self.dir.join(checkpoint::LEADER_EPOCHS);
         if self.checked.batches > 0 && self.disk.len(&dir).is_err() {
-            self.find(Gravity::Mended, &dir, "is missing", "the next start writes it anew from the log");
+            self.find(Severity::Mended, &dir, "is missing", "the next start writes it anew from the log");
         }
         self.judge_names();
     }
@@ -32,7 +32,7 @@ impl Check<'_> {
                 point - end
             );
             let next = "restore the partition's directory from a copy, or accept the loss: the next start goes on from what is there";
-            self.find_at(Gravity::Damage, dir, (None, Some(end)), what, next);
+            self.find_at(Severity::Damage, dir, Location::offset(end), what, next);
         }
         if let Some(mark) =
             self.left.high_watermark.filter(|mark| *mark > end && start < *mark && point <= end)
@@ -40,7 +40,7 @@ impl Check<'_> {
             let what =
                 format!("the log ends at offset {end}, but consumers may have seen records up to {mark}");
             let next = "a crash of the machine took what was not synced; levada.ack.durability=fdatasync prevents that";
-            self.find_at(Gravity::Note, dir, (None, Some(end)), what, next);
+            self.find_at(Severity::Note, dir, Location::offset(end), what, next);
         }
     }
 
@@ -55,7 +55,7 @@ impl Check<'_> {
             ),
         };
         let next = "normal if the topic has ever been compacted; else a segment is missing: look for a copy";
-        self.find_at(Gravity::Note, self.dir, (None, Some(from)), what, next);
+        self.find_at(Severity::Note, self.dir, Location::offset(from), what, next);
     }
 
     fn judge_snapshots(&mut self) {
@@ -63,17 +63,22 @@ impl Check<'_> {
             let path = snapshot::path(self.dir, offset);
             if offset > self.checked.log_end {
                 let what = format!("lies behind the log's end at offset {}", self.checked.log_end);
-                self.find(Gravity::Mended, &path, what, "the next start removes it");
+                self.find(Severity::Mended, &path, what, "the next start removes it");
                 continue;
             }
             match Producers::load(self.disk, self.dir, offset, 0) {
                 Ok(_) => {}
                 Err(LogError::Corrupt { detail, .. }) => {
                     let next = "the next start takes an older one and reads the log from there on";
-                    self.find(Gravity::Mended, &path, detail, next);
+                    self.find(Severity::Mended, &path, detail, next);
                 }
                 Err(error) => {
-                    self.find(Gravity::Damage, &path, error.to_string(), "see to the disk, then check again");
+                    self.find(
+                        Severity::Damage,
+                        &path,
+                        error.to_string(),
+                        "see to the disk, then check again",
+                    );
                 }
             }
         }
@@ -83,14 +88,14 @@ impl Check<'_> {
         let path = self.dir.join(PartitionMetadata::FILE_NAME);
         match PartitionMetadata::load(self.disk, self.dir) {
             Ok(Some(_)) => {}
-            Ok(None) => self.find(Gravity::Mended, &path, "is missing", "the next start writes it anew"),
+            Ok(None) => self.find(Severity::Mended, &path, "is missing", "the next start writes it anew"),
             Err(error) => {
                 let what = match error {
                     LogError::Corrupt { detail, .. } => detail,
                     other => other.to_string(),
                 };
                 let next = "remove the file: the next start writes the topic's id that the metadata log has";
-                self.find(Gravity::Damage, &path, what, next);
+                self.find(Severity::Damage, &path, what, next);
             }
         }
     }
@@ -100,7 +105,7 @@ impl Check<'_> {
         for (base, path) in std::mem::take(&mut self.names.indexes) {
             if bases.binary_search(&base).is_err() {
                 self.find(
-                    Gravity::Mended,
+                    Severity::Mended,
                     &path,
                     "is an index without a segment",
                     "the next start removes it",
@@ -112,16 +117,21 @@ impl Check<'_> {
             |check, path| {
                 // After file.delete.delay.ms it would have gone by itself.
                 if path.to_string_lossy().ends_with(DELETED) {
-                    return check.find(Gravity::Note, path, "was being deleted", "the next start removes it");
+                    return check.find(
+                        Severity::Note,
+                        path,
+                        "was being deleted",
+                        "the next start removes it",
+                    );
                 }
                 let next = "the next start removes it or puts it in place";
-                check.find(Gravity::Mended, path, "was being put in place", next);
+                check.find(Severity::Mended, path, "was being put in place", next);
             },
         );
         self.each(
             |names| &mut names.foreign,
             |check, path| {
-                check.find(Gravity::Note, path, "is no file of a log", "nothing to do: it is passed over");
+                check.find(Severity::Note, path, "is no file of a log", "nothing to do: it is passed over");
             },
         );
     }

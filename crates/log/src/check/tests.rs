@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use tempfile::{TempDir, tempdir};
 
-use super::{Checked, FINDINGS_MAX, Finding, Gravity, Left, partition};
+use super::{Checked, FINDINGS_MAX, Finding, RecordedState, Severity, partition};
 use crate::batch::{Builder, EndMarker, Marker};
 use crate::checkpoint::PartitionMetadata;
 use crate::disk::RealDisk;
-use crate::disk::twin::Twin;
+use crate::disk::faulty::FaultyDisk;
 use crate::{Append, LogConfig, OpenOptions, Writer};
 
 const SECOND: &str = "00000000000000000008.log";
@@ -20,7 +20,7 @@ const LAST: &str = "00000000000000000016.log";
 fn log() -> TempDir {
     let dir = tempdir().unwrap();
     let config = LogConfig { index_interval_bytes: 100, ..LogConfig::default() };
-    let disk = Arc::new(Twin::default());
+    let disk = Arc::new(FaultyDisk::default());
     let options = OpenOptions { leader_epoch: 3, config, disk, ..OpenOptions::new(dir.path()) };
     let mut writer = Writer::open(options, 0).unwrap().0;
     for at in 0..12 {
@@ -62,28 +62,28 @@ fn filler() -> Append {
     Append::client(builder.build().unwrap())
 }
 
-fn check(dir: &Path, left: Left) -> Checked {
+fn check(dir: &Path, left: RecordedState) -> Checked {
     let mut read = 0;
     let checked = partition(&RealDisk, dir, &left, &mut |bytes| read += bytes).unwrap();
     assert!(read <= checked.bytes, "{read} of {} bytes", checked.bytes);
     checked
 }
 
-fn clean() -> Left {
-    Left { clean: true, recovery_point: 24, high_watermark: Some(24), ..Left::default() }
+fn clean() -> RecordedState {
+    RecordedState { clean: true, recovery_point: 24, high_watermark: Some(24), ..RecordedState::default() }
 }
 
-fn crashed(recovery_point: i64) -> Left {
-    Left { clean: false, recovery_point, ..Left::default() }
+fn crashed(recovery_point: i64) -> RecordedState {
+    RecordedState { clean: false, recovery_point, ..RecordedState::default() }
 }
 
 /// Changes a file of a sound log; the one finding that comes of it, in short.
 #[track_caller]
 fn finds(
-    left: Left,
+    left: RecordedState,
     file: &str,
     change: impl FnOnce(&mut Vec<u8>),
-    gravity: Gravity,
+    severity: Severity,
     words: &str,
 ) -> Finding {
     let dir = log();
@@ -94,8 +94,8 @@ fn finds(
     let checked = check(dir.path(), left);
     let finding = checked.findings.iter().find(|finding| finding.what.contains(words));
     let finding = finding.unwrap_or_else(|| panic!("{words:?} is not among {:#?}", checked.findings)).clone();
-    assert_eq!(finding.gravity, gravity, "{finding:?}");
-    assert_eq!(checked.gravity(), Some(gravity), "{:#?}", checked.findings);
+    assert_eq!(finding.severity, severity, "{finding:?}");
+    assert_eq!(checked.severity(), Some(severity), "{:#?}", checked.findings);
     assert!(!finding.next.is_empty());
     finding
 }
@@ -108,50 +108,51 @@ fn nothing_is_found_in_a_sound_log() {
         assert_eq!(checked.findings, []);
         assert_eq!((checked.segments, checked.batches, checked.records), (3, 13, 24));
         assert_eq!((checked.log_start, checked.log_end), (0, 24));
-        assert_eq!(checked.gravity(), None);
+        assert_eq!(checked.severity(), None);
     }
 }
 
 #[test]
 fn damage_is_told_with_its_place() {
-    let finding = finds(clean(), SECOND, |bytes| bytes[100] ^= 1, Gravity::Damage, "checksum");
+    let finding = finds(clean(), SECOND, |bytes| bytes[100] ^= 1, Severity::Damage, "checksum");
     assert_eq!((finding.position, finding.offset), (Some(0), Some(8)));
     assert!(finding.path.ends_with(SECOND) && finding.next.contains("restore the file"));
     // A mark of a clean stop that lies, and what lies behind the recovery point.
     for left in [clean(), crashed(0)] {
         let cut = |bytes: &mut Vec<u8>| bytes[20] ^= 1;
-        let finding = finds(left, LAST, cut, Gravity::Damage, "checksum");
+        let finding = finds(left, LAST, cut, Severity::Damage, "checksum");
         assert!(finding.next.contains("drops the"), "{finding:?}");
     }
-    let finding = finds(clean(), LAST, |bytes| bytes.truncate(bytes.len() - 1), Gravity::Damage, "cut short");
+    let finding =
+        finds(clean(), LAST, |bytes| bytes.truncate(bytes.len() - 1), Severity::Damage, "cut short");
     assert_eq!(finding.offset, Some(22));
-    finds(clean(), SECOND, |bytes| bytes.splice(0..0, [7; 61]).for_each(drop), Gravity::Damage, "");
+    finds(clean(), SECOND, |bytes| bytes.splice(0..0, [7; 61]).for_each(drop), Severity::Damage, "");
 }
 
 #[test]
 fn a_torn_tail_is_mended_and_damage_before_intact_batches_is_not() {
     let torn = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 1);
-    let finding = finds(crashed(16), LAST, torn, Gravity::Mended, "cut short");
+    let finding = finds(crashed(16), LAST, torn, Severity::Mended, "cut short");
     assert!(finding.next.contains("cuts these"), "{finding:?}");
     // The length of the first batch is nonsense; the others are found without it.
     let nonsense = |bytes: &mut Vec<u8>| bytes[8..12].fill(0x7f);
-    finds(crashed(16), LAST, nonsense, Gravity::Damage, "");
-    finds(crashed(16), LAST, |bytes| bytes.extend([0; 5000]), Gravity::Note, "never written to");
+    finds(crashed(16), LAST, nonsense, Severity::Damage, "");
+    finds(crashed(16), LAST, |bytes| bytes.extend([0; 5000]), Severity::Note, "never written to");
 }
 
 #[test]
 fn indexes_must_agree_with_the_batches() {
     let (offsets, times) = ("00000000000000000008.index", "00000000000000000008.timeindex");
-    for (left, gravity) in [(clean(), Gravity::Damage), (crashed(0), Gravity::Mended)] {
-        finds(left, offsets, |bytes| bytes[7] ^= 1, gravity, "where no batch begins");
-        finds(left, offsets, |bytes| bytes[3] = 0, gravity, "");
-        finds(left, offsets, |bytes| bytes[8..16].fill(0xff), gravity, "");
-        finds(left, offsets, |bytes| bytes.extend([1, 2, 3]), gravity, "no whole entry");
-        finds(left, times, |bytes| bytes[7] = 0, gravity, "says time");
-        finds(left, times, |bytes| bytes.truncate(12), gravity, "latest time");
-        finds(left, times, |bytes| bytes[..8].fill(0x7f), gravity, "");
+    for (left, severity) in [(clean(), Severity::Damage), (crashed(0), Severity::Mended)] {
+        finds(left, offsets, |bytes| bytes[7] ^= 1, severity, "where no batch begins");
+        finds(left, offsets, |bytes| bytes[3] = 0, severity, "");
+        finds(left, offsets, |bytes| bytes[8..16].fill(0xff), severity, "");
+        finds(left, offsets, |bytes| bytes.extend([1, 2, 3]), severity, "no whole entry");
+        finds(left, times, |bytes| bytes[7] = 0, severity, "says time");
+        finds(left, times, |bytes| bytes.truncate(12), severity, "latest time");
+        finds(left, times, |bytes| bytes[..8].fill(0x7f), severity, "");
     }
-    let finding = finds(clean(), offsets, |bytes| bytes[7] ^= 1, Gravity::Damage, "");
+    let finding = finds(clean(), offsets, |bytes| bytes[7] ^= 1, Severity::Damage, "");
     assert!(finding.next.contains("remove the file"), "{finding:?}");
     // Room for later is no entry.
     let dir = log();
@@ -165,35 +166,35 @@ fn indexes_must_agree_with_the_batches() {
 #[test]
 fn what_was_aborted_must_be_in_its_index() {
     let path = "00000000000000000008.txnindex";
-    let finding = finds(clean(), path, Vec::clear, Gravity::Damage, "aborted at offset 14");
+    let finding = finds(clean(), path, Vec::clear, Severity::Damage, "aborted at offset 14");
     assert!(finding.next.contains("recovery-point-offset-checkpoint"), "{finding:?}");
-    finds(clean(), path, |bytes| bytes[1] = 9, Gravity::Damage, "no known version");
-    finds(crashed(8), path, Vec::clear, Gravity::Mended, "aborted at offset 14");
+    finds(clean(), path, |bytes| bytes[1] = 9, Severity::Damage, "no known version");
+    finds(crashed(8), path, Vec::clear, Severity::Mended, "aborted at offset 14");
 }
 
 #[test]
 fn the_small_files_are_looked_at() {
     let left = clean();
-    finds(left, "leader-epoch-checkpoint", |bytes| bytes.push(b'x'), Gravity::Mended, "");
+    finds(left, "leader-epoch-checkpoint", |bytes| bytes.push(b'x'), Severity::Mended, "");
     let other = |bytes: &mut Vec<u8>| *bytes = b"0\n1\n9 0\n".to_vec();
-    finds(left, "leader-epoch-checkpoint", other, Gravity::Damage, "leader epoch 3");
-    finds(left, "00000000000000000016.snapshot", |bytes| bytes[4] ^= 1, Gravity::Mended, "checksum");
-    finds(left, "00000000000000000099.snapshot", |_| {}, Gravity::Mended, "behind the log's end");
-    finds(left, "partition.metadata", |bytes| bytes.truncate(20), Gravity::Damage, "");
-    finds(left, "00000000000000000004.index", |_| {}, Gravity::Mended, "without a segment");
-    finds(left, "00000000000000000000.log.deleted", |_| {}, Gravity::Note, "being deleted");
-    finds(left, "00000000000000000000.log.cleaned", |_| {}, Gravity::Mended, "put in place");
-    finds(left, "notes.txt", |_| {}, Gravity::Note, "no file of a log");
+    finds(left, "leader-epoch-checkpoint", other, Severity::Damage, "leader epoch 3");
+    finds(left, "00000000000000000016.snapshot", |bytes| bytes[4] ^= 1, Severity::Mended, "checksum");
+    finds(left, "00000000000000000099.snapshot", |_| {}, Severity::Mended, "behind the log's end");
+    finds(left, "partition.metadata", |bytes| bytes.truncate(20), Severity::Damage, "");
+    finds(left, "00000000000000000004.index", |_| {}, Severity::Mended, "without a segment");
+    finds(left, "00000000000000000000.log.deleted", |_| {}, Severity::Note, "being deleted");
+    finds(left, "00000000000000000000.log.cleaned", |_| {}, Severity::Mended, "put in place");
+    finds(left, "notes.txt", |_| {}, Severity::Note, "no file of a log");
 }
 
 #[test]
 fn what_is_missing_is_told() {
-    for (file, gravity, words) in [
-        (SECOND, Gravity::Mended, "index without a segment"),
-        ("00000000000000000008.index", Gravity::Mended, "is missing"),
-        ("leader-epoch-checkpoint", Gravity::Mended, "is missing"),
-        ("partition.metadata", Gravity::Mended, "is missing"),
-        (LAST, Gravity::Damage, "8 offsets are missing at its end"),
+    for (file, severity, words) in [
+        (SECOND, Severity::Mended, "index without a segment"),
+        ("00000000000000000008.index", Severity::Mended, "is missing"),
+        ("leader-epoch-checkpoint", Severity::Mended, "is missing"),
+        ("partition.metadata", Severity::Mended, "is missing"),
+        (LAST, Severity::Damage, "8 offsets are missing at its end"),
     ] {
         let dir = log();
         fs::remove_file(dir.path().join(file)).unwrap();
@@ -203,7 +204,7 @@ fn what_is_missing_is_told() {
             "{:#?}",
             checked.findings
         );
-        assert_eq!(checked.gravity(), Some(gravity), "{file}: {:#?}", checked.findings);
+        assert_eq!(checked.severity(), Some(severity), "{file}: {:#?}", checked.findings);
     }
     // A segment in the midst leaves a gap, which compaction explains.
     let dir = log();
@@ -213,23 +214,23 @@ fn what_is_missing_is_told() {
     let told =
         |left| check(dir.path(), left).findings.iter().any(|finding| finding.what.contains("no records"));
     assert!(told(clean()));
-    assert!(!told(Left { compacted: true, ..clean() }));
+    assert!(!told(RecordedState { compacted: true, ..clean() }));
 }
 
 #[test]
 fn a_mark_behind_the_end_is_a_note_without_a_recovery_point_there() {
     let dir = log();
-    let left = Left { high_watermark: Some(30), ..crashed(24) };
+    let left = RecordedState { high_watermark: Some(30), ..crashed(24) };
     let checked = check(dir.path(), left);
-    assert_eq!(checked.gravity(), Some(Gravity::Note));
+    assert_eq!(checked.severity(), Some(Severity::Note));
     assert!(checked.findings[0].what.contains("up to 30"), "{:#?}", checked.findings);
 }
 
 #[test]
 fn findings_are_bounded_and_damage_finds_room() {
     let mut checked = Checked::default();
-    let finding = |gravity| Finding {
-        gravity,
+    let finding = |severity| Finding {
+        severity,
         path: "p".into(),
         position: None,
         offset: None,
@@ -237,9 +238,9 @@ fn findings_are_bounded_and_damage_finds_room() {
         next: String::new(),
     };
     for _ in 0..FINDINGS_MAX + 5 {
-        checked.push(finding(Gravity::Note));
+        checked.push(finding(Severity::Note));
     }
-    checked.push(finding(Gravity::Damage));
+    checked.push(finding(Severity::Damage));
     assert_eq!((checked.findings.len(), checked.unlisted), (FINDINGS_MAX, 6));
-    assert_eq!(checked.gravity(), Some(Gravity::Damage));
+    assert_eq!(checked.severity(), Some(Severity::Damage));
 }

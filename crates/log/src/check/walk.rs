@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::entries::{self, Fault, Offsets, Times};
-use super::{Batches, Check, Gravity, Next, RESTORE};
+use super::{Batches, Check, Location, Next, RESTORE, Severity};
 use crate::batch::{BatchView, check_stored};
 use crate::disk::Disk;
 use crate::index::Aborted;
@@ -83,16 +83,16 @@ impl Check<'_> {
             Ok(Some(Ok(index))) => return Some(index),
             Ok(Some(Err(fault))) => self.wrong_index(at, &path, fault),
             Ok(None) if may_lack => {}
-            Ok(None) => self.find(Gravity::Mended, &path, "is missing", REBUILT),
+            Ok(None) => self.find(Severity::Mended, &path, "is missing", REBUILT),
             Err(error) => self.unreadable(&path, None, &error),
         }
         None
     }
 
     fn wrong_index(&mut self, at: usize, path: &Path, (position, what): Fault) {
-        let place = (Some(position), None);
+        let place = Location { position: Some(position), offset: None };
         if !self.is_trusted(at) {
-            return self.find_at(Gravity::Mended, path, place, what, REBUILT);
+            return self.find_at(Severity::Mended, path, place, what, REBUILT);
         }
         let next = match path.extension().is_some_and(|extension| extension == "txnindex") {
             false => "remove the file: the next start builds it again from the log",
@@ -101,7 +101,7 @@ impl Check<'_> {
                  start then goes through every log and builds its indexes again"
             }
         };
-        self.find_at(Gravity::Damage, path, place, what, next);
+        self.find_at(Severity::Damage, path, place, what, next);
     }
 
     fn batches(&mut self, segment: &mut Segment, batches: &mut Batches<'_>) -> io::Result<()> {
@@ -114,9 +114,9 @@ impl Check<'_> {
                 Next::End { unused: 0 } => return Ok(()),
                 Next::End { unused } => {
                     let what = format!("{unused} bytes at its end were allocated and never written to");
-                    let place = (Some(batches.position()), None);
+                    let place = Location { position: Some(batches.position()), offset: None };
                     let next = "nothing to do: they are cut off or written to by the next start";
-                    self.find_at(Gravity::Note, &segment.path, place, what, next);
+                    self.find_at(Severity::Note, &segment.path, place, what, next);
                     return Ok(());
                 }
                 Next::Broken(what) => {
@@ -185,9 +185,9 @@ impl Check<'_> {
         }
         let what =
             format!("a batch of leader epoch {written} lies where leader-epoch-checkpoint says {told}");
-        let place = (Some(position), Some(batch.base_offset()));
+        let place = Location { position: Some(position), offset: Some(batch.base_offset()) };
         let next = "remove leader-epoch-checkpoint: the next start writes it anew from the log";
-        self.find_at(Gravity::Damage, path, place, what, next);
+        self.find_at(Severity::Damage, path, place, what, next);
         self.epochs = crate::epochs::Epochs::default();
     }
 
@@ -195,20 +195,20 @@ impl Check<'_> {
         let last = segment.at + 1 == self.names.bases.len();
         let torn = last && !segment.intact_behind && !self.is_trusted(segment.at);
         for (position, offset, what) in &segment.broken {
-            let place = (Some(*position), Some(*offset));
+            let place = Location { position: Some(*position), offset: Some(*offset) };
             let bytes = len - position;
             if torn {
                 let next =
                     format!("the next start cuts these {bytes} bytes off: a batch that was being written");
-                self.find_at(Gravity::Mended, &segment.path, place, what.clone(), &next);
+                self.find_at(Severity::Mended, &segment.path, place, what.clone(), &next);
             } else if self.is_trusted(segment.at) && !last {
-                self.find_at(Gravity::Damage, &segment.path, place, what.clone(), RESTORE);
+                self.find_at(Severity::Damage, &segment.path, place, what.clone(), RESTORE);
             } else {
                 let next = format!(
                     "the next start ends the log here and drops the {bytes} bytes behind it in this file and all later \
                      segments: copy the partition's directory away first, or restore the file"
                 );
-                self.find_at(Gravity::Damage, &segment.path, place, what.clone(), &next);
+                self.find_at(Severity::Damage, &segment.path, place, what.clone(), &next);
             }
         }
     }

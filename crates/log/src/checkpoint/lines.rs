@@ -50,7 +50,7 @@ pub(crate) fn render(entries: impl ExactSizeIterator<Item = String>) -> String {
     text
 }
 
-/// The text of a file, `None` if there is no such file.
+/// The text of a file, `None` if no such file.
 ///
 /// # Errors
 /// A failing disk, or bytes that are not text.

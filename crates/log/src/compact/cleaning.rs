@@ -12,7 +12,7 @@ use super::filter::Filter;
 use super::key_map::KeyMap;
 use super::output::{self, Output};
 use super::transactions::Transactions;
-use super::{CleanError, Cleaned, Dirt, LastRecords, Pace, go_on, group};
+use super::{CleanError, Cleaned, DirtySection, LastRecords, Throttle, go_on, group};
 use crate::batch::{self, BatchView};
 use crate::partition::{Partition, aborted_among};
 use crate::producers::Producers;
@@ -27,7 +27,7 @@ pub struct Job {
     /// Its configuration.
     pub config: LogConfig,
     /// How far compaction goes; should be fresh.
-    pub dirt: Dirt,
+    pub dirt: DirtySection,
     /// `log.cleaner.dedupe.buffer.size`, shared by all that work at once: 24 bytes a key.
     pub memory_bytes: usize,
     /// `log.cleaner.io.buffer.load.factor`: how full that may get.
@@ -69,8 +69,8 @@ impl Cleaning {
     ///
     /// # Errors
     /// A failing disk, or bytes that are no intact batch.
-    pub fn begin(job: Job, pace: Pace<'_>) -> Result<Cleaning, CleanError> {
-        let Dirt { first_dirty, end, .. } = job.dirt;
+    pub fn begin(job: Job, throttle: Throttle<'_>) -> Result<Cleaning, CleanError> {
+        let DirtySection { first_dirty, end, .. } = job.dirt;
         // For what is learnt here older values go, and for good: were it lost with the machine, nothing would be left of a key.
         job.partition.flush_sealed()?;
         let segments = job.partition.segments.load_full();
@@ -78,7 +78,7 @@ impl Cleaning {
         let keys = KeyMap::new(job.memory_bytes, job.load_factor, records);
         let (groups, transactions, counts) = (VecDeque::new(), Transactions::default(), Counts::default());
         let mut cleaning = Cleaning { job, segments, keys, groups, transactions, counts };
-        cleaning.learn(pace)?;
+        cleaning.learn(throttle)?;
         let upto = end.min(cleaning.end());
         let upto = cleaning.segments.partition_point(|segment| segment.base() < upto);
         let disk = &*cleaning.job.partition.disk;
@@ -104,22 +104,22 @@ impl Cleaning {
     pub fn next_segment(
         &mut self,
         producers: &LastRecords,
-        pace: Pace<'_>,
+        throttle: Throttle<'_>,
     ) -> Result<Option<Cleaned>, CleanError> {
         let Some(group) = self.groups.pop_front() else { return Ok(None) };
         let partition = self.job.partition.clone();
         let base = self.segments[group.start].base();
-        let done = self.rewrite(group, producers, pace);
+        let done = self.rewrite(group, producers, throttle);
         if done.is_err()
             && let Err(error) = output::remove(&*partition.disk, partition.dir(), base)
         {
-            tracing::warn!(%error, "a segment that was not finished is left to the next opening");
+            tracing::warn!(%error, "cannot remove an unfinished segment; the next start removes it");
         }
         done.map(Some)
     }
 
-    fn learn(&mut self, pace: Pace<'_>) -> Result<(), CleanError> {
-        let Dirt { first_dirty, end, .. } = self.job.dirt;
+    fn learn(&mut self, throttle: Throttle<'_>) -> Result<(), CleanError> {
+        let DirtySection { first_dirty, end, .. } = self.job.dirt;
         let segments = self.segments.clone();
         let from = segments.partition_point(|segment| segment.base() <= first_dirty).saturating_sub(1);
         let upto = segments.partition_point(|segment| segment.base() < end);
@@ -127,7 +127,7 @@ impl Cleaning {
         let mut transactions = Transactions::default();
         transactions.expect(aborted_among(&segments, &*self.job.partition.disk, (first_dirty, end))?);
         for at in from..upto {
-            if !self.learn_segment(&segments[at], &mut transactions, pace)? {
+            if !self.learn_segment(&segments[at], &mut transactions, throttle)? {
                 return Ok(());
             }
             let next = segments.get(at + 1).map_or(end, |next| next.base());
@@ -141,7 +141,7 @@ impl Cleaning {
         &mut self,
         segment: &Segment,
         transactions: &mut Transactions,
-        pace: Pace<'_>,
+        throttle: Throttle<'_>,
     ) -> Result<bool, CleanError> {
         let disk = &*self.job.partition.disk;
         let first_dirty = self.job.dirt.first_dirty;
@@ -149,9 +149,9 @@ impl Cleaning {
         let start = if segment.base() < first_dirty { start } else { 0 };
         let mut scan = segment.scan(disk, start..segment.size(), SWEEP)?;
         while let Some(head) = scan.next().map_err(LogError::from)? {
-            go_on(pace, head.size)?;
+            go_on(throttle, head.size)?;
             self.counts.mapped_bytes += head.size;
-            let place = Place::of(&scan, &head);
+            let position = BatchPosition::of(&scan, &head);
             let batch = intact(&mut scan, &head)?;
             let skipped = if batch.is_control() {
                 transactions.pass_marker(&batch);
@@ -160,8 +160,8 @@ impl Cleaning {
                 transactions.pass(&batch) || batch.record_count() == 0
             };
             if !skipped {
-                for record in batch::records(batch.bytes()).map_err(|error| place.damaged(&error))? {
-                    let record = record.map_err(|error| place.damaged(&error))?;
+                for record in batch::records(batch.bytes()).map_err(|error| position.damaged(&error))? {
+                    let record = record.map_err(|error| position.damaged(&error))?;
                     let offset = batch.base_offset() + i64::from(record.offset_delta);
                     let Some(key) = record.key.filter(|_| offset >= first_dirty) else { continue };
                     if !self.keys.put(&key, offset) {
@@ -180,7 +180,7 @@ impl Cleaning {
         &mut self,
         group: Range<usize>,
         producers: &LastRecords,
-        pace: Pace<'_>,
+        throttle: Throttle<'_>,
     ) -> Result<Cleaned, CleanError> {
         let (segments, partition) = (self.segments.clone(), self.job.partition.clone());
         let (disk, config) = (&partition.disk, &self.job.config);
@@ -189,7 +189,7 @@ impl Cleaning {
         for at in group.clone() {
             let (segment, next) = (&segments[at], segments.get(at + 1).map_or(i64::MAX, |next| next.base()));
             self.transactions.expect(aborted_among(&segments, &**disk, (segment.base(), next))?);
-            self.rewrite_segment(segment, &mut output, (producers, pace))?;
+            self.rewrite_segment(segment, &mut output, (producers, throttle))?;
         }
         let end = segments.get(group.end).map_or(i64::MAX, |next| next.base());
         let old: Vec<_> = segments[group].to_vec();
@@ -223,7 +223,7 @@ impl Cleaning {
         &mut self,
         segment: &Segment,
         output: &mut Output<'_>,
-        (producers, pace): (&LastRecords, Pace<'_>),
+        (producers, throttle): (&LastRecords, Throttle<'_>),
     ) -> Result<(), CleanError> {
         let mut filter = Filter {
             keys: &self.keys,
@@ -237,15 +237,15 @@ impl Cleaning {
         };
         let mut scan = segment.scan(&*self.job.partition.disk, 0..segment.size(), SWEEP)?;
         while let Some(head) = scan.next().map_err(LogError::from)? {
-            let place = Place::of(&scan, &head);
+            let position = BatchPosition::of(&scan, &head);
             let batch = intact(&mut scan, &head)?;
-            let stays = filter.filter(batch.bytes()).map_err(|error| place.damaged(&error))?;
+            let stays = filter.filter(batch.bytes()).map_err(|error| position.damaged(&error))?;
             let written = stays.map_or(Ok(0), |bytes| {
                 self.counts.written_bytes += bytes.len() as u64;
                 output.push(&bytes)
             })?;
             self.counts.read_bytes += head.size;
-            go_on(pace, head.size + written)?;
+            go_on(throttle, head.size + written)?;
         }
         self.counts.read_records += filter.seen;
         self.counts.written_records += filter.kept;
@@ -255,20 +255,20 @@ impl Cleaning {
 
 /// The batch, if its checksum holds: what is damaged must not be written anew with a checksum that does.
 fn intact<'a>(scan: &'a mut Scan<'_>, head: &Head) -> Result<BatchView<'a>, LogError> {
-    let place = Place::of(scan, head);
-    batch::check_stored(scan.batch(head)?).map_err(|error| place.damaged(&error))
+    let position = BatchPosition::of(scan, head);
+    batch::check_stored(scan.batch(head)?).map_err(|error| position.damaged(&error))
 }
 
 /// Where a batch lies, to be told if it cannot be compacted.
-struct Place<'a> {
+struct BatchPosition<'a> {
     path: &'a Path,
     position: u64,
     offset: i64,
 }
 
-impl<'a> Place<'a> {
-    fn of(scan: &Scan<'a>, head: &Head) -> Place<'a> {
-        Place { path: scan.path(), position: head.position, offset: head.base_offset }
+impl<'a> BatchPosition<'a> {
+    fn of(scan: &Scan<'a>, head: &Head) -> BatchPosition<'a> {
+        BatchPosition { path: scan.path(), position: head.position, offset: head.base_offset }
     }
 
     fn damaged(&self, error: &dyn Display) -> LogError {

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use tempfile::{TempDir, tempdir};
 
 use super::key_map::KeyMap;
-use super::{CleanError, Cleaned, Cleaning, Dirt, Job, group};
+use super::{CleanError, Cleaned, Cleaning, DirtySection, Job, group};
 use crate::batch::Builder;
-use crate::disk::twin::Twin;
+use crate::disk::faulty::FaultyDisk;
 use crate::{Append, LogConfig, LogError, OpenOptions, Partition, Writer};
 
-const GO_ON: super::Pace<'_> = &|_| ControlFlow::Continue(());
+const GO_ON: super::Throttle<'_> = &|_| ControlFlow::Continue(());
 
 /// Segments of four batches of two keys each, and an empty one: every key is written once a segment.
-fn log(segments: u8) -> (TempDir, Arc<Twin>, Writer) {
-    let (dir, disk) = (tempdir().unwrap(), Arc::new(Twin::default()));
+fn log(segments: u8) -> (TempDir, Arc<FaultyDisk>, Writer) {
+    let (dir, disk) = (tempdir().unwrap(), Arc::new(FaultyDisk::default()));
     let mut writer = open(dir.path(), disk.clone());
     for segment in 0..segments {
         for batch in 0..4_u8 {
@@ -33,14 +33,14 @@ fn log(segments: u8) -> (TempDir, Arc<Twin>, Writer) {
     (dir, disk, writer)
 }
 
-fn open(dir: &Path, disk: Arc<Twin>) -> Writer {
+fn open(dir: &Path, disk: Arc<FaultyDisk>) -> Writer {
     let config = LogConfig { index_interval_bytes: 100, ..LogConfig::default() };
     Writer::open(OpenOptions { config, leader_epoch: 0, disk, ..OpenOptions::new(dir) }, 0).unwrap().0
 }
 
 fn job(partition: &Arc<Partition>, memory_bytes: usize) -> Job {
     let config = LogConfig::default();
-    let dirt = Dirt::of(partition, &config, None, 0).unwrap();
+    let dirt = DirtySection::of(partition, &config, None, 0).unwrap();
     Job { partition: partition.clone(), config, dirt, memory_bytes, load_factor: 0.9, now_ms: 0 }
 }
 
@@ -89,8 +89,8 @@ fn a_small_map_takes_several_rounds_to_the_same_end() {
     let (_dir, _, mut writer) = log(3);
     let (partition, config) = (writer.partition().clone(), LogConfig::default());
     let (mut checkpoint, mut rounds) = (None, 0);
-    while Dirt::of(&partition, &config, checkpoint, 0).unwrap().dirty_bytes > 0 {
-        let dirt = Dirt::of(&partition, &config, checkpoint, 0).unwrap();
+    while DirtySection::of(&partition, &config, checkpoint, 0).unwrap().dirty_bytes > 0 {
+        let dirt = DirtySection::of(&partition, &config, checkpoint, 0).unwrap();
         let mut cleaning = Cleaning::begin(Job { dirt, ..job(&partition, 24 * 5) }, GO_ON).unwrap();
         while let Some(cleaned) = cleaning.next_segment(&writer.last_records(), GO_ON).unwrap() {
             writer.replace(cleaned).unwrap().unwrap().remove().unwrap();
@@ -111,7 +111,7 @@ fn dirt_ends_where_records_are_young_unstable_or_still_written_to() {
     let check = |change: &dyn Fn(&mut LogConfig), checkpoint, wanted: (i64, i64, u64, u64, i64)| {
         let mut config = LogConfig::default();
         change(&mut config);
-        let dirt = Dirt::of(&partition, &config, checkpoint, 5_000).unwrap();
+        let dirt = DirtySection::of(&partition, &config, checkpoint, 5_000).unwrap();
         let found = (dirt.first_dirty, dirt.end, dirt.clean_bytes / size, dirt.dirty_bytes / size);
         assert_eq!((found.0, found.1, found.2, found.3, dirt.overdue_ms), wanted);
     };
@@ -137,11 +137,12 @@ fn dirt_ends_where_records_are_young_unstable_or_still_written_to() {
 
 #[test]
 fn it_is_time_by_ratio_or_age() {
-    let dirt = Dirt { first_dirty: 5, end: 9, clean_bytes: 50, dirty_bytes: 50, overdue_ms: 0 };
-    let is_due = [(0.5, 0, 50), (0.49, 0, 50), (0.5, 1, 50), (0.0, 1, 0), (0.0, 0, 1)]
-        .map(|(ratio, overdue_ms, dirty_bytes)| Dirt { overdue_ms, dirty_bytes, ..dirt }.is_due(ratio));
+    let dirt = DirtySection { first_dirty: 5, end: 9, clean_bytes: 50, dirty_bytes: 50, overdue_ms: 0 };
+    let is_due = [(0.5, 0, 50), (0.49, 0, 50), (0.5, 1, 50), (0.0, 1, 0), (0.0, 0, 1)].map(
+        |(ratio, overdue_ms, dirty_bytes)| DirtySection { overdue_ms, dirty_bytes, ..dirt }.is_due(ratio),
+    );
     assert_eq!(is_due, [false, true, true, false, true]);
-    assert_eq!(Dirt { clean_bytes: 0, dirty_bytes: 0, ..dirt }.ratio(), 0.0);
+    assert_eq!(DirtySection { clean_bytes: 0, dirty_bytes: 0, ..dirt }.ratio(), 0.0);
 }
 
 #[test]
@@ -175,7 +176,7 @@ fn every_step_of_the_swap_leaves_a_whole_log() {
             let replaced = writer.replace(cleaned);
             drop(writer);
             let found = names(dir.path());
-            let writer = open(dir.path(), Arc::new(Twin::default()));
+            let writer = open(dir.path(), Arc::new(FaultyDisk::default()));
             let offsets = offsets(writer.partition());
             let whole = offsets == (0..16).collect::<Vec<_>>();
             assert!(whole || offsets == (8..16).collect::<Vec<_>>(), "{operation} {step}: {offsets:?}");
@@ -221,7 +222,7 @@ fn a_damaged_batch_is_not_written_anew() {
 fn it_stops_when_told_to_and_leaves_nothing_behind() {
     let (dir, _, writer) = log(2);
     let before = names(dir.path());
-    let stop: super::Pace<'_> = &|_| ControlFlow::Break(());
+    let stop: super::Throttle<'_> = &|_| ControlFlow::Break(());
     assert!(matches!(Cleaning::begin(job(writer.partition(), 1 << 20), stop), Err(CleanError::Stopped)));
     let mut cleaning = Cleaning::begin(job(writer.partition(), 1 << 20), GO_ON).unwrap();
     let stopped = cleaning.next_segment(&writer.last_records(), stop);

@@ -24,12 +24,12 @@ pub(crate) struct Hint {
     /// No batch that starts there ends behind this offset (less the segment's base); none without an entry.
     pub(crate) delta: Option<u32>,
     /// The entry after that, whose batch ends behind the offset sought.
-    pub(crate) next: Option<Entry>,
+    pub(crate) next: Option<OffsetEntry>,
 }
 
 /// An entry: a batch, by where it starts and by its last offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct OffsetEntry {
     pub(crate) position: u64,
     /// Less the segment's base.
     pub(crate) delta: u32,
@@ -58,7 +58,11 @@ impl OffsetIndex {
         let view = self.entries.view(disk)?;
         let after = partition_point(&view, |map, slot| delta_at(map, slot) <= delta);
         let delta = after.checked_sub(1).zip(view.map()).map(|(slot, map)| delta_at(map, slot));
-        view.vouch(Hint { position: position_before(&view, after), delta, next: entry_of(&view, after) })
+        view.unless_lost(Hint {
+            position: position_before(&view, after),
+            delta,
+            next: entry_of(&view, after),
+        })
     }
 
     /// Of all entries below position `end`, in whatever order they are, the latest that does not lie behind `delta`. Reads the whole index.
@@ -67,18 +71,18 @@ impl OffsetIndex {
         disk: &dyn ReadFiles,
         delta: u32,
         end: u64,
-    ) -> Result<Option<Entry>, LogError> {
+    ) -> Result<Option<OffsetEntry>, LogError> {
         let view = self.entries.view(disk)?;
         let entries = (0..view.count).filter_map(|slot| entry_of(&view, slot));
         let fit = entries.filter(|entry| entry.delta <= delta && (1..end).contains(&entry.position));
-        view.vouch(fit.max_by_key(|entry| entry.delta))
+        view.unless_lost(fit.max_by_key(|entry| entry.delta))
     }
 
     /// The last entry's position that is not greater than `limit`: the start of a batch, or 0.
     pub(crate) fn boundary(&self, disk: &dyn ReadFiles, limit: u64) -> Result<u64, LogError> {
         let view = self.entries.view(disk)?;
         let after = partition_point(&view, |map, slot| position_at(map, slot) <= limit);
-        view.vouch(position_before(&view, after))
+        view.unless_lost(position_before(&view, after))
     }
 
     /// All entries below a position, as (delta, position).
@@ -86,7 +90,7 @@ impl OffsetIndex {
         let view = self.entries.view(disk)?;
         let Some(map) = view.map() else { return Ok(Vec::new()) };
         let all = (0..view.count).map(|slot| (delta_at(map, slot), position_at(map, slot) as u32));
-        view.vouch(all.take_while(|entry| u64::from(entry.1) < position).collect())
+        view.unless_lost(all.take_while(|entry| u64::from(entry.1) < position).collect())
     }
 
     /// Makes these its entries. An index on disk that holds the first of them and nothing else is kept, another replaced.
@@ -110,7 +114,7 @@ impl OffsetIndex {
     pub(crate) fn last(&self, disk: &dyn ReadFiles) -> Result<Option<(u32, u32)>, LogError> {
         let view = self.entries.view(disk)?;
         let slot = view.count.checked_sub(1);
-        view.vouch(
+        view.unless_lost(
             slot.zip(view.map()).map(|(slot, map)| (delta_at(map, slot), position_at(map, slot) as u32)),
         )
     }
@@ -144,9 +148,9 @@ fn position_at(map: &FileMap, slot: usize) -> u64 {
     u64::from(map.read_u32_be(slot * WIDTH + 4))
 }
 
-fn entry_of(view: &View<'_>, slot: usize) -> Option<Entry> {
+fn entry_of(view: &View<'_>, slot: usize) -> Option<OffsetEntry> {
     let map = view.map().filter(|_| slot < view.count)?;
-    Some(Entry { position: position_at(map, slot), delta: delta_at(map, slot) })
+    Some(OffsetEntry { position: position_at(map, slot), delta: delta_at(map, slot) })
 }
 
 fn position_before(view: &View<'_>, slot: usize) -> u64 {

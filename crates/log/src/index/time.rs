@@ -47,12 +47,12 @@ impl TimeIndex {
     pub(crate) fn lookup(&self, disk: &dyn ReadFiles, timestamp: i64) -> Result<Option<TimeEntry>, LogError> {
         let view = self.entries.view(disk)?;
         let after = partition_point(&view, |map, slot| map.read_i64_be(slot * WIDTH) <= timestamp);
-        view.vouch(entry_before(&view, after))
+        view.unless_lost(entry_before(&view, after))
     }
 
     pub(crate) fn last(&self, disk: &dyn ReadFiles) -> Result<Option<TimeEntry>, LogError> {
         let view = self.entries.view(disk)?;
-        view.vouch(entry_before(&view, view.count))
+        view.unless_lost(entry_before(&view, view.count))
     }
 
     /// All entries below an offset.
@@ -60,7 +60,7 @@ impl TimeIndex {
         let view = self.entries.view(disk)?;
         let Some(map) = view.map() else { return Ok(Vec::new()) };
         let all = (0..view.count).map(|slot| entry_at(map, slot));
-        view.vouch(all.take_while(|entry| entry.delta < delta).collect())
+        view.unless_lost(all.take_while(|entry| entry.delta < delta).collect())
     }
 
     /// Makes these its entries; as [`super::OffsetIndex::with_entries`].

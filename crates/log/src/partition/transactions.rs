@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::batch::HEADER_LEN;
-use crate::disk::{Cached, ReadFiles};
+use crate::disk::{NonBlockingReads, ReadFiles};
 use crate::index::Aborted;
 use crate::partition::{Partition, Slice};
 use crate::segment::Segment;
@@ -41,7 +41,7 @@ impl Partition {
         upto: i64,
     ) -> Result<Vec<AbortedTransaction>, ReadError> {
         let (Some(extent), Some(segments)) = (&slice.extent, &slice.segments) else { return Ok(Vec::new()) };
-        let cached = Cached(&*self.disk);
+        let cached = NonBlockingReads(&*self.disk);
         let disk: &dyn ReadFiles = if slice.cached { &cached } else { &*self.disk };
         let end = end_of(segments, disk, (slice.base_offset, extent.offset + extent.len));
         let found = end.and_then(|end| Ok(aborted_among(segments, disk, (from, end.min(upto)))?));

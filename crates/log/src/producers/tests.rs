@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Producers, Source, Verdict};
+use super::{Producers, SequenceCheck, Source};
 use crate::AppendError;
 use crate::batch::{BatchView, Builder, EndMarker, Marker, assign};
 
@@ -47,8 +47,8 @@ fn judge(producers: &Producers, bytes: &[u8], version: u8) -> String {
     let view = BatchView::parse(bytes).unwrap();
     let source = if view.is_control() { Source::Coordinator } else { Source::Client };
     match producers.check(&view, source, version) {
-        Ok(Verdict::New) => "new".to_owned(),
-        Ok(Verdict::Duplicate(written)) => format!("duplicate of {}", written.base_offset()),
+        Ok(SequenceCheck::New) => "new".to_owned(),
+        Ok(SequenceCheck::Duplicate(written)) => format!("duplicate of {}", written.base_offset()),
         Err(AppendError::ProducerEpoch { current, .. }) => format!("epoch is {current}"),
         Err(AppendError::OutOfOrderSequence { expected, .. }) => format!("{expected} was due"),
         Err(AppendError::TransactionState { .. }) => "transaction".to_owned(),

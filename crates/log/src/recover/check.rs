@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Cut, Recovery};
+use super::{Recovery, TruncatedTail};
 use crate::batch::{self, BatchView};
 use crate::disk::{At, Disk};
 use crate::index::{Aborted, TimeIndex};
@@ -44,7 +44,7 @@ impl Recovery<'_> {
             let may_be_room = rest > 0 && next.is_none_or(|next| next == end);
             if may_be_room && self.is_unused(at - 1, walked.position)? {
                 let (path, position) = (old.path().display(), walked.position);
-                tracing::info!(%path, position, "zeroes behind the last batch go: room reserved ahead, or writes that a crash of the machine took");
+                tracing::info!(%path, position, "removed zeroes after the last batch: space reserved in advance, or writes lost in a machine crash");
                 self.shorten(at - 1, walked.position)?;
             } else if overlap || rest > 0 {
                 self.cut(at, &walked, rest)?;
@@ -76,7 +76,7 @@ impl Recovery<'_> {
             let segment = self.index(at, &walked)?;
             if walked.position < segment.size() {
                 let (path, position) = (segment.path().display(), walked.position);
-                tracing::error!(%path, position, "damaged below the recovery point; records from there on cannot be read");
+                tracing::error!(%path, position, "segment is segment is segment is damaged below the recovery point; records from there on cannot be read");
             }
             for entries in [segment.offsets.entries(), segment.times.entries()] {
                 entries.trim_leftover(&*self.options.disk)?;
@@ -131,7 +131,7 @@ impl Recovery<'_> {
     fn cut(&mut self, at: usize, walked: &Walked, bytes: u64) -> Result<(), LogError> {
         let segment = self.segments[at - 1].clone();
         let dropped: u64 = self.segments[at..].iter().map(|segment| segment.size()).sum();
-        self.report.cut = Some(Cut {
+        self.report.cut = Some(TruncatedTail {
             path: segment.path().to_owned(),
             position: walked.position,
             offset: walked.end_offset,

@@ -38,7 +38,7 @@ pub(super) fn clear(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
 fn covered(disk: &dyn Disk, dir: &Path, swaps: &[(i64, PathBuf)]) -> Result<Range<i64>, LogError> {
     let (mut first, mut end) = (i64::MAX, i64::MIN);
     for (base, path) in swaps.iter().filter(|(_, path)| is_log(path)) {
-        tracing::info!(path = %path.display(), "a compacted segment is put in place now");
+        tracing::info!(path = %path.display(), "completed the swap of a compacted segment");
         first = first.min(*base);
         end = end.max(next_offset(disk, dir, (*base, path))?);
     }

@@ -37,7 +37,7 @@ impl Partition {
             }
             old.index_state.keep();
             let (path, position) = (old.path().display(), walked.position);
-            tracing::error!(%path, position, "damaged; records there cannot be read, and the index is not built again");
+            tracing::error!(%path, position, "segment is damaged; its records cannot be read, and its index is not rebuilt");
         }
         Ok(reindexed)
     }

@@ -43,7 +43,7 @@ impl Recovery<'_> {
     pub(super) fn load_epochs(&self) -> Result<Epochs, LogError> {
         match Epochs::load(&*self.options.disk, &self.options.dir) {
             Err(LogError::Corrupt { path, detail }) => {
-                tracing::warn!(path = %path.display(), detail, "built again from the log");
+                tracing::warn!(path = %path.display(), detail, "rebuilt from the log");
                 Ok(Epochs::default())
             }
             other => other,
@@ -79,7 +79,7 @@ impl Recovery<'_> {
                     break;
                 }
                 Err(LogError::Corrupt { path, detail }) => {
-                    tracing::warn!(path = %path.display(), detail, "passed over for an older snapshot");
+                    tracing::warn!(path = %path.display(), detail, "ignored; an older snapshot is used");
                 }
                 Err(other) => return Err(other),
             }
@@ -109,7 +109,7 @@ impl Recovery<'_> {
             disk.read_file(&snapshot::path(dir, offset)).is_ok_and(|bytes| bytes == self.producers.encode());
         match if same { Ok(()) } else { self.producers.store(disk, dir, offset) } {
             Ok(()) => self.snapshot_at = offset,
-            Err(error) => tracing::warn!(%error, "the next opening has to read more"),
+            Err(error) => tracing::warn!(%error, "the next start reads more of the log"),
         }
         self.listing.snapshots.insert(offset);
     }
@@ -182,7 +182,7 @@ impl Recovery<'_> {
         match outcome {
             Err(ReadError::Storage(error)) => Err(error),
             Err(error) => {
-                tracing::warn!(path = %segment.path().display(), %error, "the rest of this segment is passed over");
+                tracing::warn!(path = %segment.path().display(), %error, "the rest of this segment is skipped");
                 Ok(())
             }
             Ok(()) => Ok(()),

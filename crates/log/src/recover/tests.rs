@@ -9,7 +9,7 @@ use tempfile::{TempDir, tempdir};
 
 use super::{END_MAX, OpenReport};
 use crate::batch::{Builder, EndMarker, Marker};
-use crate::disk::twin::Twin;
+use crate::disk::faulty::FaultyDisk;
 use crate::{Append, LogConfig, LogError, OFFSET_MAX, OpenOptions, ReadError, Writer};
 
 /// Three segments of four batches of two records: 0..8, 8..16, 16..24.
@@ -35,7 +35,7 @@ fn write(writer: &mut Writer) {
 
 fn open(dir: &Path, change: impl FnOnce(&mut OpenOptions)) -> (Writer, OpenReport) {
     let mut options =
-        OpenOptions { leader_epoch: 0, disk: Arc::new(Twin::default()), ..OpenOptions::new(dir) };
+        OpenOptions { leader_epoch: 0, disk: Arc::new(FaultyDisk::default()), ..OpenOptions::new(dir) };
     options.config = LogConfig { index_interval_bytes: 100, ..LogConfig::default() };
     change(&mut options);
     Writer::open(options, 0).unwrap()
@@ -243,7 +243,7 @@ fn empty_files_are_an_empty_log() {
 fn what_follows_a_cut_goes_first() {
     let dir = log();
     damage(&dir.path().join("00000000000000000000.log"), 300);
-    let disk = Arc::new(Twin::default());
+    let disk = Arc::new(FaultyDisk::default());
     let (writer, report) = open(dir.path(), |options| options.disk = disk.clone());
     assert_eq!(writer.partition().log_end(), 2);
     let logs = ["00000000000000000000.log", "00000000000000000008.log", "00000000000000000016.log"];
@@ -300,7 +300,7 @@ fn deleted_offsets_are_not_given_out_again() {
 #[test]
 fn indexes_that_are_right_are_not_written_again() {
     let dir = log();
-    let disk = Arc::new(Twin::default());
+    let disk = Arc::new(FaultyDisk::default());
     let (_, report) = open(dir.path(), |options| options.disk = disk.clone());
     assert_eq!((report.cut, report.rebuilt_segments), (None, 3));
     assert_eq!(disk.take_done(), [""; 0]);
@@ -318,7 +318,7 @@ fn indexes_that_are_right_are_not_written_again() {
 fn a_disk_that_fails_is_no_damage() {
     let dir = log();
     fs::remove_file(dir.path().join("00000000000000000008.index")).unwrap();
-    let disk = Arc::new(Twin::default());
+    let disk = Arc::new(FaultyDisk::default());
     disk.fail("write_file", ".index", 28);
     let options = OpenOptions { disk, ..OpenOptions::new(dir.path()) };
     assert!(matches!(Writer::open(options, 0), Err(LogError::Io { .. })));
@@ -349,9 +349,9 @@ fn an_index_cut_short_underneath_takes_the_partition_out_of_use_and_an_opening_m
 fn a_log_whose_files_were_deleted_underneath_is_noticed() {
     let dir = log();
     let (mut writer, _) = open(dir.path(), |_| {});
-    writer.partition().look_after().unwrap();
+    writer.partition().check_files_present().unwrap();
     fs::remove_dir_all(dir.path()).unwrap();
-    let lost = writer.partition().look_after();
+    let lost = writer.partition().check_files_present();
     assert!(matches!(lost, Err(LogError::Lost { .. })), "{lost:?}");
     let mut builder = Builder::new();
     builder.push(7, None, None);

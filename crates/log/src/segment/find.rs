@@ -1,6 +1,6 @@
 //! From an offset to a place in the file, in four steps:
 //!
-//! 1. `entrance`: the offset index gives a position close before the offset.
+//! 1. `search_start`: the offset index gives a position close before the offset.
 //! 2. `try_next_entry`: a reader that goes on where it ended asks for the offset behind that entry; with large
 //!    batches the next entry is the batch.
 //! 3. `scan_window`: one bounded window is read and scanned by base offset alone, twelve bytes a batch; a single
@@ -11,7 +11,7 @@ use super::{Head, Scan, Segment};
 use crate::ReadError;
 use crate::batch::HEADER_LEN;
 use crate::disk::ReadFiles;
-use crate::index::Entry;
+use crate::index::OffsetEntry;
 
 /// A search: for the first batch below `end` whose last offset is not before `offset`.
 #[derive(Clone, Copy)]
@@ -21,13 +21,13 @@ struct Query {
 }
 
 /// The place where a search begins, by the index.
-struct Entrance {
+struct SearchStart {
     /// A batch starts here that is not behind the one sought.
     start: u64,
     /// No batch that starts there ends behind this offset.
     latest: Option<i64>,
     /// The entry after it, whose batch ends behind the offset sought.
-    next: Option<Entry>,
+    next: Option<OffsetEntry>,
     /// From the start to the next entry, or to the end.
     distance: u64,
     /// The offset sought follows the batch of the entry.
@@ -52,21 +52,23 @@ impl Segment {
             return Ok(None);
         }
         let (query, interval) = (Query { offset, end }, u64::from(interval));
-        let entrance = self.entrance(disk, query)?;
-        if let Some(head) = self.try_next_entry(disk, query, &entrance, interval)? {
+        let search_start = self.search_start(disk, query)?;
+        if let Some(head) = self.try_next_entry(disk, query, &search_start, interval)? {
             return Ok(Some(head));
         }
-        match self.scan_window(disk, query, &entrance, interval) {
+        match self.scan_window(disk, query, &search_start, interval) {
             // The index does not lead to the start of a batch at or before the offset: do without it.
-            Ok(Found::Before) | Err(ReadError::Corrupt { .. }) if entrance.start > 0 || entrance.is_zero => {
-                self.find_without_index(disk, query, entrance.start)
+            Ok(Found::Overshot) | Err(ReadError::Corrupt { .. })
+                if search_start.start > 0 || search_start.is_zero =>
+            {
+                self.find_without_index(disk, query, search_start.start)
             }
             other => Ok(other?.head()),
         }
     }
 
     /// The position that the index gives for the offset, and what the index says beside it.
-    fn entrance(&self, disk: &dyn ReadFiles, query: Query) -> Result<Entrance, ReadError> {
+    fn search_start(&self, disk: &dyn ReadFiles, query: Query) -> Result<SearchStart, ReadError> {
         let hint = self.offsets.lookup(disk, self.delta(query.offset))?;
         // An entry may be ahead of what is published, or wrong.
         let start = match hint.position < query.end {
@@ -77,7 +79,7 @@ impl Segment {
         // To the next entry, which lies less than a batch behind the interval; farther if there are large batches between.
         let distance = hint.next.map_or(query.end, |next| next.position).saturating_sub(start);
         debug_assert!(start < query.end, "a search begins at {start}, behind {}", query.end);
-        Ok(Entrance {
+        Ok(SearchStart {
             start,
             latest: last.filter(|_| start == hint.position),
             next: hint.next,
@@ -93,11 +95,11 @@ impl Segment {
         &self,
         disk: &dyn ReadFiles,
         query: Query,
-        entrance: &Entrance,
+        search_start: &SearchStart,
         interval: u64,
     ) -> Result<Option<Head>, ReadError> {
-        let next = entrance.next.filter(|next| {
-            entrance.distance > interval && entrance.follows_entry && next.position < query.end
+        let next = search_start.next.filter(|next| {
+            search_start.distance > interval && search_start.follows_entry && next.position < query.end
         });
         let Some(entry) = next else { return Ok(None) };
         let mut scan = self.scan(disk, entry.position..query.end, HEADER_LEN)?;
@@ -118,15 +120,15 @@ impl Segment {
         &self,
         disk: &dyn ReadFiles,
         query: Query,
-        entrance: &Entrance,
+        search_start: &SearchStart,
         interval: u64,
     ) -> Result<Found, ReadError> {
-        if entrance.is_zero {
-            return Ok(Found::Before);
+        if search_start.is_zero {
+            return Ok(Found::Overshot);
         }
-        let window = if entrance.distance <= 2 * interval { entrance.distance } else { interval };
+        let window = if search_start.distance <= 2 * interval { search_start.distance } else { interval };
         let window = usize::try_from(window).unwrap_or(usize::MAX) + HEADER_LEN;
-        self.find_from(disk, (query.offset, entrance.latest), entrance.start..query.end, window)
+        self.find_from(disk, (query.offset, search_start.latest), search_start.start..query.end, window)
     }
 
     /// Finds a batch where the search in the index has misled, at `start`: by an entry that it has passed over, else from the first
@@ -142,7 +144,7 @@ impl Segment {
         }
         let found = self.find_by_any_entry(disk, query)?;
         if self.index_state.note_misled() {
-            tracing::warn!(path = %self.path().display(), position = start, "index is wrong; searching without it until it is built again");
+            tracing::warn!(path = %self.path().display(), position = start, "offset index is wrong; the log does not use it until it is rebuilt");
         }
         Ok(found)
     }
@@ -155,7 +157,7 @@ impl Segment {
         if let Some(entry) = self.offsets.nearest(disk, self.delta(offset), end)? {
             let latest = Some(self.base() + i64::from(entry.delta));
             match self.find_from(disk, (offset, latest), entry.position..end, super::SWEEP) {
-                Ok(Found::Before) | Err(ReadError::Corrupt { .. }) => {}
+                Ok(Found::Overshot) | Err(ReadError::Corrupt { .. }) => {}
                 other => return Ok(other?.head()),
             }
         }
@@ -196,7 +198,7 @@ impl Segment {
             }
             return match candidate {
                 Some(before) if scan.last_offset(&before)? >= offset => Ok(Found::At(before)),
-                None if !started_at_zero => Ok(Found::Before),
+                None if !started_at_zero => Ok(Found::Overshot),
                 _ => Ok(Found::At(head)),
             };
         }
@@ -214,14 +216,14 @@ enum Found {
     /// Every batch of the range ends before the offset.
     End,
     /// The first batch of the range lies behind the offset, and others may lie before it.
-    Before,
+    Overshot,
 }
 
 impl Found {
     fn head(self) -> Option<Head> {
         match self {
             Found::At(head) => Some(head),
-            Found::End | Found::Before => None,
+            Found::End | Found::Overshot => None,
         }
     }
 }

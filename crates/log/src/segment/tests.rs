@@ -7,13 +7,13 @@ use std::sync::Arc;
 use tempfile::{TempDir, tempdir};
 
 use crate::batch::Builder;
-use crate::disk::twin::Twin;
+use crate::disk::faulty::FaultyDisk;
 use crate::{Append, LogConfig, OpenOptions, ReadError, Writer};
 
 const INTERVAL: u32 = 4096;
 
 /// 500 batches of about 400 bytes, 3 records each.
-fn filled(disk: &Arc<Twin>, dir: &std::path::Path) -> Writer {
+fn filled(disk: &Arc<FaultyDisk>, dir: &std::path::Path) -> Writer {
     let config = LogConfig { index_interval_bytes: INTERVAL, ..LogConfig::default() };
     let options = OpenOptions { config, disk: disk.clone(), ..OpenOptions::new(dir) };
     let mut writer = Writer::open(options, 0).unwrap().0;
@@ -30,7 +30,7 @@ fn filled(disk: &Arc<Twin>, dir: &std::path::Path) -> Writer {
 
 #[test]
 fn a_lookup_reads_one_interval_at_most() {
-    let (disk, dir) = (Arc::new(Twin::default()), tempdir().unwrap());
+    let (disk, dir) = (Arc::new(FaultyDisk::default()), tempdir().unwrap());
     let writer = filled(&disk, dir.path());
     let segment = writer.partition().segments.load()[0].clone();
     assert!(segment.offsets.count(&*disk).unwrap() > 40);
@@ -49,7 +49,7 @@ fn a_lookup_reads_one_interval_at_most() {
 
 #[test]
 fn who_reads_on_where_it_ended_costs_a_header() {
-    let (disk, dir) = (Arc::new(Twin::default()), tempdir().unwrap());
+    let (disk, dir) = (Arc::new(FaultyDisk::default()), tempdir().unwrap());
     let config = LogConfig { index_interval_bytes: INTERVAL, ..LogConfig::default() };
     let options = OpenOptions { config, disk: disk.clone(), ..OpenOptions::new(dir.path()) };
     let mut writer = Writer::open(options, 0).unwrap().0;
@@ -73,7 +73,7 @@ fn who_reads_on_where_it_ended_costs_a_header() {
 
 #[test]
 fn an_index_that_misleads_costs_reads_and_nothing_else() {
-    let (disk, dir) = (Arc::new(Twin::default()), tempdir().unwrap());
+    let (disk, dir) = (Arc::new(FaultyDisk::default()), tempdir().unwrap());
     filled(&disk, dir.path()).close().unwrap();
     let path = dir.path().join("00000000000000000000.index");
     let right = std::fs::read(&path).unwrap();
@@ -95,7 +95,7 @@ fn an_index_that_misleads_costs_reads_and_nothing_else() {
 }
 
 /// A log of two segments, the first of 500 batches, closed in good order; and the offset index of the first.
-fn sealed(disk: &Arc<Twin>) -> (TempDir, PathBuf) {
+fn sealed(disk: &Arc<FaultyDisk>) -> (TempDir, PathBuf) {
     let dir = tempdir().unwrap();
     let mut writer = filled(disk, dir.path());
     writer.roll(0).unwrap();
@@ -104,7 +104,7 @@ fn sealed(disk: &Arc<Twin>) -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-fn opened(disk: &Arc<Twin>, dir: &Path) -> Writer {
+fn opened(disk: &Arc<FaultyDisk>, dir: &Path) -> Writer {
     let config = LogConfig { index_interval_bytes: INTERVAL, ..LogConfig::default() };
     let options = OpenOptions { clean: true, config, disk: disk.clone(), ..OpenOptions::new(dir) };
     Writer::open(options, 0).unwrap().0
@@ -119,7 +119,7 @@ fn read_all(writer: &Writer) {
 
 #[test]
 fn an_index_that_lost_pages_or_tells_other_offsets_is_built_again() {
-    let disk = Arc::new(Twin::default());
+    let disk = Arc::new(FaultyDisk::default());
     let (dir, path) = sealed(&disk);
     let right = std::fs::read(&path).unwrap();
     let entries = right.len() / 8;
@@ -161,7 +161,7 @@ fn an_index_that_lost_pages_or_tells_other_offsets_is_built_again() {
 
 #[test]
 fn damage_in_a_log_and_in_its_index_hides_what_lies_between_and_no_more() {
-    let disk = Arc::new(Twin::default());
+    let disk = Arc::new(FaultyDisk::default());
     let (dir, path) = sealed(&disk);
     let log = path.with_extension("log");
     let (mut batches, mut index) = (std::fs::read(&log).unwrap(), std::fs::read(&path).unwrap());
@@ -184,7 +184,7 @@ fn damage_in_a_log_and_in_its_index_hides_what_lies_between_and_no_more() {
 
 #[test]
 fn an_index_beside_damaged_batches_is_kept() {
-    let disk = Arc::new(Twin::default());
+    let disk = Arc::new(FaultyDisk::default());
     let (dir, path) = sealed(&disk);
     let log = path.with_extension("log");
     let mut bytes = std::fs::read(&log).unwrap();
@@ -204,7 +204,7 @@ fn an_index_beside_damaged_batches_is_kept() {
 
 #[test]
 fn who_does_not_wait_does_not_search_a_segment_without_its_index() {
-    let disk = Arc::new(Twin::default());
+    let disk = Arc::new(FaultyDisk::default());
     let (dir, path) = sealed(&disk);
     let mut wrong = std::fs::read(&path).unwrap();
     wrong[..8].copy_from_slice(&[0, 0, 0, 3, 0, 0, 0, 17]);

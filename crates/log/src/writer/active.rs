@@ -87,7 +87,7 @@ impl Active {
                 Err(LogError::Io { path, source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                     return Err(LogError::Lost { path });
                 }
-                Err(error) => tracing::warn!(%error, "an index entry is left out"),
+                Err(error) => tracing::warn!(%error, "cannot write an index entry"),
             }
         }
         Ok(())

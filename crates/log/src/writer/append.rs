@@ -10,7 +10,7 @@ use super::mapped::{Target, Windows};
 use crate::batch::{self, BatchView, NO_TIMESTAMP};
 use crate::disk::{At, is_full, is_short};
 use crate::index::{Aborted, TimeEntry};
-use crate::producers::{Source, Verdict};
+use crate::producers::{SequenceCheck, Source};
 use crate::progress::Progress;
 use crate::{AppendBy, AppendError, LogError, TimestampType};
 
@@ -168,7 +168,7 @@ impl Writer {
             return Err(AppendError::TransactionState { producer_id: batch.producer_id(), what });
         }
         if batch.producer_id() >= 0
-            && let Verdict::Duplicate(written) =
+            && let SequenceCheck::Duplicate(written) =
                 self.producers.check(&batch, append.source, append.transaction_version)?
         {
             return Ok(Appended {
@@ -228,7 +228,7 @@ impl Writer {
         self.active.progress = pending.progress;
         if let Err(error) = self.active.index(&*self.disk, &self.config, &pending.entries) {
             // The batches are in the log all the same.
-            self.partition.lose(&error);
+            self.partition.mark_offline(&error);
         }
         let segment = &self.active.segment;
         segment.publish_max_timestamp(self.active.progress.latest.timestamp);

@@ -13,7 +13,7 @@ use crate::disk::{At, Disk, remove_if_there};
 use crate::epochs::Epochs;
 use crate::index::TimeEntry;
 use crate::recover;
-use crate::retention::{self, Aged};
+use crate::retention::{self, SegmentAge};
 use crate::segment::{Built, SWEEP, Segment};
 use crate::{LogError, OpenOptions};
 
@@ -135,10 +135,14 @@ impl Writer {
         let mut aged = Vec::with_capacity(segments.len());
         for (at, segment) in segments.iter().enumerate() {
             let end = segments.get(at + 1).map_or(self.partition.log_end(), |next| next.base());
-            aged.push(Aged { end, size_bytes: segment.size(), newest_ms: segment.newest_ms(&*self.disk)? });
+            aged.push(SegmentAge {
+                end,
+                size_bytes: segment.size(),
+                newest_ms: segment.newest_ms(&*self.disk)?,
+            });
         }
         let (log_start, high_watermark) = (self.partition.log_start(), self.partition.high_watermark());
-        let at = retention::At { log_start, high_watermark, now_ms };
+        let at = retention::RetentionInput { log_start, high_watermark, now_ms };
         let gone = retention::expired(&aged, &self.config, at);
         if gone == segments.len() {
             self.roll(now_ms)?;

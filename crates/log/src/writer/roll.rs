@@ -49,7 +49,7 @@ impl Writer {
         }
         // The segment is whole without them: an index ends in zeroes, a snapshot is made up for by reading more.
         if let Err(error) = rest.and_then(|()| self.snapshot(base)) {
-            tracing::warn!(%error, "a sealed segment is left untidy");
+            tracing::warn!(%error, "cannot trim a sealed segment");
         }
         if trusted {
             self.partition.flush_sealed()?;

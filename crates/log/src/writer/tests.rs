@@ -10,7 +10,7 @@ use tempfile::{TempDir, tempdir};
 
 use super::{Append, OpenOptions, Writer};
 use crate::batch::{BatchView, Builder, EndMarker, Marker};
-use crate::disk::twin::Twin;
+use crate::disk::faulty::FaultyDisk;
 use crate::{AppendError, LogConfig, LogError, TimestampType};
 
 mod shortage;
@@ -23,7 +23,7 @@ const EIO: i32 = 5;
 
 struct Kit {
     dir: TempDir,
-    disk: Arc<Twin>,
+    disk: Arc<FaultyDisk>,
 }
 
 impl Kit {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use levada_log::LogConfig;
 use levada_log::batch::BatchView;
-use levada_log::compact::Dirt;
+use levada_log::compact::DirtySection;
 use levada_log::compress::Compression;
 
 use crate::run::{Life, bases, items};
@@ -77,7 +77,7 @@ fn kafkas_cleaner_leaves_the_same() {
     let rounds = [(0, bases[2], 2_000), (bases[2], bases[4], 3_500), (bases[4], bases[6], 5_000)];
     for (round, (first_dirty, end, now_ms)) in rounds.into_iter().enumerate() {
         life.now_ms = now_ms;
-        let dirt = Dirt { first_dirty, end, clean_bytes: 0, dirty_bytes: 0, overdue_ms: 0 };
+        let dirt = DirtySection { first_dirty, end, clean_bytes: 0, dirty_bytes: 0, overdue_ms: 0 };
         life.clean_dirt(dirt, 1 << 20).unwrap();
         // Everything fits in one segment.
         let ours = |ending: &str| fs::read(life.dir.path().join(format!("{:020}{ending}", 0))).unwrap();

@@ -4,9 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod golden;
-#[path = "../hasty/mod.rs"]
-mod hasty;
 mod list;
+#[path = "../no_sync/mod.rs"]
+mod no_sync;
 mod run;
 mod steps;
 

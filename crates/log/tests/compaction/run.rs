@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use levada_log::batch::{BatchView, Builder, EndMarker, Marker};
-use levada_log::compact::{CleanError, Cleaning, Dirt, Job};
+use levada_log::compact::{CleanError, Cleaning, DirtySection, Job};
 use levada_log::compress::Compression;
 use levada_log::{Append, LogConfig, LogError, OpenOptions, Partition, Source, Writer};
 
-use crate::hasty::Hasty;
 use crate::list::{Item, List, Round};
+use crate::no_sync::NoSyncDisk;
 use crate::steps::{Batch, Step, Writing};
 
 const NOW_MS: i64 = 1_000;
@@ -21,7 +21,7 @@ const NOW_MS: i64 = 1_000;
 /// A log and what it must be.
 pub(crate) struct Life {
     writer: Option<Writer>,
-    disk: Arc<Hasty>,
+    disk: Arc<NoSyncDisk>,
     pub(crate) dir: tempfile::TempDir,
     config: LogConfig,
     pub(crate) list: List,
@@ -154,11 +154,15 @@ impl Life {
 
     /// Compacts the log as the broker does, on one thread.
     fn clean(&mut self, memory_bytes: usize) -> Result<Round, CleanError> {
-        let dirt = Dirt::of(&self.partition(), &self.config, self.checkpoint, self.now_ms)?;
+        let dirt = DirtySection::of(&self.partition(), &self.config, self.checkpoint, self.now_ms)?;
         self.clean_dirt(dirt, memory_bytes)
     }
 
-    pub(crate) fn clean_dirt(&mut self, dirt: Dirt, memory_bytes: usize) -> Result<Round, CleanError> {
+    pub(crate) fn clean_dirt(
+        &mut self,
+        dirt: DirtySection,
+        memory_bytes: usize,
+    ) -> Result<Round, CleanError> {
         let (partition, config, now_ms) = (self.partition(), self.config.clone(), self.now_ms);
         let bases = bases(self.dir.path());
         let job = Job { partition, config, dirt, memory_bytes, load_factor: 0.9, now_ms };
@@ -193,7 +197,7 @@ impl Life {
     fn crash_amid(&mut self, changes: u8, lost_snapshots: bool) {
         let mut bounds = bases(self.dir.path());
         let before = self.list.clone();
-        let dirt = Dirt::of(&self.partition(), &self.config, self.checkpoint, self.now_ms).unwrap();
+        let dirt = DirtySection::of(&self.partition(), &self.config, self.checkpoint, self.now_ms).unwrap();
         self.disk.changes_left.store(i64::from(changes) / 2, Ordering::Relaxed);
         let outcome = self.clean(1 << 16);
         if let Err(error) = &outcome {

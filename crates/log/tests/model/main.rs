@@ -5,9 +5,9 @@
 
 mod check;
 mod damage;
-#[path = "../hasty/mod.rs"]
-mod hasty;
 mod kit;
+#[path = "../no_sync/mod.rs"]
+mod no_sync;
 mod run;
 mod vector;
 

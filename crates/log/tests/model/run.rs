@@ -9,8 +9,8 @@ use levada_log::{Append, AppendError, Appended, LogConfig, OpenOptions, OpenRepo
 
 use crate::check::{bases, bytes, check};
 use crate::damage;
-use crate::hasty::Hasty;
 use crate::kit::{Batch, Damage, Kind, Step, codec};
+use crate::no_sync::NoSyncDisk;
 use crate::vector::Model;
 
 const NOW_MS: i64 = 5_000;
@@ -45,7 +45,7 @@ fn open(
         recovery_point,
         log_start: model.log_start,
         clean,
-        disk: Arc::new(Hasty::default()),
+        disk: Arc::new(NoSyncDisk::default()),
         ..OpenOptions::new(dir)
     };
     Writer::open(options, NOW_MS).unwrap()

@@ -9,7 +9,7 @@ use levada_wire::messages::StrBytes;
 use crate::api::{Context, TOPIC_ID_VERSION_MIN};
 use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
-use crate::fetch_session::{Asked, Continued, PartitionKey, Plan, Seen, TopicKey};
+use crate::fetch_session::{SessionRequest, Continued, PartitionKey, SessionPlan, PartitionState, SessionTopic};
 
 /// What has to be done with the answer.
 pub(super) enum After {
@@ -28,7 +28,7 @@ pub(super) fn begin(context: &Context, request: &mut FetchRequest) -> Result<Aft
         return Ok(After::Nothing);
     }
     let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
-    let asked = Asked { session_id: request.session_id, epoch: request.session_epoch, by_id };
+    let asked = SessionRequest { session_id: request.session_id, epoch: request.session_epoch, by_id };
     let forgotten = request.forgotten.iter().flat_map(|topic| {
         let key = key(&topic.name, topic.topic_id, by_id);
         topic.partitions.iter().map(move |index| (key.clone(), *index))
@@ -39,9 +39,9 @@ pub(super) fn begin(context: &Context, request: &mut FetchRequest) -> Result<Aft
         sessions.begin(asked, || wanted(request, by_id), &forgotten, now_ms())?
     };
     Ok(match plan {
-        Plan::Sessionless => After::Nothing,
-        Plan::Open => After::Open(wanted(request, by_id)),
-        Plan::Continue(continued) => {
+        SessionPlan::Sessionless => After::Nothing,
+        SessionPlan::Open => After::Open(wanted(request, by_id)),
+        SessionPlan::Continue(continued) => {
             request.topics = topics(&continued.wanted);
             After::Prune(continued)
         }
@@ -94,8 +94,8 @@ fn prune<H: HoleLen>(continued: &Continued, response: &mut FetchResponse<H>) {
     }
 }
 
-fn seen<H: HoleLen>(partition: &FetchedPartition<H>) -> Seen {
-    Seen {
+fn seen<H: HoleLen>(partition: &FetchedPartition<H>) -> PartitionState {
+    PartitionState {
         high_watermark: partition.high_watermark,
         log_start: partition.log_start_offset,
         has_records: partition.records.as_ref().is_some_and(|records| records.len() > 0),
@@ -113,8 +113,8 @@ fn wanted(request: &FetchRequest, by_id: bool) -> Vec<(PartitionKey, FetchPartit
 }
 
 /// A copy of the name: the original would keep the request's frame alive.
-fn key(name: &StrBytes, topic_id: levada_wire::Uuid, by_id: bool) -> TopicKey {
-    if by_id { TopicKey::Id(topic_id) } else { TopicKey::Name(Arc::from(name.as_str())) }
+fn key(name: &StrBytes, topic_id: levada_wire::Uuid, by_id: bool) -> SessionTopic {
+    if by_id { SessionTopic::Id(topic_id) } else { SessionTopic::Name(Arc::from(name.as_str())) }
 }
 
 /// Neighbours of one topic go together, as the request of a client has them.
@@ -124,8 +124,8 @@ fn topics(wanted: &[(PartitionKey, FetchPartition)]) -> Vec<FetchTopic> {
     for ((key, _), partition) in wanted {
         if last != Some(key) {
             topics.push(match key {
-                TopicKey::Name(name) => FetchTopic { name: (&**name).into(), ..FetchTopic::default() },
-                TopicKey::Id(topic_id) => FetchTopic { topic_id: *topic_id, ..FetchTopic::default() },
+                SessionTopic::Name(name) => FetchTopic { name: (&**name).into(), ..FetchTopic::default() },
+                SessionTopic::Id(topic_id) => FetchTopic { topic_id: *topic_id, ..FetchTopic::default() },
             });
             last = Some(key);
         }

@@ -19,7 +19,7 @@ use crate::metadata::controller::{MorePartitions, NewTopic, TopicKey};
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::transaction::Membership;
 use crate::txn::records::{Record, Value};
-use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol};
+use crate::txn::request::{AddRequest, EndRequest, InitRequest, ProducerIdentity, Protocol};
 use crate::txn::{TopicPartition, TxnError, TxnState};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -70,7 +70,7 @@ fn committed(now: &Incarnation, group_id: &str) -> Result<Vec<i64>, GroupError> 
     Ok(fetched.iter().flat_map(|topic| &topic.partitions).map(|one| one.offset).collect())
 }
 
-fn init(now: &Incarnation) -> Result<Identity, TxnError> {
+fn init(now: &Incarnation) -> Result<ProducerIdentity, TxnError> {
     let request = InitRequest {
         transactional_id: ID.to_owned(),
         timeout_ms: 60_000,
@@ -81,14 +81,14 @@ fn init(now: &Incarnation) -> Result<Identity, TxnError> {
     now.run(now.broker.coordinators().txns().ask(request))
 }
 
-fn add(now: &Incarnation, Identity { producer_id, producer_epoch }: Identity, topic: &str) {
+fn add(now: &Incarnation, ProducerIdentity { producer_id, producer_epoch }: ProducerIdentity, topic: &str) {
     let partitions = vec![TopicPartition { topic: topic.to_owned(), partition: 0 }];
     let (transactional_id, protocol) = (ID.to_owned(), Protocol::Classic);
     let request = AddRequest { transactional_id, producer_id, producer_epoch, protocol, partitions };
     now.run(now.broker.coordinators().txns().ask(request)).unwrap();
 }
 
-fn end(now: &Incarnation, Identity { producer_id, producer_epoch }: Identity) {
+fn end(now: &Incarnation, ProducerIdentity { producer_id, producer_epoch }: ProducerIdentity) {
     let (transactional_id, protocol) = (ID.to_owned(), Protocol::Classic);
     let request = EndRequest { transactional_id, producer_id, producer_epoch, protocol, commit: true };
     now.run(now.broker.coordinators().txns().ask(request)).unwrap();
@@ -134,7 +134,7 @@ fn the_topic_says_how_many_coordinators_there_are() {
     for (offset, group) in (0..).zip(&groups) {
         assert_eq!(committed(&now, group), Ok(vec![offset]), "{group}");
     }
-    let next = Identity { producer_epoch: owner.producer_epoch + 1, ..owner };
+    let next = ProducerIdentity { producer_epoch: owner.producer_epoch + 1, ..owner };
     assert_eq!(init(&now), Ok(next), "the producer before is fenced");
     let more = MorePartitions { topic: OFFSETS_TOPIC.to_owned(), count: 9, assignments: None };
     assert!(now.run(now.broker.controller().create_partitions(vec![more], false)).pop().unwrap().1.is_ok());
@@ -235,7 +235,7 @@ fn a_recovered_coordinator_may_write_and_wait_for_the_device() {
     let now = begin(&disk, &home, durable);
     assert!(now.broker.replicas().recovery().wait(LONG), "the recovery has ended");
     wait_until(&now, "the completion", || state(&now) == Some(TxnState::CompleteAbort));
-    assert_eq!(init(&now), Ok(Identity { producer_id: 7, producer_epoch: 2 }));
+    assert_eq!(init(&now), Ok(ProducerIdentity { producer_id: 7, producer_epoch: 2 }));
 }
 
 #[test]
@@ -257,16 +257,16 @@ fn a_transaction_whose_end_met_a_full_disk_is_completed_once_there_is_room() {
     assert_eq!(init(&now), Err(TxnError::ConcurrentTransactions));
     disk.fill(None);
     wait_until(&now, "the completion", || state(&now) == Some(TxnState::CompleteCommit));
-    let next = Identity { producer_epoch: owner.producer_epoch + 1, ..owner };
+    let next = ProducerIdentity { producer_epoch: owner.producer_epoch + 1, ..owner };
     disk.fill(Some("__transaction_state-0"));
     assert_eq!(init(&now), Err(TxnError::CoordinatorNotAvailable));
     disk.fill(None);
     assert_eq!(init(&now), Ok(next));
 }
 
-fn data(producer: Option<(Identity, i32)>) -> Append {
+fn data(producer: Option<(ProducerIdentity, i32)>) -> Append {
     let mut batch = Builder::new();
-    if let Some((Identity { producer_id, producer_epoch }, sequence)) = producer {
+    if let Some((ProducerIdentity { producer_id, producer_epoch }, sequence)) = producer {
         batch = batch.producer(producer_id, producer_epoch, sequence).transactional();
     }
     batch.push(now_ms(), None, Some(b"value"));

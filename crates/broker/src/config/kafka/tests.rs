@@ -103,7 +103,7 @@ fn served_keys_are_as_kafkas() {
     assert_eq!(found, expected);
 }
 
-fn differences(served: &Key, known: &Key, is_broker: bool) -> Vec<(&'static str, &'static str)> {
+fn differences(served: &ConfigKey, known: &ConfigKey, is_broker: bool) -> Vec<(&'static str, &'static str)> {
     let mut found = Vec::new();
     let mut compare = |property, same: bool| {
         if !same {
@@ -125,10 +125,10 @@ fn descriptions_list_kafkas_keys_as_kafka_does() {
     for known in kafka_keys() {
         let name = known.key.name;
         let Some(row) = find(name) else {
-            assert_ne!(known.level, Level::Public, "{name} is missing");
+            assert_ne!(known.level, ConfigScope::Public, "{name} is missing");
             continue;
         };
-        assert_eq!(known.level, Level::Public, "{name} is shown only if it is set");
+        assert_eq!(known.level, ConfigScope::Public, "{name} is shown only if it is set");
         assert_eq!(row.kind, known.key.kind, "{name}");
         assert_eq!(row.sensitive, known.key.kind == ConfigType::Password, "{name}");
         let differs =

@@ -26,9 +26,9 @@ fn replace(page: &str, marker: &str, table: &str) -> String {
 }
 
 fn broker_table() -> String {
-    let mut keys: Vec<&Key> = BROKER_KEYS.iter().collect();
+    let mut keys: Vec<&ConfigKey> = BROKER_KEYS.iter().collect();
     keys.sort_by_key(|key| key.name);
-    let row = |key: &&Key| {
+    let row = |key: &&ConfigKey| {
         let tick = if key.dynamic == Dynamic::ReadOnly { "" } else { "✓" };
         format!("| `{}` | {} | {} | {} | {tick} |\n", key.name, value(key.default), key.allowed(), key.doc)
     };
@@ -37,7 +37,7 @@ fn broker_table() -> String {
 }
 
 fn topic_table() -> String {
-    let row = |topic: &TopicKey| {
+    let row = |topic: &TopicConfigKey| {
         let broker: Vec<String> = topic.broker.iter().map(|name| format!("`{name}`")).collect();
         let default = if broker.is_empty() { value(topic.key.default) } else { broker.join(", ") };
         format!("| `{}` | {default} | {} | {} |\n", topic.key.name, topic.key.allowed(), topic.key.doc)

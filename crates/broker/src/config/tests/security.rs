@@ -31,7 +31,7 @@ fn each_listener_has_its_own_sasl() {
         offers.map(|offer| (offer.mechanism, offer.session_ms_max.unwrap())).collect::<Vec<_>>()
     };
     let (short, long) =
-        (Mechanism::Scram(scram::Mechanism::Sha256), Mechanism::Scram(scram::Mechanism::Sha512));
+        (Mechanism::Scram(scram::ScramMechanism::Sha256), Mechanism::Scram(scram::ScramMechanism::Sha512));
     assert_eq!(offers("OWN"), [(Mechanism::Plain, 3000), (short, 2000)]);
     assert_eq!(offers("SASL_PLAINTEXT"), [(long, 1000), (short, 1000)]);
     assert_eq!(sasl["OWN"].passwords["alice"], "s3cret");

@@ -10,7 +10,7 @@ use crate::group::error::GroupError;
 use crate::group::event::{Outcome, Ticket};
 use crate::group::request::{JoinOutcome, JoinRequest};
 use crate::group::timers::Alarm;
-use crate::group::turn::{Returned, Then, Turn, Write};
+use crate::group::turn::{Continuation, PendingWrite, Returned, StepContext};
 
 /// From this version on a new member must come back with the id it is given (KIP-394).
 const REQUIRES_MEMBER_ID: i16 = 4;
@@ -21,11 +21,11 @@ impl ClassicGroup {
     /// A member wants to be part of the next generation.
     pub(in crate::group) fn join(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut StepContext<'_>,
         ticket: Ticket,
         request: JoinRequest,
-    ) -> Option<Write> {
-        let refuse = |turn: &mut Turn<'_>, member_id: &str, error| {
+    ) -> Option<PendingWrite> {
+        let refuse = |turn: &mut StepContext<'_>, member_id: &str, error| {
             turn.reply(ticket, Outcome::Join(JoinOutcome::error(member_id, error)));
             None
         };
@@ -66,7 +66,12 @@ impl ClassicGroup {
         }
     }
 
-    fn join_new(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: JoinRequest) -> Option<Write> {
+    fn join_new(
+        &mut self,
+        turn: &mut StepContext<'_>,
+        ticket: Ticket,
+        request: JoinRequest,
+    ) -> Option<PendingWrite> {
         let name = request.group_instance_id.as_deref().unwrap_or(&request.client_id);
         let member_id = format!("{name}-{}", uuid::Uuid::from_u128(request.nonce));
         if let Some(instance) = &request.group_instance_id {
@@ -87,7 +92,12 @@ impl ClassicGroup {
     }
 
     /// A member that is in the group joins again.
-    fn join_again(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: JoinRequest) -> Option<Write> {
+    fn join_again(
+        &mut self,
+        turn: &mut StepContext<'_>,
+        ticket: Ticket,
+        request: JoinRequest,
+    ) -> Option<PendingWrite> {
         let changed =
             self.members.get(&request.member_id).is_some_and(|member| member.protocols != request.protocols);
         let rebalance = match self.state {
@@ -113,11 +123,11 @@ impl ClassicGroup {
 
     fn add_and_rebalance(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut StepContext<'_>,
         ticket: Ticket,
         member_id: String,
         mut request: JoinRequest,
-    ) -> Option<Write> {
+    ) -> Option<PendingWrite> {
         if self.state == State::PreparingRebalance && self.previous == State::Empty {
             self.new_member_added = true;
         }
@@ -131,7 +141,7 @@ impl ClassicGroup {
     }
 
     /// Takes over what the member now offers; its join waits.
-    fn update(&mut self, turn: &mut Turn<'_>, ticket: Ticket, member_id: &str, request: JoinRequest) {
+    fn update(&mut self, turn: &mut StepContext<'_>, ticket: Ticket, member_id: &str, request: JoinRequest) {
         if let Some(mut member) = self.members.remove(member_id) {
             self.count_protocols(&member, false);
             member.protocols = request.protocols;
@@ -146,12 +156,12 @@ impl ClassicGroup {
     /// A static member is back under a new id.
     fn replace_and_rebalance(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut StepContext<'_>,
         ticket: Ticket,
         old_member_id: String,
         member_id: String,
         request: JoinRequest,
-    ) -> Option<Write> {
+    ) -> Option<PendingWrite> {
         let old_leader = self.leader.clone();
         let group_instance_id = request.group_instance_id.clone().unwrap_or_default();
         self.replace(turn, &group_instance_id, &old_member_id, &member_id);
@@ -179,7 +189,7 @@ impl ClassicGroup {
                     .map(|member| (member.id.clone(), member.assignment.clone()))
                     .collect();
                 let records = vec![self.record(&assignments)];
-                Some(Write { records, then: Then::Returned(Box::new(returned)) })
+                Some(PendingWrite { records, then: Continuation::Returned(Box::new(returned)) })
             }
             State::Stable => self.rebalance_or_complete(turn),
             // The leader may be assigning to the old id already: start over.
@@ -189,7 +199,7 @@ impl ClassicGroup {
     }
 
     /// Gives a static member a new id. Whoever still uses the old one is fenced.
-    fn replace(&mut self, turn: &mut Turn<'_>, instance: &str, old_member_id: &str, member_id: &str) {
+    fn replace(&mut self, turn: &mut StepContext<'_>, instance: &str, old_member_id: &str, member_id: &str) {
         let fenced = GroupError::FencedInstanceId;
         self.answer_join(turn, old_member_id, JoinOutcome::error(old_member_id, fenced));
         self.answer_sync(turn, old_member_id, Err(fenced));
@@ -207,7 +217,7 @@ impl ClassicGroup {
     /// The record of a static member's new id is stored, or could not be.
     pub(in crate::group) fn returned(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut StepContext<'_>,
         returned: Returned,
         error: Option<GroupError>,
     ) {
@@ -231,7 +241,7 @@ impl ClassicGroup {
         }
     }
 
-    fn revert_returned(&mut self, turn: &mut Turn<'_>, returned: Returned, error: GroupError) {
+    fn revert_returned(&mut self, turn: &mut StepContext<'_>, returned: Returned, error: GroupError) {
         let mut outcome = self.joined(&returned.member_id);
         outcome.error = Some(error);
         outcome.member_id.clear();

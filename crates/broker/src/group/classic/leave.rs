@@ -3,15 +3,15 @@
 use super::{ClassicGroup, State};
 use crate::group::error::GroupError;
 use crate::group::request::{LeavingMember, LeftMember};
-use crate::group::turn::{Turn, Write};
+use crate::group::turn::{PendingWrite, StepContext};
 
 impl ClassicGroup {
     /// Takes the members out; those that stay rebalance once for all of them.
     pub(in crate::group) fn leave(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut StepContext<'_>,
         members: Vec<LeavingMember>,
-    ) -> (Vec<LeftMember>, Option<Write>) {
+    ) -> (Vec<LeftMember>, Option<PendingWrite>) {
         let mut left = Vec::with_capacity(members.len());
         for LeavingMember { member_id, group_instance_id } in members {
             let error = self.leave_one(turn, &member_id, group_instance_id.as_deref()).err();
@@ -30,7 +30,7 @@ impl ClassicGroup {
 
     fn leave_one(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut StepContext<'_>,
         member_id: &str,
         group_instance_id: Option<&str>,
     ) -> Result<(), GroupError> {

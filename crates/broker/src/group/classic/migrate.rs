@@ -10,7 +10,7 @@ use crate::group::embedded;
 use crate::group::error::GroupError;
 use crate::group::records::{ClassicMember, MemberMetadata, Partitions, Record};
 use crate::group::topics::Topics;
-use crate::group::turn::{Turn, Write};
+use crate::group::turn::{PendingWrite, StepContext};
 
 /// A member on its way from one kind of group to the other.
 #[derive(Debug)]
@@ -111,7 +111,11 @@ impl ClassicGroup {
     }
 
     /// The group has come into being: sessions begin, and if something has changed, members join again.
-    pub(in crate::group) fn begin(&mut self, turn: &mut Turn<'_>, rebalance: bool) -> Option<Write> {
+    pub(in crate::group) fn begin(
+        &mut self,
+        turn: &mut StepContext<'_>,
+        rebalance: bool,
+    ) -> Option<PendingWrite> {
         for member_id in self.members.keys() {
             self.renew_session(turn, member_id);
         }

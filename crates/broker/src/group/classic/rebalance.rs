@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{ClassicGroup, State};
 use crate::group::timers::{Alarm, TimerKey};
-use crate::group::turn::{Then, Turn, Write};
+use crate::group::turn::{Continuation, PendingWrite, StepContext};
 
 impl ClassicGroup {
     /// Starts a rebalance, or ends the one that goes on if everybody is there.
-    pub(super) fn rebalance_or_complete(&mut self, turn: &mut Turn<'_>) -> Option<Write> {
+    pub(super) fn rebalance_or_complete(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         match self.state {
             State::PreparingRebalance | State::Dead => self.complete_if_all_joined(turn),
             State::Empty | State::CompletingRebalance | State::Stable => self.prepare_rebalance(turn),
@@ -16,7 +16,7 @@ impl ClassicGroup {
     }
 
     /// Asks everybody to join again and waits for them.
-    pub(in crate::group) fn prepare_rebalance(&mut self, turn: &mut Turn<'_>) -> Option<Write> {
+    pub(in crate::group) fn prepare_rebalance(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         if self.state == State::CompletingRebalance {
             self.cancel_assignment(turn, crate::group::error::GroupError::RebalanceInProgress);
         }
@@ -40,23 +40,23 @@ impl ClassicGroup {
 
     /// Starts the generation if every member has joined and this is not the group's first one, which waits
     /// for its delay.
-    pub(super) fn complete_if_all_joined(&mut self, turn: &mut Turn<'_>) -> Option<Write> {
+    pub(super) fn complete_if_all_joined(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         let waits = self.state == State::PreparingRebalance && self.previous != State::Empty;
         if waits && self.has_all_joined() { self.complete_join(turn) } else { None }
     }
 
     /// The time to join is over.
-    pub(in crate::group) fn join_over(&mut self, turn: &mut Turn<'_>) -> Option<Write> {
+    pub(in crate::group) fn join_over(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         if self.state == State::PreparingRebalance { self.complete_join(turn) } else { None }
     }
 
     /// The time to wait for more members is over.
     pub(in crate::group) fn initial_delay_over(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut StepContext<'_>,
         delay_ms: i64,
         remaining_ms: i64,
-    ) -> Option<Write> {
+    ) -> Option<PendingWrite> {
         if !self.new_member_added || remaining_ms == 0 {
             return self.join_over(turn);
         }
@@ -67,7 +67,11 @@ impl ClassicGroup {
     }
 
     /// The time to sync is over: those that have not are gone.
-    pub(in crate::group) fn sync_over(&mut self, turn: &mut Turn<'_>, generation: i32) -> Option<Write> {
+    pub(in crate::group) fn sync_over(
+        &mut self,
+        turn: &mut StepContext<'_>,
+        generation: i32,
+    ) -> Option<PendingWrite> {
         let settled = matches!(self.state, State::CompletingRebalance | State::Stable);
         if generation != self.generation || !settled || self.pending_sync.is_empty() {
             return None;
@@ -79,7 +83,11 @@ impl ClassicGroup {
     }
 
     /// Nothing has been heard from a member for its session timeout.
-    pub(in crate::group) fn session_over(&mut self, turn: &mut Turn<'_>, member_id: &str) -> Option<Write> {
+    pub(in crate::group) fn session_over(
+        &mut self,
+        turn: &mut StepContext<'_>,
+        member_id: &str,
+    ) -> Option<PendingWrite> {
         let promised = self.pending.contains(member_id);
         let silent = self.members.get(member_id).is_some_and(|member| !member.is_excused());
         if !promised && !silent {
@@ -95,7 +103,7 @@ impl ClassicGroup {
 
     /// Starts the next generation with the members that have joined. Static members stay even if they have
     /// not: they are expected back.
-    fn complete_join(&mut self, turn: &mut Turn<'_>) -> Option<Write> {
+    fn complete_join(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         turn.timers.cancel(&TimerKey::Join(self.id.clone()));
         let missing = self
             .members
@@ -110,7 +118,10 @@ impl ClassicGroup {
             self.protocol_name = None;
             self.transition(State::Empty, turn.now_ms);
             self.subscribed = self.read_subscriptions();
-            return Some(Write { records: vec![self.record(&BTreeMap::new())], then: Then::Nothing });
+            return Some(PendingWrite {
+                records: vec![self.record(&BTreeMap::new())],
+                then: Continuation::Nothing,
+            });
         }
         if !self.elect_joined_leader() {
             // Only static members, none of them back: their sessions decide.
@@ -121,7 +132,7 @@ impl ClassicGroup {
         None
     }
 
-    fn start_generation(&mut self, turn: &mut Turn<'_>) {
+    fn start_generation(&mut self, turn: &mut StepContext<'_>) {
         self.generation = self.generation.wrapping_add(1);
         self.protocol_name = self.elect_protocol();
         self.transition(State::CompletingRebalance, turn.now_ms);
@@ -169,11 +180,11 @@ impl ClassicGroup {
         votes.into_iter().max_by_key(|(_, votes)| *votes).map(|(name, _)| name.to_owned())
     }
 
-    fn wait_for_joins(&self, turn: &mut Turn<'_>) {
+    fn wait_for_joins(&self, turn: &mut StepContext<'_>) {
         turn.alarm_in(TimerKey::Join(self.id.clone()), self.rebalance_timeout_ms(), Alarm::JoinOver);
     }
 
-    fn wait_for_more(&self, turn: &mut Turn<'_>, delay_ms: i64, remaining_ms: i64) {
+    fn wait_for_more(&self, turn: &mut StepContext<'_>, delay_ms: i64, remaining_ms: i64) {
         let alarm = Alarm::InitialDelayOver { delay_ms, remaining_ms };
         turn.alarm_in(TimerKey::Join(self.id.clone()), delay_ms, alarm);
     }

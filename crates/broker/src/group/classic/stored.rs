@@ -8,7 +8,7 @@ use super::member::Member;
 use super::{ClassicGroup, State};
 use crate::group::records::{GroupValue, MemberValue, Record};
 use crate::group::request::Protocol;
-use crate::group::turn::{Turn, Write};
+use crate::group::turn::{PendingWrite, StepContext};
 
 impl ClassicGroup {
     /// The group as a record says it is. It waits for nobody until [`ClassicGroup::loaded`].
@@ -34,7 +34,7 @@ impl ClassicGroup {
     }
 
     /// The log has been read to its end: members must give signs of life from now on.
-    pub(in crate::group) fn loaded(&mut self, turn: &mut Turn<'_>) -> Option<Write> {
+    pub(in crate::group) fn loaded(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         for member_id in self.members.keys() {
             self.renew_session(turn, member_id);
         }

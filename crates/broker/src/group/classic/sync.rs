@@ -9,16 +9,16 @@ use crate::group::error::GroupError;
 use crate::group::event::{Outcome, Ticket};
 use crate::group::request::{SyncOutcome, SyncRequest};
 use crate::group::timers::TimerKey;
-use crate::group::turn::{Assignment, Then, Turn, Write};
+use crate::group::turn::{Assignment, Continuation, PendingWrite, StepContext};
 
 impl ClassicGroup {
     /// A member wants its assignment; a leader brings everybody's.
     pub(in crate::group) fn sync(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut StepContext<'_>,
         ticket: Ticket,
         request: SyncRequest,
-    ) -> Option<Write> {
+    ) -> Option<PendingWrite> {
         if let Err(error) = self.validate_sync(&request) {
             turn.reply(ticket, Outcome::Sync(SyncOutcome::error(error)));
             return None;
@@ -64,7 +64,7 @@ impl ClassicGroup {
     }
 
     /// The leader's assignment is written before anybody learns it.
-    fn store_assignment(&mut self, assigned: Vec<(String, Bytes)>) -> Write {
+    fn store_assignment(&mut self, assigned: Vec<(String, Bytes)>) -> PendingWrite {
         let mut assignments: BTreeMap<String, Bytes> = assigned.into_iter().collect();
         assignments.retain(|member_id, _| self.members.contains_key(member_id));
         for member_id in self.members.keys() {
@@ -72,16 +72,16 @@ impl ClassicGroup {
         }
         let records = vec![self.record(&assignments)];
         let (group_id, generation) = (self.id.clone(), self.generation);
-        Write { records, then: Then::Assign(Assignment { group_id, generation, assignments }) }
+        PendingWrite { records, then: Continuation::Assign(Assignment { group_id, generation, assignments }) }
     }
 
     /// The assignment is stored, or could not be. It counts only if nothing has happened meanwhile.
     pub(in crate::group) fn assigned(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut StepContext<'_>,
         mut assignment: Assignment,
         error: Option<GroupError>,
-    ) -> Option<Write> {
+    ) -> Option<PendingWrite> {
         if self.state != State::CompletingRebalance || assignment.generation != self.generation {
             return None;
         }
@@ -98,14 +98,14 @@ impl ClassicGroup {
     }
 
     /// Nobody gets an assignment; those that wait for one learn why.
-    pub(super) fn cancel_assignment(&mut self, turn: &mut Turn<'_>, error: GroupError) {
+    pub(super) fn cancel_assignment(&mut self, turn: &mut StepContext<'_>, error: GroupError) {
         for member in self.members.values_mut() {
             member.assignment = Bytes::new();
         }
         self.answer_syncs(turn, Some(error));
     }
 
-    fn answer_syncs(&mut self, turn: &mut Turn<'_>, error: Option<GroupError>) {
+    fn answer_syncs(&mut self, turn: &mut StepContext<'_>, error: Option<GroupError>) {
         let waiting = self.members.values().filter(|member| member.sync.is_some());
         let waiting: Vec<(String, Bytes)> =
             waiting.map(|member| (member.id.clone(), member.assignment.clone())).collect();
@@ -119,7 +119,7 @@ impl ClassicGroup {
     /// Answers the sync that a member waits for, if it does.
     pub(super) fn answer_sync(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut StepContext<'_>,
         member_id: &str,
         result: Result<Bytes, GroupError>,
     ) {

@@ -8,7 +8,7 @@ use crate::group::error::GroupError;
 use crate::group::event::{Action, Outcome, Payload, Producer};
 use crate::group::records::Record;
 use crate::group::request::{EndTxnRequest, FetchRequest};
-use crate::group::turn::{AnyGroup, Then, Write};
+use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
 use crate::machine::{EncodedRecord, PersistFailure, PersistId, Ticket};
 
 /// Appends the driver has been asked for and has not reported yet.
@@ -21,7 +21,7 @@ pub(super) struct Appends {
 /// An append, and what the driver has reported about it.
 #[derive(Debug)]
 struct UnderWay {
-    write: Write,
+    write: PendingWrite,
     part: Part,
     /// Reports take effect in the order of the appends: until then this one waits here.
     reported: Option<Result<i64, PersistFailure>>,
@@ -62,7 +62,7 @@ pub(super) struct HeldFetch {
 
 impl Coordinator {
     /// Asks the driver to append; records that cannot be written at all have failed already.
-    pub(super) fn append(&mut self, write: Write, now_ms: i64) {
+    pub(super) fn append(&mut self, write: PendingWrite, now_ms: i64) {
         match encode(&write.records) {
             Ok(records) => self.ask_for(write, Part::None, Payload::Records(records)),
             Err(failure) => self.settle(write, Part::None, Err(failure), now_ms),
@@ -70,7 +70,7 @@ impl Coordinator {
     }
 
     /// As [`Coordinator::append`], as part of a producer's transaction.
-    pub(super) fn append_in_transaction(&mut self, write: Write, producer: Producer, now_ms: i64) {
+    pub(super) fn append_in_transaction(&mut self, write: PendingWrite, producer: Producer, now_ms: i64) {
         let part = Part::Of(producer.id);
         match encode(&write.records) {
             Ok(records) => self.ask_for(write, part, Payload::Transactional(producer, records)),
@@ -79,11 +79,11 @@ impl Coordinator {
     }
 
     /// Asks the driver to append a transaction's end.
-    pub(super) fn append_marker(&mut self, end: EndTxnRequest, then: Then) {
-        self.ask_for(Write { records: Vec::new(), then }, Part::End(end), Payload::Marker(end));
+    pub(super) fn append_marker(&mut self, end: EndTxnRequest, then: Continuation) {
+        self.ask_for(PendingWrite { records: Vec::new(), then }, Part::End(end), Payload::Marker(end));
     }
 
-    fn ask_for(&mut self, write: Write, part: Part, payload: Payload) {
+    fn ask_for(&mut self, write: PendingWrite, part: Part, payload: Payload) {
         let id = PersistId(self.appends.asked);
         self.appends.asked += 1;
         let before = self.appends.under_way.insert(id, UnderWay { write, part, reported: None });
@@ -91,7 +91,7 @@ impl Coordinator {
         self.actions.push(Action::Persist(id, payload));
     }
 
-    pub(super) fn append_some(&mut self, write: Option<Write>, now_ms: i64) {
+    pub(super) fn append_some(&mut self, write: Option<PendingWrite>, now_ms: i64) {
         if let Some(write) = write {
             self.append(write, now_ms);
         }
@@ -125,20 +125,20 @@ impl Coordinator {
         let error = GroupError::NotCoordinator;
         for append in std::mem::take(&mut self.appends.under_way).into_values() {
             match append.write.then {
-                Then::Reply(ticket, outcome) | Then::Deleted(ticket, outcome, _) => {
+                Continuation::Reply(ticket, outcome) | Continuation::Deleted(ticket, outcome, _) => {
                     self.reply(ticket, outcome.failed(error));
                 }
-                Then::Draft(draft) => {
+                Continuation::Draft(draft) => {
                     if let Some((ticket, outcome)) = draft.into_answer() {
                         self.reply(ticket, outcome.failed(error));
                     }
                 }
                 // Members that wait are answered by their groups.
-                Then::Nothing
-                | Then::Expired(_)
-                | Then::NewGroup(_)
-                | Then::Assign(_)
-                | Then::Returned(_) => {}
+                Continuation::Nothing
+                | Continuation::Expired(_)
+                | Continuation::NewGroup(_)
+                | Continuation::Assign(_)
+                | Continuation::Returned(_) => {}
             }
         }
         for held in std::mem::take(&mut self.held_fetches) {
@@ -151,7 +151,7 @@ impl Coordinator {
     }
 
     /// The records are in the log, or never will be.
-    fn settle(&mut self, write: Write, part: Part, result: Result<i64, PersistFailure>, now_ms: i64) {
+    fn settle(&mut self, write: PendingWrite, part: Part, result: Result<i64, PersistFailure>, now_ms: i64) {
         let error = result.err().map(GroupError::from);
         let transaction = match part {
             Part::None => None,
@@ -176,27 +176,27 @@ impl Coordinator {
         self.append_some(next, now_ms);
     }
 
-    fn follow(&mut self, then: Then, error: Option<GroupError>, now_ms: i64) -> Option<Write> {
+    fn follow(&mut self, then: Continuation, error: Option<GroupError>, now_ms: i64) -> Option<PendingWrite> {
         let result_of = |outcome: Outcome| match error {
             Some(error) => outcome.failed(error),
             None => outcome,
         };
         match then {
-            Then::Nothing => {}
-            Then::Reply(ticket, outcome) => self.reply(ticket, result_of(outcome)),
-            Then::Deleted(ticket, outcome, deleted) => {
+            Continuation::Nothing => {}
+            Continuation::Reply(ticket, outcome) => self.reply(ticket, result_of(outcome)),
+            Continuation::Deleted(ticket, outcome, deleted) => {
                 self.reply(ticket, result_of(outcome));
                 self.restore(deleted, error);
             }
-            Then::Expired(expired) => self.restore(expired, error),
-            Then::Draft(draft) => self.draft_written(*draft, error, now_ms),
-            Then::NewGroup(group_id) => self.unmake(&group_id, error, now_ms),
-            Then::Assign(assignment) => {
+            Continuation::Expired(expired) => self.restore(expired, error),
+            Continuation::Draft(draft) => self.draft_written(*draft, error, now_ms),
+            Continuation::NewGroup(group_id) => self.unmake(&group_id, error, now_ms),
+            Continuation::Assign(assignment) => {
                 let (groups, mut turn) = self.turn(now_ms);
                 let group = groups.get_mut(&assignment.group_id)?;
                 return group.assigned(&mut turn, assignment, error);
             }
-            Then::Returned(returned) => {
+            Continuation::Returned(returned) => {
                 let (groups, mut turn) = self.turn(now_ms);
                 groups.get_mut(&returned.group_id)?.returned(&mut turn, *returned, error);
             }

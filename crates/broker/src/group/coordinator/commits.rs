@@ -15,7 +15,7 @@ use crate::group::request::{
     OffsetDeleteRequest, TxnCommitRequest,
 };
 use crate::group::timers::{Alarm, TimerKey};
-use crate::group::turn::{AnyGroup, Then, Write};
+use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
 
 /// From this version on a commit into a group that does not exist says so.
 const KNOWS_GROUP_ID_NOT_FOUND: i16 = 9;
@@ -39,7 +39,7 @@ impl Coordinator {
         if records.is_empty() {
             return self.reply(ticket, outcome);
         }
-        self.append(Write { records, then: Then::Reply(ticket, outcome) }, now_ms);
+        self.append(PendingWrite { records, then: Continuation::Reply(ticket, outcome) }, now_ms);
     }
 
     fn admit_commit(&mut self, request: &CommitRequest, now_ms: i64) -> Result<(), GroupError> {
@@ -78,7 +78,7 @@ impl Coordinator {
         if records.is_empty() {
             return self.reply(ticket, outcome);
         }
-        let write = Write { records, then: Then::Reply(ticket, outcome) };
+        let write = PendingWrite { records, then: Continuation::Reply(ticket, outcome) };
         self.append_in_transaction(write, request.producer, now_ms);
     }
 
@@ -110,7 +110,7 @@ impl Coordinator {
     }
 
     pub(super) fn end_transaction(&mut self, ticket: Ticket, end: EndTxnRequest) {
-        self.append_marker(end, Then::Reply(ticket, Outcome::EndTxn(Ok(()))));
+        self.append_marker(end, Continuation::Reply(ticket, Outcome::EndTxn(Ok(()))));
     }
 
     /// Removes offsets that no member uses, also those of open transactions.
@@ -148,7 +148,7 @@ impl Coordinator {
         if records.is_empty() {
             return self.reply(ticket, outcome);
         }
-        self.append(Write { records, then: Then::Reply(ticket, outcome) }, now_ms);
+        self.append(PendingWrite { records, then: Continuation::Reply(ticket, outcome) }, now_ms);
     }
 
     pub(super) fn fetch(&mut self, ticket: Ticket, request: FetchRequest) {
@@ -193,7 +193,7 @@ impl Coordinator {
         let keys = self.offsets.keys_of_partitions(partitions);
         for keys in keys.chunks(RECORDS_PER_APPEND) {
             let records = keys.iter().map(|key| Record::Offset(key.clone(), None)).collect();
-            self.append(Write { records, then: Then::Nothing }, now_ms);
+            self.append(PendingWrite { records, then: Continuation::Nothing }, now_ms);
         }
     }
 
@@ -263,9 +263,9 @@ struct Ends {
     groups: Vec<AnyGroup>,
 }
 
-impl From<Ends> for Write {
+impl From<Ends> for PendingWrite {
     fn from(ends: Ends) -> Self {
-        Self { records: ends.records, then: Then::Expired(ends.groups) }
+        Self { records: ends.records, then: Continuation::Expired(ends.groups) }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::group::records::{ConsumerRecord, Record};
 use crate::group::request::{ConsumerBeat, ConsumerHeartbeatRequest};
 use crate::group::timers::{Alarm, TimerKey};
 use crate::group::topics::{Topics, Visible};
-use crate::group::turn::{Then, Write};
+use crate::group::turn::{Continuation, PendingWrite};
 
 /// Requests and alarms of a group, held until its write is in the log.
 #[derive(Debug, Default)]
@@ -243,7 +243,7 @@ impl Coordinator {
         }
         let before = self.writing.insert(draft.becomes.id().to_owned(), HeldEvents::default());
         assert!(before.is_none(), "a group has one draft");
-        self.append(Write { records, then: Then::Draft(Box::new(draft)) }, now_ms);
+        self.append(PendingWrite { records, then: Continuation::Draft(Box::new(draft)) }, now_ms);
     }
 
     /// The group's records are in the log, or could not be written. Held events go on.
@@ -438,7 +438,7 @@ impl Coordinator {
         }
         let records = group.tombstones();
         let gone = self.remove_group(group_id).into_iter().collect();
-        self.append(Write { records, then: Then::Expired(gone) }, now_ms);
+        self.append(PendingWrite { records, then: Continuation::Expired(gone) }, now_ms);
         true
     }
 

@@ -10,7 +10,7 @@ use crate::group::request::{
     DeleteRequest, HeartbeatRequest, JoinOutcome, JoinRequest, LeaveRequest, LeftMember, SyncOutcome,
     SyncRequest,
 };
-use crate::group::turn::{Then, Write};
+use crate::group::turn::{Continuation, PendingWrite};
 use crate::machine::Keyed;
 
 /// What is wrong with a request whatever the state of its group.
@@ -96,7 +96,9 @@ impl Coordinator {
         let outcome = Outcome::Leave(Ok(left));
         match write {
             // The last one has left: that is to be known after a restart before it is said.
-            Some(write) => self.append(Write { then: Then::Reply(ticket, outcome), ..write }, now_ms),
+            Some(write) => {
+                self.append(PendingWrite { then: Continuation::Reply(ticket, outcome), ..write }, now_ms)
+            }
             None => self.reply(ticket, outcome),
         }
     }
@@ -118,7 +120,7 @@ impl Coordinator {
         if records.is_empty() {
             return self.reply(ticket, outcome);
         }
-        self.append(Write { records, then: Then::Deleted(ticket, outcome, deleted) }, now_ms);
+        self.append(PendingWrite { records, then: Continuation::Deleted(ticket, outcome, deleted) }, now_ms);
     }
 
     fn validate_delete(&self, group_id: &str) -> Result<(), GroupError> {

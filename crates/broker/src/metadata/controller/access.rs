@@ -11,7 +11,7 @@ use crate::metadata::records::{
     UserScramCredentialRecord,
 };
 use crate::security::acl::{Acl, AclFilter};
-use crate::security::scram::{ITERATIONS_MAX, ITERATIONS_MIN, Mechanism};
+use crate::security::scram::{ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism};
 
 /// Most entries that one request may add, as in Kafka.
 const CREATED_MAX: usize = 10_000;
@@ -127,7 +127,7 @@ fn check(image: &Image, change: &AlterCredential) -> Result<(), Refusal> {
     if user.is_empty() {
         return refuse(Reason::UnacceptableCredential, "Username must not be empty");
     }
-    if Mechanism::from_code(mechanism).is_none() {
+    if ScramMechanism::from_code(mechanism).is_none() {
         return refuse(Reason::UnknownMechanism, "Unknown SCRAM mechanism");
     }
     match change {
@@ -150,7 +150,7 @@ fn record(change: &AlterCredential) -> Record {
             RemoveUserScramCredentialRecord { name: user.clone(), mechanism: *mechanism }.into()
         }
         AlterCredential::Set { user, mechanism, iterations, salt, salted_password } => {
-            let known = Mechanism::from_code(*mechanism).expect("the mechanism was checked");
+            let known = ScramMechanism::from_code(*mechanism).expect("the mechanism was checked");
             let credential = known.credential(salted_password, salt.clone(), *iterations);
             let record = UserScramCredentialRecord {
                 name: user.clone(),

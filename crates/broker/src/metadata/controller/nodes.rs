@@ -3,7 +3,7 @@
 use levada_wire::primitives::Uuid;
 
 use crate::metadata::features;
-use crate::metadata::image::{Image, Partition};
+use crate::metadata::image::{Image, PartitionRegistration};
 use crate::metadata::records::control::VoterEndpoint;
 use crate::metadata::records::{
     BrokerRegistrationChangeRecord, Endpoint, NO_LEADER, PartitionChangeRecord, Record, RegisterBrokerRecord,
@@ -96,7 +96,7 @@ pub fn stop_node(image: &Image, node_id: i32) -> Vec<Record> {
 
 fn changes(
     image: &Image,
-    change: impl Fn(&Partition) -> Option<PartitionChangeRecord>,
+    change: impl Fn(&PartitionRegistration) -> Option<PartitionChangeRecord>,
 ) -> impl Iterator<Item = Record> {
     image.topics().iter().flat_map(move |topic| {
         let changed = topic.partitions().filter_map(|(partition_id, partition)| {
@@ -108,7 +108,7 @@ fn changes(
 }
 
 /// Takes the lead where the rules of eligible leaders allow it, and takes it again where it was never given up.
-fn lead(partition: &Partition, node_id: i32) -> Option<PartitionChangeRecord> {
+fn lead(partition: &PartitionRegistration, node_id: i32) -> Option<PartitionChangeRecord> {
     if partition.leader == node_id {
         return Some(PartitionChangeRecord { leader: node_id, ..PartitionChangeRecord::default() });
     }
@@ -142,7 +142,7 @@ fn lead(partition: &Partition, node_id: i32) -> Option<PartitionChangeRecord> {
 }
 
 /// Gives up the lead. Where eligible leaders are not `recorded`, the last replica in sync stays that.
-fn retreat(partition: &Partition, node_id: i32, recorded: bool) -> Option<PartitionChangeRecord> {
+fn retreat(partition: &PartitionRegistration, node_id: i32, recorded: bool) -> Option<PartitionChangeRecord> {
     if partition.leader != node_id {
         return None;
     }

@@ -8,7 +8,7 @@ use levada_wire::primitives::Uuid;
 
 use super::topics::duplicates;
 use super::{Decision, Reason, Refusal};
-use crate::metadata::image::{Image, Partition};
+use crate::metadata::image::{Image, PartitionRegistration};
 use crate::metadata::records::Record;
 
 /// More partitions for a topic.
@@ -113,12 +113,12 @@ impl Placement {
     }
 
     pub(super) fn into_record(self, image: &Image, topic_id: Uuid, partition_id: i32) -> Record {
-        let partition = Partition {
+        let partition = PartitionRegistration {
             leader: self.isr[0],
             directories: self.replicas.iter().map(|id| image.brokers().directory(*id)).collect(),
             replicas: self.replicas,
             isr: self.isr,
-            ..Partition::default()
+            ..PartitionRegistration::default()
         };
         partition.to_record(topic_id, partition_id).into()
     }
@@ -126,13 +126,13 @@ impl Placement {
 
 /// Why replicas cannot be placed.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum NoPlace {
+pub(super) enum PlacementError {
     NotPositive { factor: i32 },
     AllFenced,
     TooFewBrokers { factor: i32, brokers: usize },
 }
 
-impl fmt::Display for NoPlace {
+impl fmt::Display for PlacementError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotPositive { factor } => {
@@ -153,17 +153,21 @@ impl fmt::Display for NoPlace {
 }
 
 /// Places partitions by going round the active brokers.
-pub(super) fn place(image: &Image, partitions: Range<i32>, factor: i32) -> Result<Vec<Placement>, NoPlace> {
+pub(super) fn place(
+    image: &Image,
+    partitions: Range<i32>,
+    factor: i32,
+) -> Result<Vec<Placement>, PlacementError> {
     let brokers = image.brokers();
     let mut active: Vec<i32> =
         brokers.iter().map(|broker| broker.broker_id).filter(|id| brokers.is_active(*id)).collect();
     let wanted = usize::try_from(factor).ok().filter(|wanted| *wanted > 0);
-    let wanted = wanted.ok_or(NoPlace::NotPositive { factor })?;
+    let wanted = wanted.ok_or(PlacementError::NotPositive { factor })?;
     if active.is_empty() {
-        return Err(NoPlace::AllFenced);
+        return Err(PlacementError::AllFenced);
     }
     if wanted > brokers.len() {
-        return Err(NoPlace::TooFewBrokers { factor, brokers: brokers.len() });
+        return Err(PlacementError::TooFewBrokers { factor, brokers: brokers.len() });
     }
     let actives = active.len();
     active.extend(brokers.iter().map(|broker| broker.broker_id).filter(|id| !brokers.is_active(*id)));

@@ -13,21 +13,21 @@ use crate::metadata::records::{
 /// Brokers and controllers, by node id.
 #[derive(Clone, Debug, Default)]
 pub struct Brokers {
-    brokers: Arc<BTreeMap<i32, Broker>>,
+    brokers: Arc<BTreeMap<i32, BrokerRegistration>>,
     controllers: Arc<BTreeMap<i32, RegisterControllerRecord>>,
 }
 
 /// One broker: its registration with all later changes worked in.
-pub type Broker = RegisterBrokerRecord;
+pub type BrokerRegistration = RegisterBrokerRecord;
 
 impl Brokers {
     /// The broker of that node id.
-    pub fn broker(&self, node_id: i32) -> Option<&Broker> {
+    pub fn broker(&self, node_id: i32) -> Option<&BrokerRegistration> {
         self.brokers.get(&node_id)
     }
 
     /// All brokers in the order of their node ids.
-    pub fn iter(&self) -> impl Iterator<Item = &Broker> {
+    pub fn iter(&self) -> impl Iterator<Item = &BrokerRegistration> {
         self.brokers.values()
     }
 
@@ -100,7 +100,11 @@ impl Brokers {
         Ok(())
     }
 
-    fn broker_mut(&mut self, broker_id: i32, broker_epoch: i64) -> Result<&mut Broker, ApplyError> {
+    fn broker_mut(
+        &mut self,
+        broker_id: i32,
+        broker_epoch: i64,
+    ) -> Result<&mut BrokerRegistration, ApplyError> {
         Arc::make_mut(&mut self.brokers)
             .get_mut(&broker_id)
             .filter(|broker| broker.broker_epoch == broker_epoch)

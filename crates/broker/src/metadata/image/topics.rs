@@ -22,12 +22,12 @@ pub struct Topics {
 pub struct Topic {
     name: Arc<str>,
     id: Uuid,
-    partitions: BTreeMap<i32, Partition>,
+    partitions: BTreeMap<i32, PartitionRegistration>,
 }
 
 /// One partition.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Partition {
+pub struct PartitionRegistration {
     /// Broker id, or [`NO_LEADER`].
     pub leader: i32,
     /// Grows whenever the leader changes.
@@ -103,7 +103,7 @@ impl Topics {
         if index < 0 {
             return Err(ApplyError::NegativePartition { topic: topic.name.to_string(), partition: index });
         }
-        topic.partitions.insert(index, Partition::from(record));
+        topic.partitions.insert(index, PartitionRegistration::from(record));
         Ok(())
     }
 
@@ -156,17 +156,17 @@ impl Topic {
     }
 
     /// One partition.
-    pub fn partition(&self, index: i32) -> Option<&Partition> {
+    pub fn partition(&self, index: i32) -> Option<&PartitionRegistration> {
         self.partitions.get(&index)
     }
 
     /// All partitions in order.
-    pub fn partitions(&self) -> impl Iterator<Item = (i32, &Partition)> {
+    pub fn partitions(&self) -> impl Iterator<Item = (i32, &PartitionRegistration)> {
         self.partitions.iter().map(|(index, partition)| (*index, partition))
     }
 }
 
-impl Partition {
+impl PartitionRegistration {
     /// Whether it has a leader.
     pub fn has_leader(&self) -> bool {
         self.leader != NO_LEADER
@@ -229,7 +229,7 @@ impl Partition {
     }
 }
 
-impl From<&PartitionRecord> for Partition {
+impl From<&PartitionRecord> for PartitionRegistration {
     fn from(record: &PartitionRecord) -> Self {
         Self {
             leader: record.leader,

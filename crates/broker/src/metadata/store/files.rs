@@ -28,15 +28,22 @@ pub(super) fn read_quorum_epoch(disk: &dyn Disk, dir: &Path) -> Result<i32, Stor
     i32::try_from(epoch).ok().filter(|epoch| *epoch >= 0).ok_or_else(|| damaged("leaderEpoch out of range"))
 }
 
-/// Records that `node_id` leads in `epoch`, and where each epoch begins; whole after any crash. With voters in the log
+/// The leader of the metadata log.
+pub(super) struct Leader {
+    pub(super) node_id: i32,
+    pub(super) epoch: i32,
+    pub(super) kraft_version: i16,
+}
+
+/// Records that the leader leads in its epoch, and where each epoch begins; whole after any crash. With voters in the log
 /// (`kraft_version` 1) the files do not repeat them.
 pub(super) fn write_leadership(
     disk: &dyn Disk,
     dir: &Path,
-    (node_id, epoch): (i32, i32),
-    kraft_version: i16,
+    leader: Leader,
     epochs: &[(i32, i64)],
 ) -> Result<(), StoreError> {
+    let Leader { node_id, epoch, kraft_version } = leader;
     let files = [
         (QUORUM_STATE, quorum_state(node_id, epoch, kraft_version)),
         (LEADER_EPOCHS, leader_epochs_text(epochs)),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use levada_log::checkpoint::{MetaProperties, PartitionMetadata, Rights, Synced, sync_together};
-use levada_log::disk::{Disk, Entry, Kind};
+use levada_log::disk::{DirEntry, Disk, Kind};
 use levada_wire::primitives::Uuid;
 
 use super::journal::Journal;
@@ -82,7 +82,7 @@ fn voter(options: &StoreOptions, identity: &MetaProperties) -> Voter {
 /// Whether `dir` holds logs with anything in them: the metadata's, or partitions that it would have to know. What an interrupted
 /// [`format()`] leaves does not count: it is written again.
 pub(super) fn is_used(disk: &dyn Disk, dir: &Path) -> bool {
-    let is_partition = |entry: &Entry| {
+    let is_partition = |entry: &DirEntry| {
         let index =
             entry.path.file_name().and_then(|name| name.to_str()?.rsplit_once('-')?.1.parse::<u32>().ok());
         entry.kind == Kind::Dir && index.is_some()

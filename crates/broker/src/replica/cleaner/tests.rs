@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn key(topic: &str) -> Key {
+fn key(topic: &str) -> TopicPartition {
     (topic.to_owned(), 0)
 }
 

@@ -7,13 +7,13 @@ use levada_log::batch::Builder;
 use levada_log::{Append, OpenOptions, Writer};
 
 use crate::config::{BrokerConfig, TopicConfig};
-use crate::replica::partition::{Identity, Partition};
+use crate::replica::partition::{Partition, PartitionIdentity};
 
 fn partition(dir: &tempfile::TempDir, own: &[(&str, &str)]) -> Arc<Partition> {
     let (writer, _) = Writer::open(OpenOptions::new(dir.path().join("topic-0")), 1_000).unwrap();
     let own = own.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let config = TopicConfig::resolve(&BrokerConfig::default(), &own).unwrap();
-    let identity = Identity {
+    let identity = PartitionIdentity {
         topic: "topic".into(),
         topic_id: levada_wire::Uuid::from_bytes([7; 16]),
         index: 0,

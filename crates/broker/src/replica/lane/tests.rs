@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use levada_log::batch::Builder;
 use levada_log::{Append, OpenOptions, Writer};
 
-use super::{Lane, Left, Submitted};
+use super::{AppendLane, Backlog, Submitted};
 
-fn lane(dir: &tempfile::TempDir) -> Lane {
+fn lane(dir: &tempfile::TempDir) -> AppendLane {
     let (writer, _) = Writer::open(OpenOptions::new(dir.path().join("topic-0")), 1_000).unwrap();
-    Lane::new(writer)
+    AppendLane::new(writer)
 }
 
 fn batch() -> Append {
@@ -20,9 +20,9 @@ fn batch() -> Append {
 }
 
 /// Submits one batch and waits for its offset, draining what it is told to drain.
-fn append(lane: &Lane) -> Option<i64> {
+fn append(lane: &AppendLane) -> Option<i64> {
     let (submitted, mut left) = lane.submit(batch(), 1_000, || {});
-    while left == Left::More {
+    while left == Backlog::Remaining {
         left = lane.drain(1_000, || {});
     }
     let result = match submitted {

@@ -15,7 +15,7 @@ const ORIGINS_MAX: usize = 1024;
 
 /// The kind of an entry, and the client that causes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Origin {
+pub(crate) struct AuditOrigin {
     /// The kind.
     pub(crate) event: &'static str,
     /// The principal, if it is known; it is cut to 256 bytes.
@@ -24,7 +24,7 @@ pub(crate) struct Origin {
     pub(crate) host: Option<String>,
 }
 
-impl Origin {
+impl AuditOrigin {
     /// Longest part of a principal that is remembered, bytes.
     const PRINCIPAL_BYTES_MAX: usize = 256;
 
@@ -40,7 +40,7 @@ impl Origin {
 
 /// The origins of the last entries.
 #[derive(Debug, Default)]
-pub(crate) struct Repeats(HashMap<Origin, Pace>);
+pub(crate) struct Repeats(HashMap<AuditOrigin, Pace>);
 
 #[derive(Debug)]
 struct Pace {
@@ -51,10 +51,10 @@ struct Pace {
 
 impl Repeats {
     /// True if an entry is to be written; otherwise it is counted.
-    pub(crate) fn admit(&mut self, origin: Origin, now: Instant) -> bool {
+    pub(crate) fn admit(&mut self, origin: AuditOrigin, now: Instant) -> bool {
         let is_new = !self.0.contains_key(&origin);
         let origin = match is_new && self.0.len() >= ORIGINS_MAX {
-            true => Origin { principal: None, host: None, ..origin },
+            true => AuditOrigin { principal: None, host: None, ..origin },
             false => origin,
         };
         let pace = self.0.entry(origin).or_insert(Pace { until: now, left_out: 0 });
@@ -68,8 +68,8 @@ impl Repeats {
     }
 
     /// The origins whose entries were left out since the last call, and how many. Origins without recent entries are forgotten.
-    pub(crate) fn left_out(&mut self, now: Instant) -> Vec<(Origin, u64)> {
-        let counted = |(origin, pace): (&Origin, &mut Pace)| {
+    pub(crate) fn left_out(&mut self, now: Instant) -> Vec<(AuditOrigin, u64)> {
+        let counted = |(origin, pace): (&AuditOrigin, &mut Pace)| {
             let count = std::mem::take(&mut pace.left_out);
             (count > 0).then(|| (origin.clone(), count))
         };

@@ -27,16 +27,16 @@ fn mistakes_are_named_by_place_and_never_by_text() {
         assert_eq!(error, expected);
         assert!(!error.contains("s3cret"));
     };
-    check("", "the name of a login module is expected at character 1");
-    check("a.B", "a control flag such as required is expected at character 4");
-    check("a.B s3cret;", "a control flag such as required is expected at character 5");
-    check("a.B required user_a=\"s3cret\"", "an option or ; is expected at character 29");
-    check("a.B required user_a;", "= after the name of an option is expected at character 20");
-    check("a.B required user_a=;", "the value of an option is expected at character 21");
-    check("a.B required user_a=\"s3cret;", "the end of the quoted text is expected at character 21");
+    check("", "expected the name of a login module at character 1");
+    check("a.B", "expected a control flag such as required at character 4");
+    check("a.B s3cret;", "expected a control flag such as required at character 5");
+    check("a.B required user_a=\"s3cret\"", "expected an option or ; at character 29");
+    check("a.B required user_a;", "expected = after the name of an option at character 20");
+    check("a.B required user_a=;", "expected the value of an option at character 21");
+    check("a.B required user_a=\"s3cret;", "expected the end of the quoted text at character 21");
     check(
         "a.B required; c.D required s3cret=1;",
-        "the end (there can be one login module) is expected at character 15",
+        "expected the end (there can be one login module) at character 15",
     );
 }
 

@@ -27,7 +27,7 @@ enum Key {
 
 /// The document is no key set.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("no JSON Web Key Set: {0}")]
+#[error("not a JSON Web Key Set: {0}")]
 pub struct JwksError(String);
 
 impl Jwks {

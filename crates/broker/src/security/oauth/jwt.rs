@@ -22,25 +22,25 @@ pub struct Token {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum JwtError {
-    #[error("it is not three parts of base64 with JSON in the first two")]
+    #[error("it is not a signed JSON Web Token")]
     Malformed,
     #[error("its algorithm {name:?} is not accepted")]
     Algorithm { name: String },
-    #[error("its header has a critical extension")]
+    #[error("its header has an unsupported critical extension (crit)")]
     Critical,
-    #[error("no key that is known fits it")]
+    #[error("no known key matches its key id")]
     UnknownKey,
-    #[error("its signature is wrong")]
+    #[error("its signature is not valid")]
     Signature,
-    #[error("its claim {claim} is missing or not of its kind")]
+    #[error("its claim {claim} is missing or has the wrong type")]
     Claim { claim: String },
     #[error("it has expired")]
     Expired,
     #[error("it is not valid yet")]
     Early,
-    #[error("it is for another audience")]
+    #[error("its audience (aud) is not accepted")]
     Audience,
-    #[error("it is by another issuer")]
+    #[error("its issuer (iss) is not accepted")]
     Issuer,
 }
 

@@ -14,7 +14,7 @@ fn config() -> Arc<SaslConfig> {
     Arc::new(SaslConfig {
         offers: vec![
             offer(Mechanism::Plain, Some(60_000)),
-            offer(Mechanism::Scram(scram::Mechanism::Sha512), None),
+            offer(Mechanism::Scram(scram::ScramMechanism::Sha512), None),
         ],
         passwords: BTreeMap::from([("alice".to_owned(), "wonder".to_owned())]),
         tokens: OauthConfig::default(),
@@ -42,28 +42,33 @@ fn token(version: i16, bytes: &[u8]) -> BytesMut {
     frame(version, &request)
 }
 
-fn step(exchange: &mut Exchange, frame: BytesMut) -> Outcome {
-    let credential = |user: &str, mechanism: scram::Mechanism| {
+fn step(exchange: &mut Exchange, frame: BytesMut) -> SaslOutcome {
+    let credential = |user: &str, mechanism: scram::ScramMechanism| {
         let salted = mechanism.salted_password("secret", b"salt", 4096);
         (user == "bob").then(|| mechanism.credential(&salted, b"salt".to_vec(), 4096))
     };
     exchange.step(
         frame,
-        &Moment { now_ms: NOW_MS, credential: &credential, secret: "of a test", keys: &|_| Arc::default() },
+        &FrameContext {
+            now_ms: NOW_MS,
+            credential: &credential,
+            secret: "of a test",
+            keys: &|_| Arc::default(),
+        },
     )
 }
 
-fn handshake_answer(outcome: &Outcome) -> SaslHandshakeResponse {
-    let (Outcome::Reply(bytes) | Outcome::Refused { reply: Some(bytes), .. }) = outcome else {
+fn handshake_answer(outcome: &SaslOutcome) -> SaslHandshakeResponse {
+    let (SaslOutcome::Reply(bytes) | SaslOutcome::Refused { reply: Some(bytes), .. }) = outcome else {
         panic!("{outcome:?}")
     };
     levada_wire::decode_response(bytes.slice(4..), 1).unwrap().1
 }
 
-fn answer(outcome: &Outcome, version: i16) -> SaslAuthenticateResponse {
-    let (Outcome::Reply(bytes)
-    | Outcome::Done { reply: bytes, .. }
-    | Outcome::Refused { reply: Some(bytes), .. }) = outcome
+fn answer(outcome: &SaslOutcome, version: i16) -> SaslAuthenticateResponse {
+    let (SaslOutcome::Reply(bytes)
+    | SaslOutcome::Done { reply: bytes, .. }
+    | SaslOutcome::Refused { reply: Some(bytes), .. }) = outcome
     else {
         panic!("{outcome:?}")
     };
@@ -75,26 +80,26 @@ fn plain_after_versions_in_both_forms() {
     for version in 0..=2 {
         let mut exchange = exchange();
         let outcome = step(&mut exchange, frame(3, &ApiVersionsRequest::default()));
-        assert!(matches!(outcome, Outcome::Versions(..)));
+        assert!(matches!(outcome, SaslOutcome::Versions(..)));
         let greeted = handshake_answer(&step(&mut exchange, handshake(1, "PLAIN")));
         let names: Vec<&str> = greeted.mechanisms.iter().map(StrBytes::as_str).collect();
         assert_eq!((greeted.error_code, &names[..]), (0, &["PLAIN", "SCRAM-SHA-512"][..]));
         let outcome = step(&mut exchange, token(version, b"\0alice\0wonder"));
         let lifetime = if version == 0 { 0 } else { 60_000 };
         assert_eq!(answer(&outcome, version).session_lifetime_ms, lifetime);
-        let Outcome::Done { identity, expires_ms, .. } = outcome else { panic!("{outcome:?}") };
+        let SaslOutcome::Done { identity, expires_ms, .. } = outcome else { panic!("{outcome:?}") };
         assert_eq!((&*identity.user, identity.mechanism), ("alice", Mechanism::Plain));
         assert_eq!(expires_ms, Some(NOW_MS + 60_000));
     }
     let mut exchange = exchange();
-    assert!(matches!(step(&mut exchange, handshake(0, "PLAIN")), Outcome::Reply(_)));
+    assert!(matches!(step(&mut exchange, handshake(0, "PLAIN")), SaslOutcome::Reply(_)));
     let outcome = step(&mut exchange, BytesMut::from(&b"\0alice\0wonder"[..]));
-    assert!(matches!(&outcome, Outcome::Done { reply, .. } if **reply == [0; 4]), "{outcome:?}");
+    assert!(matches!(&outcome, SaslOutcome::Done { reply, .. } if **reply == [0; 4]), "{outcome:?}");
 }
 
 #[test]
 fn scram_in_two_rounds() {
-    let mechanism = scram::Mechanism::Sha512;
+    let mechanism = scram::ScramMechanism::Sha512;
     let mut exchange = exchange();
     step(&mut exchange, handshake(1, "SCRAM-SHA-512"));
     let first = answer(&step(&mut exchange, token(2, b"n,,n=bob,r=me")), 2);
@@ -105,7 +110,7 @@ fn scram_in_two_rounds() {
     let outcome = step(&mut exchange, token(2, format!("c=biws,r=menonce,p={proof}").as_bytes()));
     let signature = mechanism.server_signature(&mechanism.server_key(&salted), &auth_message);
     assert_eq!(answer(&outcome, 2).auth_bytes, format!("v={}", BASE64.encode(signature)));
-    assert!(matches!(outcome, Outcome::Done { expires_ms: None, .. }), "{outcome:?}");
+    assert!(matches!(outcome, SaslOutcome::Done { expires_ms: None, .. }), "{outcome:?}");
 }
 
 #[test]
@@ -117,7 +122,7 @@ fn clients_are_told_nothing_that_helps_to_guess() {
         let answered = answer(&outcome, 2);
         assert_eq!(answered.error_code, ErrorCode::SaslAuthenticationFailed.code());
         assert_eq!(answered.error_message.unwrap().as_str(), expected);
-        assert!(matches!(outcome, Outcome::Refused { .. }));
+        assert!(matches!(outcome, SaslOutcome::Refused { .. }));
     };
     let plain = "Authentication failed: Invalid username or password";
     check("PLAIN", b"\0alice\0wrong", plain);
@@ -128,7 +133,7 @@ fn clients_are_told_nothing_that_helps_to_guess() {
         let mut exchange = exchange();
         step(&mut exchange, handshake(1, "SCRAM-SHA-512"));
         let outcome = step(&mut exchange, token(2, format!("n,,n={user},r=me").as_bytes()));
-        assert!(matches!(outcome, Outcome::Reply(_)), "{user}: {outcome:?}");
+        assert!(matches!(outcome, SaslOutcome::Reply(_)), "{user}: {outcome:?}");
         let outcome = step(&mut exchange, token(2, b"c=biws,r=menonce,p=AAAA"));
         assert_eq!(answer(&outcome, 2).error_message.unwrap().as_str(), scram, "{user}");
     }
@@ -144,7 +149,7 @@ fn nobody_is_called_like_those_who_have_not_authenticated() {
     let mut exchange = Exchange::new(Arc::new(config), "nonce".to_owned());
     step(&mut exchange, handshake(1, "PLAIN"));
     let outcome = step(&mut exchange, token(2, b"\0ANONYMOUS\0secret"));
-    assert!(matches!(outcome, Outcome::Refused { error: SaslError::Anonymous, .. }), "{outcome:?}");
+    assert!(matches!(outcome, SaslOutcome::Refused { error: SaslError::Anonymous, .. }), "{outcome:?}");
 }
 
 #[test]
@@ -152,17 +157,17 @@ fn a_mechanism_that_is_not_offered_is_answered_with_those_that_are() {
     let outcome = step(&mut exchange(), handshake(1, "GSSAPI"));
     let answered = handshake_answer(&outcome);
     assert_eq!((answered.error_code, answered.mechanisms.len()), (33, 2));
-    assert!(matches!(outcome, Outcome::Refused { .. }));
+    assert!(matches!(outcome, SaslOutcome::Refused { .. }));
 }
 
 #[test]
 fn whatever_else_comes_first_ends_the_talk_without_an_answer() {
     let refused = |exchange: &mut Exchange, frame: BytesMut| {
         let outcome = step(exchange, frame);
-        assert!(matches!(outcome, Outcome::Refused { reply: None, .. }), "{outcome:?}");
+        assert!(matches!(outcome, SaslOutcome::Refused { reply: None, .. }), "{outcome:?}");
         // And nothing more is heard.
         let outcome = step(exchange, handshake(1, "PLAIN"));
-        assert!(matches!(outcome, Outcome::Refused { reply: None, .. }), "{outcome:?}");
+        assert!(matches!(outcome, SaslOutcome::Refused { reply: None, .. }), "{outcome:?}");
     };
     let metadata = || frame(12, &MetadataRequest::default());
     let versions = || frame(3, &ApiVersionsRequest::default());
@@ -184,8 +189,8 @@ fn what_comes_in_place_of_a_token_is_told_so_before_the_talk_ends() {
         let mut exchange = exchange();
         step(&mut exchange, handshake(1, "PLAIN"));
         let outcome = step(&mut exchange, late);
-        assert!(matches!(outcome, Outcome::Refused { reply: Some(_), .. }), "{outcome:?}");
-        let Outcome::Refused { reply: Some(reply), .. } = outcome else { return Bytes::new() };
+        assert!(matches!(outcome, SaslOutcome::Refused { reply: Some(_), .. }), "{outcome:?}");
+        let SaslOutcome::Refused { reply: Some(reply), .. } = outcome else { return Bytes::new() };
         reply.slice(4..)
     };
     let versions: ApiVersionsResponse =
@@ -199,22 +204,25 @@ fn what_comes_in_place_of_a_token_is_told_so_before_the_talk_ends() {
 #[test]
 fn who_shows_again_who_it_is_must_be_the_same() {
     let before = |user: &str, mechanism| {
-        let identity = Identity { user: user.to_owned(), mechanism };
+        let identity = AuthenticatedUser { user: user.to_owned(), mechanism };
         Exchange::again(config(), "nonce".to_owned(), identity)
     };
     let mut same = before("alice", Mechanism::Plain);
     step(&mut same, handshake(1, "PLAIN"));
-    assert!(matches!(step(&mut same, token(2, b"\0alice\0wonder")), Outcome::Done { .. }));
+    assert!(matches!(step(&mut same, token(2, b"\0alice\0wonder")), SaslOutcome::Done { .. }));
 
     let mut other = before("bob", Mechanism::Plain);
     step(&mut other, handshake(1, "PLAIN"));
     let told = answer(&step(&mut other, token(2, b"\0alice\0wonder")), 2).error_message.unwrap();
     assert_eq!(told.as_str(), "Cannot change principals during re-authentication from User.bob: User.alice");
 
-    let mut mechanism = before("alice", Mechanism::Scram(scram::Mechanism::Sha512));
-    assert!(matches!(step(&mut mechanism, handshake(1, "PLAIN")), Outcome::Reply(_)));
+    let mut mechanism = before("alice", Mechanism::Scram(scram::ScramMechanism::Sha512));
+    assert!(matches!(step(&mut mechanism, handshake(1, "PLAIN")), SaslOutcome::Reply(_)));
     let outcome = step(&mut mechanism, token(2, b"\0alice\0wonder"));
-    assert!(matches!(outcome, Outcome::Refused { reply: Some(_), error: SaslError::OtherMechanism { .. } }));
+    assert!(matches!(
+        outcome,
+        SaslOutcome::Refused { reply: Some(_), error: SaslError::OtherMechanism { .. } }
+    ));
 }
 
 proptest! {
@@ -230,7 +238,7 @@ proptest! {
         }
         for bytes in [first, second] {
             let outcome = step(&mut exchange, BytesMut::from(&bytes[..]));
-            let enters = matches!(outcome, Outcome::Done { .. });
+            let enters = matches!(outcome, SaslOutcome::Done { .. });
             prop_assert!(!enters);
         }
     }

@@ -9,20 +9,20 @@ const SECRET: &str = "of a test";
 const FINAL: &str = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
                      p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
 
-fn credential(mechanism: Mechanism, iterations: i32) -> Credential {
+fn credential(mechanism: ScramMechanism, iterations: i32) -> Credential {
     let salt = BASE64.decode(SALT).unwrap();
     let salted = mechanism.salted_password("pencil", &salt, iterations.unsigned_abs());
     mechanism.credential(&salted, salt, iterations)
 }
 
 fn server() -> ScramServer {
-    ScramServer::new(Mechanism::Sha256, SERVER_NONCE.to_owned())
+    ScramServer::new(ScramMechanism::Sha256, SERVER_NONCE.to_owned())
 }
 
 #[test]
 fn the_example_of_the_rfc_is_followed_to_the_letter() {
     let mut server = server();
-    let find = |user: &str| (user == "user").then(|| credential(Mechanism::Sha256, 4096));
+    let find = |user: &str| (user == "user").then(|| credential(ScramMechanism::Sha256, 4096));
     let first = server.step(FIRST.as_bytes(), find, SECRET).unwrap();
     let challenge = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
     assert_eq!((std::str::from_utf8(&first.challenge).unwrap(), first.user), (challenge, None));
@@ -35,7 +35,7 @@ fn the_example_of_the_rfc_is_followed_to_the_letter() {
 
 #[test]
 fn both_hashes_let_in_who_knows_the_password_and_nobody_else() {
-    for mechanism in Mechanism::ALL {
+    for mechanism in ScramMechanism::ALL {
         for (password, enters) in [("pencil", true), ("Pencil", false), ("", false)] {
             let mut server = ScramServer::new(mechanism, "srv".to_owned());
             let first = server.step(
@@ -61,8 +61,8 @@ fn both_hashes_let_in_who_knows_the_password_and_nobody_else() {
 fn first_messages_that_are_turned_away() {
     let check = |message: &str, expected: ScramError| {
         let find = |user: &str| match user {
-            "user" => Some(credential(Mechanism::Sha256, 4096)),
-            "weak" => Some(credential(Mechanism::Sha256, 4095)),
+            "user" => Some(credential(ScramMechanism::Sha256, 4096)),
+            "weak" => Some(credential(ScramMechanism::Sha256, 4095)),
             _ => None,
         };
         let found = server().step(message.as_bytes(), find, SECRET);
@@ -100,7 +100,7 @@ fn first_messages_that_are_turned_away() {
 fn final_messages_that_are_turned_away() {
     let check = |message: &str, expected: ScramError| {
         let mut server = server();
-        server.step(FIRST.as_bytes(), |_| Some(credential(Mechanism::Sha256, 4096)), SECRET).unwrap();
+        server.step(FIRST.as_bytes(), |_| Some(credential(ScramMechanism::Sha256, 4096)), SECRET).unwrap();
         assert_eq!(server.step(message.as_bytes(), |_| None, SECRET).unwrap_err(), expected, "{message}");
         assert_eq!(server.step(FINAL.as_bytes(), |_| None, SECRET).unwrap_err(), ScramError::Over);
     };
@@ -116,7 +116,7 @@ fn final_messages_that_are_turned_away() {
 
 #[test]
 fn a_user_that_does_not_exist_is_refused_at_the_proof_like_one_with_another_password() {
-    for mechanism in Mechanism::ALL {
+    for mechanism in ScramMechanism::ALL {
         let first = |user: &str, secret: &str| {
             let mut server = ScramServer::new(mechanism, "srv".to_owned());
             let find = |user: &str| (user == "user").then(|| credential(mechanism, 4096));
@@ -139,6 +139,6 @@ fn a_user_that_does_not_exist_is_refused_at_the_proof_like_one_with_another_pass
 
 #[test]
 fn a_credential_does_not_print_its_keys() {
-    let shown = format!("{:?}", credential(Mechanism::Sha256, 4096));
+    let shown = format!("{:?}", credential(ScramMechanism::Sha256, 4096));
     assert_eq!(shown, "Credential { iterations: 4096, .. }");
 }

@@ -17,8 +17,8 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, LocalSet};
 
 use super::Channel;
-use super::kernel::{self, Offer};
-use super::session::{Next, Session};
+use super::kernel::{self, Offload};
+use super::session::{Next, TlsSession};
 use crate::broker::Broker;
 use crate::descriptors;
 use crate::server::StartError;
@@ -26,7 +26,7 @@ use crate::server::log_pace::LogPace;
 use crate::server::shard::Accepted;
 use crate::shutdown::Stop;
 use crate::tls::names::CertifiedName;
-use crate::tls::{Setup, Tls};
+use crate::tls::{Tls, TlsContext};
 
 /// How long a handshake may take, the network included.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -54,9 +54,9 @@ const INBOX_CONNECTIONS: usize = 128;
 /// Why a handshake did not succeed.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
-    #[error("the client speaks no TLS")]
+    #[error("the client does not speak TLS")]
     NoTls,
-    #[error("the client hung up")]
+    #[error("the client closed the connection")]
     HungUp,
     #[error("{0}")]
     Refused(rustls::Error),
@@ -67,7 +67,7 @@ enum Failed {
 }
 
 /// What the handshakes of the thread share.
-struct Room {
+struct Shared {
     broker: Arc<Broker>,
     shards: Vec<mpsc::Sender<Accepted>>,
     turn: RefCell<usize>,
@@ -91,14 +91,14 @@ pub(crate) fn start(
         .name("handshakes".to_owned())
         .spawn(move || {
             step_back();
-            let room = Room {
+            let shared = Shared {
                 broker,
                 shards,
                 turn: RefCell::default(),
                 told: LogPace::default(),
                 under_way: RefCell::default(),
             };
-            LocalSet::new().block_on(&runtime, run(Rc::new(room), accepted, stop));
+            LocalSet::new().block_on(&runtime, run(Rc::new(shared), accepted, stop));
         })
         .map_err(failed)?;
     Ok(Handshakes { inbox, thread })
@@ -115,7 +115,7 @@ fn under_way_max() -> usize {
     usize::try_from(part.clamp(1, UNDER_WAY_MAX)).expect("at most 8192")
 }
 
-async fn run(room: Rc<Room>, mut accepted: mpsc::Receiver<Accepted>, stop: Stop) {
+async fn run(shared: Rc<Shared>, mut accepted: mpsc::Receiver<Accepted>, stop: Stop) {
     let under_way_max = under_way_max();
     loop {
         let next = tokio::select! {
@@ -123,8 +123,8 @@ async fn run(room: Rc<Room>, mut accepted: mpsc::Receiver<Accepted>, stop: Stop)
             () = stop.signalled() => return,
         };
         let Some(next) = next else { return };
-        let task = tokio::task::spawn_local(bring_up(room.clone(), next)).abort_handle();
-        let mut under_way = room.under_way.borrow_mut();
+        let task = tokio::task::spawn_local(bring_up(shared.clone(), next)).abort_handle();
+        let mut under_way = shared.under_way.borrow_mut();
         under_way.push_back(task);
         while under_way.front().is_some_and(AbortHandle::is_finished) {
             under_way.pop_front();
@@ -136,20 +136,20 @@ async fn run(room: Rc<Room>, mut accepted: mpsc::Receiver<Accepted>, stop: Stop)
             && let Some(oldest) = under_way.pop_front()
         {
             oldest.abort();
-            room.broker.stats().handshake_failed();
+            shared.broker.stats().handshake_failed();
         }
     }
 }
 
-async fn bring_up(room: Rc<Room>, accepted: Accepted) {
-    let (peer, listener) = (accepted.entry.peer, accepted.entry.listener.clone());
-    let through = tokio::time::timeout(TIME_MAX, handshake(&room, accepted)).await;
+async fn bring_up(shared: Rc<Shared>, accepted: Accepted) {
+    let (peer, listener) = (accepted.info.peer, accepted.info.listener.clone());
+    let through = tokio::time::timeout(TIME_MAX, handshake(&shared, accepted)).await;
     let error = match through {
         Ok(Ok(accepted)) => {
             let shard = {
-                let mut turn = room.turn.borrow_mut();
-                *turn = (*turn + 1) % room.shards.len();
-                &room.shards[*turn]
+                let mut turn = shared.turn.borrow_mut();
+                *turn = (*turn + 1) % shared.shards.len();
+                &shared.shards[*turn]
             };
             // The broker stops.
             let _ = shard.send(accepted).await;
@@ -157,26 +157,27 @@ async fn bring_up(room: Rc<Room>, accepted: Accepted) {
         }
         Ok(Err(error @ (Failed::HungUp | Failed::Io(_)))) => error.to_string(),
         Ok(Err(error)) => {
-            room.broker.access().audit().refused(None, peer.ip(), &listener.name, &error);
+            shared.broker.access().audit().refused(None, peer.ip(), &listener.name, &error);
             error.to_string()
         }
         Err(_) => format!("it took longer than {} s", TIME_MAX.as_secs()),
     };
-    room.broker.stats().handshake_failed();
+    shared.broker.stats().handshake_failed();
     // A client that tries again and again must not fill the log.
-    match room.told.admit(Instant::now()) {
+    match shared.told.admit(Instant::now()) {
         Some(left_out) => tracing::info!(%peer, error, left_out, "TLS handshake failed"),
         None => tracing::debug!(%peer, error, "TLS handshake failed"),
     }
 }
 
-async fn handshake(room: &Rc<Room>, mut accepted: Accepted) -> Result<Accepted, Failed> {
+async fn handshake(shared: &Rc<Shared>, mut accepted: Accepted) -> Result<Accepted, Failed> {
     let stream = TcpStream::from_std(accepted.stream)?;
-    let tls: &Tls = room.broker.tls();
-    let setup = tls.setup(&accepted.entry.listener).expect("every TLS listener has its setup from the start");
-    let mut session = Session::new(setup.config().clone()).map_err(Failed::Refused)?;
-    match agree(&stream, &mut session, &setup).await {
-        Ok(name) => accepted.entry.certificate = name.map(Arc::new),
+    let tls: &Tls = shared.broker.tls();
+    let context =
+        tls.context(&accepted.info.listener).expect("every TLS listener has its setup from the start");
+    let mut session = TlsSession::new(context.config().clone()).map_err(Failed::Refused)?;
+    match agree(&stream, &mut session, &context).await {
+        Ok(name) => accepted.info.certificate = name.map(Arc::new),
         Err(error @ (Failed::Refused(_) | Failed::Nobody(_))) => {
             // In its own time: the reason must arrive before the connection is reset for what the client has sent on.
             tokio::task::spawn_local(tokio::time::timeout(FAREWELL, farewell(stream)));
@@ -184,11 +185,12 @@ async fn handshake(room: &Rc<Room>, mut accepted: Accepted) -> Result<Accepted, 
         }
         Err(error) => return Err(error),
     }
-    let offload = setup.config().enable_secret_extraction;
+    let offload = context.config().enable_secret_extraction;
     accepted.channel = match offload {
-        true => match kernel::offer(Box::new(session), &stream, room.broker.transfers().caps().tls_suites)? {
-            Offer::Taken(session) => Channel::Kernel(session),
-            Offer::Left(session) => Channel::Sealed(session),
+        true => match kernel::offer(Box::new(session), &stream, shared.broker.transfers().caps().tls_suites)?
+        {
+            Offload::Done(session) => Channel::Kernel(session),
+            Offload::Declined(session) => Channel::Sealed(session),
         },
         false => Channel::Sealed(Box::new(session)),
     };
@@ -198,8 +200,8 @@ async fn handshake(room: &Rc<Room>, mut accepted: Accepted) -> Result<Accepted, 
 
 async fn agree(
     stream: &TcpStream,
-    session: &mut Session,
-    setup: &Setup,
+    session: &mut TlsSession,
+    context: &TlsContext,
 ) -> Result<Option<CertifiedName>, Failed> {
     let mut early = BytesMut::new();
     loop {
@@ -223,10 +225,10 @@ async fn agree(
             return Err(Failed::NoTls);
         }
     }
-    match session.peer(setup) {
+    match session.peer(context) {
         Ok(name) => Ok(name),
         Err(reason) => {
-            session.say_goodbye();
+            session.send_close_notify();
             send_all(stream, &session.take_outgoing()).await?;
             Err(Failed::Nobody(reason))
         }

@@ -9,7 +9,7 @@ use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use rustls::{ConnectionTrafficSecrets, ProtocolVersion};
 
-use super::session::Session;
+use super::session::TlsSession;
 
 /// A connection that the kernel encrypts.
 pub(crate) struct KernelSession {
@@ -21,11 +21,11 @@ pub(crate) struct KernelSession {
 }
 
 /// What the handing over came to.
-pub(super) enum Offer {
+pub(super) enum Offload {
     /// The kernel has the keys.
-    Taken(Box<KernelSession>),
+    Done(Box<KernelSession>),
     /// It would not do; nothing has changed.
-    Left(Box<Session>),
+    Declined(Box<TlsSession>),
 }
 
 /// One key must not encrypt more records than this in Galois/counter mode; rustls keeps to the same.
@@ -42,23 +42,30 @@ const NO_RENEGOTIATION: [u8; 2] = [1, 100];
 ///
 /// # Errors
 /// The kernel took them half. The connection is lost.
-pub(super) fn offer(session: Box<Session>, socket: &impl AsFd, suites: Suites) -> io::Result<Offer> {
+pub(super) fn offer(session: Box<TlsSession>, socket: &impl AsFd, suites: Suites) -> io::Result<Offload> {
     let socket = socket.as_fd();
-    let Some((version, cipher)) = suite(&session).filter(|(version, cipher)| {
-        suites.has(*version, *cipher) && (*version == Version::Tls12 || suites.rekeys)
+    let Some(suite) = suite(&session).filter(|suite| {
+        suites.has(suite.version, suite.cipher) && (suite.version == Version::Tls12 || suites.rekeys)
     }) else {
-        return Ok(Offer::Left(session));
+        return Ok(Offload::Declined(session));
     };
     if !session.is_even() || ktls::enable(socket).is_err() {
-        return Ok(Offer::Left(session));
+        return Ok(Offload::Declined(session));
     }
     let (secrets, tls) = session.into_kernel().map_err(io::Error::other)?;
-    install(socket, Direction::Send, (version, cipher), secrets.tx)?;
-    install(socket, Direction::Receive, (version, cipher), secrets.rx)?;
-    Ok(Offer::Taken(Box::new(KernelSession { tls, records: 0, due: false })))
+    install(socket, Direction::Send, suite, secrets.tx)?;
+    install(socket, Direction::Receive, suite, secrets.rx)?;
+    Ok(Offload::Done(Box::new(KernelSession { tls, records: 0, due: false })))
 }
 
-fn suite(session: &Session) -> Option<(Version, Cipher)> {
+/// The version and cipher of a connection, as the kernel names them.
+#[derive(Clone, Copy)]
+struct Suite {
+    version: Version,
+    cipher: Cipher,
+}
+
+fn suite(session: &TlsSession) -> Option<Suite> {
     let (version, suite) = session.suite()?;
     let name = format!("{:?}", suite.suite());
     let cipher = [
@@ -67,7 +74,7 @@ fn suite(session: &Session) -> Option<(Version, Cipher)> {
         ("CHACHA20_POLY1305", Cipher::Chacha20Poly1305),
     ];
     let (_, cipher) = cipher.into_iter().find(|(part, _)| name.contains(part))?;
-    Some((kernel_version(version)?, cipher))
+    Some(Suite { version: kernel_version(version)?, cipher })
 }
 
 fn kernel_version(version: ProtocolVersion) -> Option<Version> {
@@ -81,7 +88,7 @@ fn kernel_version(version: ProtocolVersion) -> Option<Version> {
 fn install(
     socket: BorrowedFd<'_>,
     direction: Direction,
-    (version, cipher): (Version, Cipher),
+    Suite { version, cipher }: Suite,
     (sequence, secrets): (u64, ConnectionTrafficSecrets),
 ) -> io::Result<()> {
     let (ConnectionTrafficSecrets::Aes128Gcm { key, iv }
@@ -168,7 +175,7 @@ impl KernelSession {
             () if name.contains("AES_256") => Cipher::Aes256Gcm,
             () => Cipher::Chacha20Poly1305,
         };
-        install(socket, direction, (Version::Tls13, cipher), secrets)
+        install(socket, direction, Suite { version: Version::Tls13, cipher }, secrets)
     }
 
     /// Notes that an answer of so many bytes was sent.
@@ -188,7 +195,7 @@ impl KernelSession {
     }
 
     /// Says that nothing more comes from here.
-    pub(super) fn say_goodbye(socket: BorrowedFd<'_>) {
+    pub(super) fn send_close_notify(socket: BorrowedFd<'_>) {
         // A socket that takes no more is closed without.
         let _ = ktls::send_record(socket, Kind::Alert, &CLOSE_NOTIFY);
     }

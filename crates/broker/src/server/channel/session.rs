@@ -12,7 +12,7 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus};
 use rustls::{ExtractedSecrets, ProtocolVersion, ServerConfig, SupportedCipherSuite};
 
-use crate::tls::Setup;
+use crate::tls::TlsContext;
 use crate::tls::names::CertifiedName;
 
 /// The header of a record: its kind, a version, its length.
@@ -38,7 +38,7 @@ pub enum Next {
 }
 
 /// A connection's TLS state.
-pub struct Session {
+pub struct TlsSession {
     tls: UnbufferedServerConnection,
     /// Received and not processed: the front of a record.
     incoming: Vec<u8>,
@@ -52,19 +52,19 @@ pub struct Session {
     over: bool,
 }
 
-impl Session {
+impl TlsSession {
     /// A connection that nothing has come by.
     ///
     /// # Errors
     /// The configuration cannot be used.
-    pub fn new(config: Arc<ServerConfig>) -> Result<Session, rustls::Error> {
+    pub fn new(config: Arc<ServerConfig>) -> Result<TlsSession, rustls::Error> {
         let tls = UnbufferedServerConnection::new(config)?;
         let (incoming, outgoing) = (Vec::new(), Vec::new());
-        Ok(Session { tls, incoming, outgoing, closed: false, said_nothing: true, over: false })
+        Ok(TlsSession { tls, incoming, outgoing, closed: false, said_nothing: true, over: false })
     }
 
     /// Processes what has been received. Decrypted data goes to the end of `plain`; what the peer is to be told in return waits in
-    /// [`Session::take_outgoing`], also after an error.
+    /// [`TlsSession::take_outgoing`], also after an error.
     ///
     /// # Errors
     /// What came is not what may come; the connection is over.
@@ -198,9 +198,9 @@ impl Session {
     ///
     /// # Errors
     /// The rules let nobody in by it.
-    pub fn peer(&self, setup: &Setup) -> Result<Option<CertifiedName>, String> {
+    pub fn peer(&self, context: &TlsContext) -> Result<Option<CertifiedName>, String> {
         let Some([certificate, ..]) = self.tls.peer_certificates() else { return Ok(None) };
-        setup.certified_name(certificate).map(Some)
+        context.certified_name(certificate).map(Some)
     }
 
     pub(super) fn suite(&self) -> Option<(ProtocolVersion, SupportedCipherSuite)> {
@@ -220,7 +220,7 @@ impl Session {
     }
 
     /// Says that nothing more comes from here.
-    pub fn say_goodbye(&mut self) {
+    pub fn send_close_notify(&mut self) {
         if self.over {
             return;
         }
@@ -233,7 +233,7 @@ impl Session {
     }
 }
 
-impl Seal for Session {
+impl Seal for TlsSession {
     fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> io::Result<()> {
         loop {
             // With what has come of a message: rustls may have looked at the front of it.
@@ -303,8 +303,8 @@ fn append(bytes: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize,
     bytes.truncate(start);
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for TlsSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Session")
+        f.write_str("TlsSession")
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
-use super::{Connection, Ended, SILENCE_MAX};
+use super::{CloseReason, Connection, SILENCE_MAX};
 use crate::request_memory::{Held, UNCOUNTED_BYTES};
 use crate::server::channel::Received;
 
@@ -30,16 +30,16 @@ const _: () = assert!(MEMORY_WAIT.as_millis() < SILENCE_MAX.as_millis());
 impl Connection {
     /// The next whole frame, which has to come in time from a client that has yet to authenticate; `None` as of
     /// [`next_frame`](Self::next_frame).
-    pub(super) async fn next_in_time(&mut self) -> Result<Option<BytesMut>, Ended> {
+    pub(super) async fn next_in_time(&mut self) -> Result<Option<BytesMut>, CloseReason> {
         let Some(deadline) = self.gate.deadline() else { return self.next_frame().await };
         match tokio::time::timeout_at(deadline.into(), self.next_frame()).await {
             Ok(frame) => frame,
-            Err(_) => Err(self.gate.too_late(self.shard.broker(), &self.entry).into()),
+            Err(_) => Err(self.gate.too_late(self.shard.broker(), &self.info).into()),
         }
     }
 
     /// The next whole frame; `None` when the client has closed the connection between frames.
-    async fn next_frame(&mut self) -> Result<Option<BytesMut>, Ended> {
+    async fn next_frame(&mut self) -> Result<Option<BytesMut>, CloseReason> {
         let mut progress = None;
         loop {
             if let Some(frame) = self.received.next_frame()? {
@@ -66,7 +66,7 @@ impl Connection {
     }
 
     /// Counts what has arrived, once it is more than a connection may have anyway.
-    fn count(&mut self) -> Result<(), Ended> {
+    fn count(&mut self) -> Result<(), CloseReason> {
         let pending = self.received.pending();
         if pending <= UNCOUNTED_BYTES {
             return Ok(());
@@ -74,10 +74,10 @@ impl Connection {
         let broker = self.shard.broker();
         let memory = broker.request_memory();
         if !self.gate.is_open() {
-            let address = self.entry.peer.ip();
+            let address = self.info.peer.ip();
             let share = self.newcomer.get_or_insert_with(|| memory.newcomers().share(address));
             let granted = share.grow_to(pending, self.gate.frame_bytes_max(broker));
-            return if granted { Ok(()) } else { Err(Ended::NewcomersFull) };
+            return if granted { Ok(()) } else { Err(CloseReason::NewcomersFull) };
         }
         if broker.config().queued_max_request_bytes.is_some() {
             self.held.get_or_insert_with(|| memory.share()).grow_to(pending);
@@ -90,7 +90,7 @@ impl Connection {
         &mut self,
         claimed: Option<u32>,
         progress: &mut Option<(Instant, usize)>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         let counts = self.gate.is_open() && claimed.is_some_and(|bytes| bytes as usize > UNCOUNTED_BYTES);
         let memory = self.shard.broker().request_memory();
         let limit_bytes = self.shard.broker().config().queued_max_request_bytes.filter(|_| counts);
@@ -101,7 +101,7 @@ impl Connection {
             return Ok(());
         }
         let room = tokio::time::timeout(MEMORY_WAIT, memory.room(limit_bytes)).await;
-        let excess = room.map_err(|_| Ended::NoMemory { held_bytes: memory.held_bytes() })?;
+        let excess = room.map_err(|_| CloseReason::NoMemory { held_bytes: memory.held_bytes() })?;
         if let Some(excess) = excess {
             self.held.get_or_insert_with(|| memory.share()).may_exceed(excess);
         }
@@ -111,7 +111,7 @@ impl Connection {
     }
 
     /// Waits for more of a request; `progress` is since when it has had how many bytes.
-    async fn unless_slow(&self, progress: &mut Option<(Instant, usize)>) -> Result<(), Ended> {
+    async fn unless_slow(&self, progress: &mut Option<(Instant, usize)>) -> Result<(), CloseReason> {
         let pending = self.received.pending();
         let (since, bytes) = *progress.get_or_insert_with(|| (Instant::now(), pending));
         let since = if pending - bytes >= PROGRESS_BYTES { Instant::now() } else { since };
@@ -123,13 +123,13 @@ impl Connection {
             _ => self.max_idle.unwrap_or(PROGRESS_TIME).min(PROGRESS_TIME),
         };
         let ready = tokio::time::timeout_at((since + limit).into(), self.stream.readable());
-        Ok(ready.await.map_err(|_| Ended::Slow)??)
+        Ok(ready.await.map_err(|_| CloseReason::Slow)??)
     }
 
     /// Waits for a request to begin; after a while without the memory for it.
     ///
     /// The timer is set anew only when it fires, or would fire too late: with every request that would cost more than the rest of waiting.
-    async fn silence(&mut self) -> Result<(), Ended> {
+    async fn silence(&mut self) -> Result<(), CloseReason> {
         let since = tokio::time::Instant::now();
         let limit = self.max_idle.unwrap_or(Duration::MAX);
         let rest = limit.min(REST_AFTER);
@@ -144,7 +144,7 @@ impl Connection {
             }
             let silent = since.elapsed();
             if silent >= limit {
-                return Err(Ended::Idle);
+                return Err(CloseReason::Idle);
             }
             let next = if silent < rest { rest } else { limit.min(SILENCE_MAX) };
             if silent >= rest {

@@ -41,13 +41,12 @@ fn state(broker: &Broker, group: MonitoredGroup, times: &mut usize, now_ms: i64)
     }
 }
 
+/// A committed offset: topic, partition, offset.
+type Committed = (String, i32, i64);
+
 /// Lag behind a committed offset; none if the partition is not served.
-fn lag(
-    broker: &Broker,
-    (topic, partition, committed): (String, i32, i64),
-    times: &mut usize,
-    now_ms: i64,
-) -> Option<Lag> {
+fn lag(broker: &Broker, committed: Committed, times: &mut usize, now_ms: i64) -> Option<Lag> {
+    let (topic, partition, committed) = committed;
     let found = broker.replicas().partitions().by_name(&topic, partition)?;
     let log = found.log();
     let records = u64::try_from(log.high_watermark().saturating_sub(committed)).unwrap_or(0);

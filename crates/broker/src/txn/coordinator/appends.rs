@@ -7,27 +7,27 @@ use crate::machine::{EncodedRecord, PersistFailure, PersistId, Ticket};
 use crate::txn::error::TxnError;
 use crate::txn::event::{Action, Outcome};
 use crate::txn::records::{Record, TooLong, Value};
-use crate::txn::request::Identity;
+use crate::txn::request::ProducerIdentity;
 use crate::txn::transaction::{NO_EPOCH, Transaction, TxnState};
 
 /// Appends the driver has been asked for and has not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Appends {
     asked: u64,
-    under_way: BTreeMap<PersistId, Write>,
+    under_way: BTreeMap<PersistId, PendingWrite>,
 }
 
 #[derive(Debug)]
-enum Write {
+enum PendingWrite {
     /// An id's next state.
-    State { transactional_id: String, next: Box<Transaction>, then: Then },
+    State { transactional_id: String, next: Box<Transaction>, then: Continuation },
     /// Ids are forgotten.
     Removal(Vec<String>),
 }
 
 /// Continuation of a logged state.
 #[derive(Debug)]
-pub(super) enum Then {
+pub(super) enum Continuation {
     /// The outcome is sent.
     Reply(Ticket, Outcome),
     /// The producer hears what it is now, and the decision is carried out.
@@ -40,7 +40,7 @@ pub(super) enum Then {
     Completed,
 }
 
-impl Then {
+impl Continuation {
     fn ticket(&self) -> Option<Ticket> {
         match self {
             Self::Reply(ticket, _) | Self::End(ticket) | Self::Retry(ticket) => Some(*ticket),
@@ -51,17 +51,23 @@ impl Then {
 
 impl Coordinator {
     /// Asks the driver to log an id's next state, which it has once that is done.
-    pub(super) fn transit(&mut self, transactional_id: String, next: Transaction, then: Then, now_ms: i64) {
+    pub(super) fn transit(
+        &mut self,
+        transactional_id: String,
+        next: Transaction,
+        then: Continuation,
+        now_ms: i64,
+    ) {
         if let Some(entry) = self.entries.get_mut(&transactional_id) {
             let before = entry.current.state;
             assert!(before.may_become(next.state), "{before:?} does not become {:?}", next.state);
-            if !matches!(then, Then::Completed) {
+            if !matches!(then, Continuation::Completed) {
                 assert!(entry.draft.is_none(), "a transactional id has one draft");
                 entry.draft = Some(Draft::Transit);
             }
         }
         let record = Record::Transaction(transactional_id.clone(), Some(Value::from(&next)));
-        let write = Write::State { transactional_id, next: Box::new(next), then };
+        let write = PendingWrite::State { transactional_id, next: Box::new(next), then };
         self.append(record.encode().map(|record| vec![record]), write, now_ms);
     }
 
@@ -74,11 +80,11 @@ impl Coordinator {
         }
         let records = transactional_ids.iter().map(|id| Record::Transaction(id.clone(), None).encode());
         let records = records.collect();
-        self.append(records, Write::Removal(transactional_ids), now_ms);
+        self.append(records, PendingWrite::Removal(transactional_ids), now_ms);
     }
 
     /// Records that cannot be written at all have failed already.
-    fn append(&mut self, records: Result<Vec<EncodedRecord>, TooLong>, write: Write, now_ms: i64) {
+    fn append(&mut self, records: Result<Vec<EncodedRecord>, TooLong>, write: PendingWrite, now_ms: i64) {
         match records {
             Ok(records) => {
                 let id = PersistId(self.appends.asked);
@@ -100,7 +106,7 @@ impl Coordinator {
     /// Refuses the requests of writes under way: the next coordinator finds out from the log what became of them.
     pub(super) fn abandon_appends(&mut self) {
         for write in std::mem::take(&mut self.appends.under_way).into_values() {
-            if let Write::State { then, .. } = write
+            if let PendingWrite::State { then, .. } = write
                 && let Some(ticket) = then.ticket()
             {
                 self.reply(ticket, Outcome::Refused(TxnError::NotCoordinator));
@@ -109,21 +115,21 @@ impl Coordinator {
     }
 
     /// The records are in the log, or never will be.
-    fn settle(&mut self, write: Write, result: Result<i64, PersistFailure>, now_ms: i64) {
+    fn settle(&mut self, write: PendingWrite, result: Result<i64, PersistFailure>, now_ms: i64) {
         match (write, result) {
-            (Write::Removal(transactional_ids), Ok(_)) => {
+            (PendingWrite::Removal(transactional_ids), Ok(_)) => {
                 for transactional_id in transactional_ids {
                     self.entries.remove(&transactional_id);
                 }
             }
-            (Write::Removal(transactional_ids), Err(_)) => {
+            (PendingWrite::Removal(transactional_ids), Err(_)) => {
                 for transactional_id in transactional_ids {
                     if let Some(entry) = self.entries.get_mut(&transactional_id) {
                         entry.draft = None;
                     }
                 }
             }
-            (Write::State { transactional_id, next, then }, Ok(_)) => {
+            (PendingWrite::State { transactional_id, next, then }, Ok(_)) => {
                 let is_open = next.state == TxnState::Ongoing;
                 if let Some(entry) = self.entries.get_mut(&transactional_id) {
                     if is_open && entry.current.state != TxnState::Ongoing {
@@ -137,7 +143,7 @@ impl Coordinator {
                     self.watch_open();
                 }
             }
-            (Write::State { transactional_id, then, .. }, Err(failure)) => {
+            (PendingWrite::State { transactional_id, then, .. }, Err(failure)) => {
                 self.fail(transactional_id, &then, failure);
             }
         }
@@ -146,32 +152,32 @@ impl Coordinator {
         }
     }
 
-    fn follow(&mut self, transactional_id: &str, then: Then, now_ms: i64) {
+    fn follow(&mut self, transactional_id: &str, then: Continuation, now_ms: i64) {
         match then {
-            Then::Reply(ticket, outcome) => self.reply(ticket, outcome),
-            Then::End(ticket) => {
+            Continuation::Reply(ticket, outcome) => self.reply(ticket, outcome),
+            Continuation::End(ticket) => {
                 let owner = self.carry_out(transactional_id, now_ms);
-                self.reply(ticket, Outcome::End(owner.unwrap_or(Identity::NONE)));
+                self.reply(ticket, Outcome::End(owner.unwrap_or(ProducerIdentity::NONE)));
             }
-            Then::Retry(ticket) => {
+            Continuation::Retry(ticket) => {
                 self.carry_out(transactional_id, now_ms);
                 self.reply(ticket, Outcome::Refused(TxnError::ConcurrentTransactions));
             }
-            Then::Abort => {
+            Continuation::Abort => {
                 self.carry_out(transactional_id, now_ms);
             }
-            Then::Completed => {
+            Continuation::Completed => {
                 let state = self.entries.get(transactional_id).map(|entry| entry.current.state);
                 self.ended.count(state);
             }
         }
     }
 
-    fn fail(&mut self, transactional_id: String, then: &Then, failure: PersistFailure) {
+    fn fail(&mut self, transactional_id: String, then: &Continuation, failure: PersistFailure) {
         if let Some(ticket) = then.ticket() {
             self.reply(ticket, Outcome::Refused(failure.into()));
         }
-        if matches!(then, Then::Completed) {
+        if matches!(then, Continuation::Completed) {
             // The decision is in the log and its markers are written: only the record of that is missing.
             return self.alarms.resume_in(self.config.retry_ms, transactional_id);
         }

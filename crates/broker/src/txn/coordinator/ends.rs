@@ -13,7 +13,7 @@
 use super::{Coordinator, Decision, Draft};
 use crate::txn::error::TxnError;
 use crate::txn::event::Outcome;
-use crate::txn::request::{EndRequest, Identity, Protocol};
+use crate::txn::request::{EndRequest, ProducerIdentity, Protocol};
 use crate::txn::transaction::{NO_PRODUCER, Transaction, TxnState};
 
 impl Coordinator {
@@ -63,7 +63,7 @@ fn decide_classic(
             Ok(Decision::Prepare(current.prepared(commit, request.protocol, NO_PRODUCER, now_ms)))
         }
         (TxnState::CompleteCommit, true) | (TxnState::CompleteAbort, false) => {
-            Ok(Decision::Answer(Outcome::End(Identity::NONE)))
+            Ok(Decision::Answer(Outcome::End(ProducerIdentity::NONE)))
         }
         (TxnState::PrepareCommit, true) | (TxnState::PrepareAbort, false) => {
             Err(TxnError::ConcurrentTransactions)
@@ -73,7 +73,7 @@ fn decide_classic(
 }
 
 /// What a repeated request is answered; none if this one ends the transaction.
-fn judge(current: &Transaction, request: &EndRequest) -> Result<Option<Identity>, TxnError> {
+fn judge(current: &Transaction, request: &EndRequest) -> Result<Option<ProducerIdentity>, TxnError> {
     let EndRequest { producer_id, producer_epoch, commit, .. } = *request;
     if current.producer_id != producer_id && !current.ran_over_from(producer_id, producer_epoch) {
         return Err(TxnError::InvalidProducerIdMapping);

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::appends::Then;
+use super::appends::Continuation;
 use super::{Coordinator, Draft};
 use crate::txn::event::{Action, MarkerResult, Markers, MarkersId, TopicPartition, Work};
-use crate::txn::request::Identity;
+use crate::txn::request::ProducerIdentity;
 use crate::txn::transaction::TxnState;
 
 /// Markers the driver has been asked for and has not reported yet, with the ids they belong to.
@@ -17,7 +17,7 @@ pub(super) struct Marking {
 
 impl Coordinator {
     /// The decision is in the log. Answers what the producer is from now on, if that changes.
-    pub(super) fn carry_out(&mut self, transactional_id: &str, now_ms: i64) -> Option<Identity> {
+    pub(super) fn carry_out(&mut self, transactional_id: &str, now_ms: i64) -> Option<ProducerIdentity> {
         let entry = self.entries.get_mut(transactional_id)?;
         let completed = entry.current.completed(now_ms);
         let owner = (completed.client_version > 0).then(|| completed.owner());
@@ -33,7 +33,7 @@ impl Coordinator {
         let current = &entry.current;
         if current.partitions.is_empty() {
             let completed = completed.as_ref().clone();
-            return self.transit(transactional_id.to_owned(), completed, Then::Completed, now_ms);
+            return self.transit(transactional_id.to_owned(), completed, Continuation::Completed, now_ms);
         }
         let markers = Markers {
             producer_id: current.producer_id,

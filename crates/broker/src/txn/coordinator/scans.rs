@@ -1,6 +1,6 @@
 //! What happens by itself: transactions that take too long are aborted, ids that nobody uses are forgotten.
 
-use super::appends::Then;
+use super::appends::Continuation;
 use super::inits::decide_abort;
 use super::{Coordinator, Decision, Held};
 use crate::txn::transaction::TxnState;
@@ -62,7 +62,9 @@ impl Coordinator {
             return;
         }
         match decide_abort(&entry.current, &mut self.spare_ids, now_ms) {
-            Decision::Prepare(next) => self.transit(transactional_id.to_owned(), next, Then::Abort, now_ms),
+            Decision::Prepare(next) => {
+                self.transit(transactional_id.to_owned(), next, Continuation::Abort, now_ms)
+            }
             _ => self.hold(Held::Abort(transactional_id.to_owned())),
         }
     }

@@ -3,7 +3,7 @@
 use super::{Coordinator, Phase};
 use crate::txn::error::TxnError;
 use crate::txn::event::TopicPartition;
-use crate::txn::request::Identity;
+use crate::txn::request::ProducerIdentity;
 use crate::txn::transaction::{Transaction, TxnState};
 
 /// Names that ListTransactions knows; the last two are never seen.
@@ -60,7 +60,7 @@ pub struct Listed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// Its owner.
-    pub owner: Identity,
+    pub owner: ProducerIdentity,
     /// Its state.
     pub state: TxnState,
     /// The transaction's timeout.

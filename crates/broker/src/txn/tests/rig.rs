@@ -8,7 +8,7 @@ use crate::txn::config::TxnConfig;
 use crate::txn::coordinator::Coordinator;
 use crate::txn::error::TxnError;
 use crate::txn::event::{Action, Event, MarkerResult, Markers, MarkersId, Outcome, TopicPartition, Work};
-use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol, VerifyRequest};
+use crate::txn::request::{AddRequest, EndRequest, InitRequest, ProducerIdentity, Protocol, VerifyRequest};
 use crate::txn::transaction::TxnState;
 
 /// The transactional id all tests use unless they say otherwise.
@@ -200,11 +200,11 @@ impl Rig {
         self.answer::<R>(ticket).expect("an answer at once")
     }
 
-    pub(in crate::txn) fn init(&mut self) -> Identity {
+    pub(in crate::txn) fn init(&mut self) -> ProducerIdentity {
         self.ask(init(ID)).unwrap()
     }
 
-    pub(in crate::txn) fn begin(&mut self, owner: Identity, partitions: &[&str]) {
+    pub(in crate::txn) fn begin(&mut self, owner: ProducerIdentity, partitions: &[&str]) {
         self.ask(add(owner, Protocol::EpochBump, partitions)).unwrap();
     }
 
@@ -233,11 +233,11 @@ pub(in crate::txn) fn init(transactional_id: &str) -> InitRequest {
     }
 }
 
-pub(in crate::txn) fn init_from(owner: Identity) -> InitRequest {
+pub(in crate::txn) fn init_from(owner: ProducerIdentity) -> InitRequest {
     InitRequest { expected: Some((owner.producer_id, owner.producer_epoch)), ..init(ID) }
 }
 
-pub(in crate::txn) fn add(owner: Identity, protocol: Protocol, partitions: &[&str]) -> AddRequest {
+pub(in crate::txn) fn add(owner: ProducerIdentity, protocol: Protocol, partitions: &[&str]) -> AddRequest {
     AddRequest {
         transactional_id: ID.into(),
         producer_id: owner.producer_id,
@@ -247,7 +247,7 @@ pub(in crate::txn) fn add(owner: Identity, protocol: Protocol, partitions: &[&st
     }
 }
 
-pub(in crate::txn) fn verify(owner: Identity, partitions: &[&str]) -> VerifyRequest {
+pub(in crate::txn) fn verify(owner: ProducerIdentity, partitions: &[&str]) -> VerifyRequest {
     VerifyRequest {
         transactional_id: ID.into(),
         producer_id: owner.producer_id,
@@ -256,7 +256,7 @@ pub(in crate::txn) fn verify(owner: Identity, partitions: &[&str]) -> VerifyRequ
     }
 }
 
-pub(in crate::txn) fn end(owner: Identity, protocol: Protocol, commit: bool) -> EndRequest {
+pub(in crate::txn) fn end(owner: ProducerIdentity, protocol: Protocol, commit: bool) -> EndRequest {
     EndRequest {
         transactional_id: ID.into(),
         producer_id: owner.producer_id,

@@ -11,7 +11,7 @@ use crate::txn::config::TxnConfig;
 use crate::txn::error::TxnError;
 use crate::txn::event::{MarkerResult, Ticket, TopicPartition};
 use crate::txn::records::Record;
-use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol};
+use crate::txn::request::{AddRequest, EndRequest, InitRequest, ProducerIdentity, Protocol};
 use crate::txn::transaction::TxnState;
 
 use super::rig::{Rig, at, init};
@@ -25,7 +25,7 @@ const STEPS: usize = 400;
 /// A producer as a client library sees itself.
 #[derive(Default)]
 struct Client {
-    owner: Option<Identity>,
+    owner: Option<ProducerIdentity>,
     init: Option<Ticket>,
     end: Option<(Ticket, (i64, i16), bool)>,
     adds: Vec<Ticket>,
@@ -137,7 +137,8 @@ impl World {
             {
                 client.end = None;
                 if let Ok(owner) = answer {
-                    client.owner = client.owner.map(|now| if owner == Identity::NONE { now } else { owner });
+                    client.owner =
+                        client.owner.map(|now| if owner == ProducerIdentity::NONE { now } else { owner });
                     self.told.push((asked_as, commit));
                 }
             }
@@ -162,7 +163,7 @@ impl World {
             }
             return;
         };
-        let Identity { producer_id, producer_epoch } = owner;
+        let ProducerIdentity { producer_id, producer_epoch } = owner;
         if choice < 6 {
             let choice = self.rng.random_range(0..=PARTITIONS.len());
             let partitions = vec![at(PARTITIONS.get(choice).unwrap_or(&GONE.1))];

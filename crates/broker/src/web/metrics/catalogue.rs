@@ -74,7 +74,7 @@ families! {
     OFFLINE Gauge "levada_offline_partitions" [] "Partitions that are offline after a failure of their storage" "kafka.controller:type=KafkaController,name=OfflinePartitionsCount";
     PARTITIONS Gauge "levada_partitions" [] "Partitions on this broker" "kafka.server:type=ReplicaManager,name=PartitionCount";
     ACKS_DURABILITY_PARTITIONS Gauge "levada_acks_durability_partitions" ["topic", "durability"] "Partitions by topic and by where acknowledged records are: page-cache, or on the device" "";
-    LANE_LONGEST_TURN Gauge "levada_lane_longest_turn_seconds" ["work"] "Longest time since the start for which the writer of a partition was held" "";
+    LANE_LONGEST_TURN Gauge "levada_append_lane_hold_seconds_max" ["work"] "Longest time since the start for which the writer of a partition was held" "";
     // Transfer paths.
     TRANSFER_BYTES Counter "levada_transfer_bytes" ["path"] "Bytes that sockets took, by the path that carried them" "";
     TRANSFER_CALLS Counter "levada_transfer_calls" ["path"] "System calls made for a path, failed ones included" "";
@@ -85,9 +85,9 @@ families! {
     TRANSFER_WARMED_BYTES Counter "levada_transfer_warmed_bytes" [] "Bytes of cold pages that a thread other than a shard waited for" "";
     TRANSFER_DROPPED_BEHIND_BYTES Counter "levada_transfer_dropped_behind_bytes" [] "Bytes dropped from the page cache behind readers of old records" "";
     REPLAY_BYTES Counter "levada_replay_bytes" ["outcome"] "Bytes of old records read from the disk, by admission to the page cache" "";
-    REPLAY_AROUND_BYTES Counter "levada_replay_around_bytes" [] "Bytes of old records read around the page cache" "";
-    REPLAY_REMEMBERED_BYTES Gauge "levada_replay_remembered_bytes" [] "Bytes that are admitted to the page cache if they are read again" "";
-    REPLAY_MEMORY Gauge "levada_replay_memory" ["state"] "State of the memory when old records were last read from the disk; the current state is 1" "";
+    REPLAY_AROUND_BYTES Counter "levada_replay_uncached_read_bytes" [] "Bytes of old records read around the page cache" "";
+    REPLAY_REMEMBERED_BYTES Gauge "levada_replay_ghost_bytes" [] "Bytes that are admitted to the page cache if they are read again" "";
+    REPLAY_MEMORY Gauge "levada_replay_memory_pressure" ["state"] "State of the memory when old records were last read from the disk; the current state is 1" "";
     // Upkeep.
     RECOVERY_PARTITIONS Gauge "levada_recovery_partitions" [] "Partitions whose logs are still to be checked after an unclean stop" "kafka.log:type=LogManager,name=remainingLogsToRecover,dir=*";
     RECOVERY_CHECKED_BYTES Counter "levada_recovery_checked_bytes" [] "Bytes of log checked since the start" "";

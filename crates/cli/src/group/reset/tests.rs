@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn place() -> Place {
+fn place() -> TopicPartition {
     ("t".to_owned(), 0)
 }
 

@@ -59,7 +59,7 @@ fn ranges_come_in_order_with_every_access() {
             let pool = BufferPool::new(buffer_bytes, buffers).unwrap();
             let ranges = [(5, 70_000), (0, LEN as u64), (4096, 4096), (LEN as u64 - 1, 1), (9, 0)];
             let extents = ranges.map(|(offset, len)| Extent { file: Arc::clone(&file), offset, len });
-            let access = Access { caching, alignment, depth };
+            let access = InflowOptions { caching, alignment, depth };
             let counters = Counters::default();
             let arrived = read(&mut Inflow::new(extents, access), &pool, &counters).unwrap();
             let expected = [&content[5..70_005], &content[..], &content[4096..8192], &content[LEN - 1..]];
@@ -76,8 +76,10 @@ fn a_file_that_ends_early_is_an_error_at_its_end() {
     }
     let file = file_of(&content(10_000));
     let pool = BufferPool::new(4096, 4).unwrap();
-    let mut inflow =
-        Inflow::new([Extent { file, offset: 100, len: 20_000 }], Access { depth: 1, ..Access::default() });
+    let mut inflow = Inflow::new(
+        [Extent { file, offset: 100, len: 20_000 }],
+        InflowOptions { depth: 1, ..InflowOptions::default() },
+    );
     match read(&mut inflow, &pool, &Counters::default()) {
         Err(TransferError::Source { offset, cause: SourceFault::Truncated, .. }) => {
             assert_eq!(offset, 10_000)
@@ -94,7 +96,7 @@ fn an_empty_pool_holds_it_up() {
     let mut ring = Ring::new(&RingOptions::default()).unwrap();
     let pool = BufferPool::new(4096, 2).unwrap();
     let file = file_of(&content(20_000));
-    let mut inflow = Inflow::new([Extent { file, offset: 0, len: 20_000 }], Access::default());
+    let mut inflow = Inflow::new([Extent { file, offset: 0, len: 20_000 }], InflowOptions::default());
     assert_eq!(inflow.submit(&mut ring, &pool).len(), 2);
     assert!(inflow.submit(&mut ring, &pool).is_empty());
     ring.submit_and_wait(2, None).unwrap();
@@ -128,7 +130,7 @@ fn from_disk_to_socket_in_registered_buffers() {
     let pool = BufferPool::new(64 << 10, 8).unwrap();
     ring.register_buffers(&pool).unwrap();
     let counters = Counters::default();
-    let mut inflow = Inflow::new([Extent { file, offset: 0, len: 3 << 20 }], Access::default());
+    let mut inflow = Inflow::new([Extent { file, offset: 0, len: 3 << 20 }], InflowOptions::default());
     let mut outbox = Outbox::new(Arc::new(sender));
     let thresholds = crate::Thresholds::default();
     let (mut reads, mut released) = (Vec::new(), 0);

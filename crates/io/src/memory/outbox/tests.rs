@@ -270,7 +270,7 @@ proptest! {
         let total: usize = sizes.iter().sum();
         let runs = outbox.runs(&terms(usize::MAX, true), &ring);
         let keys = keys(&mut ring, runs.len());
-        let link = |(key, run): (&Key, &Run)| Link { key: *key, way: run.way, bytes: run.bytes, result: None };
+        let link = |(key, run): (&Key, &Run)| Link { key: *key, mode: run.mode, bytes: run.bytes, result: None };
         outbox.chain = keys.iter().zip(&runs).map(link).collect();
         // One link stops short or fails; those behind it are cancelled.
         let (broken, short, fails) = (breaks.0 % runs.len(), breaks.1 % runs[breaks.0 % runs.len()].bytes, breaks.2);
@@ -284,14 +284,14 @@ proptest! {
                 std::cmp::Ordering::Greater => Err(io::Error::from_raw_os_error(libc::ECANCELED)),
             };
             taken += *result.as_ref().unwrap_or(&0);
-            let parks = parks[index] && runs[index].way != Way::Copied;
+            let parks = parks[index] && runs[index].mode != SendMode::Copied;
             let event = if parks { Event::Sent { result } } else { Event::Done { result, memory: Memory::Nothing } };
             completions.push(Completion { key: *key, event });
         }
         if backwards {
             completions.reverse();
         }
-        let failed = fails && runs[broken].way == Way::Copied;
+        let failed = fails && runs[broken].mode == SendMode::Copied;
         let counters = Counters::default();
         let last = completions.len() - 1;
         for (index, completion) in completions.into_iter().enumerate() {

@@ -12,7 +12,7 @@ fn check(pieces: &[i32], may_refer: bool, expected: &[(char, usize)]) {
         .iter()
         .map(|kib| Length { bytes: usize::try_from(kib.abs()).unwrap() * KIB, registered: *kib < 0 });
     let runs: Vec<(char, usize)> = cut(pieces, &Thresholds::default(), may_refer)
-        .map(|run| (format!("{:?}", run.way).chars().nth(2).unwrap(), run.count))
+        .map(|run| (format!("{:?}", run.mode).chars().nth(2).unwrap(), run.count))
         .collect();
     assert_eq!(runs, expected);
 }
@@ -56,6 +56,6 @@ proptest! {
             rest = others;
         }
         prop_assert!(rest.is_empty());
-        prop_assert!(may_refer || runs.iter().all(|run| run.way == Way::Copied));
+        prop_assert!(may_refer || runs.iter().all(|run| run.mode == SendMode::Copied));
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Asks about pages, and how often.
-fn ask(there: &[bool], islands: u64) -> (Run, u32) {
+fn ask(there: &[bool], islands: u64) -> (PageRun, u32) {
     let calls = Cell::new(0);
     let run = first_run(there.len() as u64, islands, |start, length| {
         calls.set(calls.get() + 1);
@@ -24,16 +24,16 @@ fn pages(text: &str) -> Vec<bool> {
 #[test]
 fn a_run_ends_where_it_should() {
     let rows = [
-        ("#", 4, Run::There(1)),
-        (".", 4, Run::Missing(1)),
-        ("###...", 4, Run::There(3)),
-        ("...###", 0, Run::Missing(3)),
+        ("#", 4, PageRun::There(1)),
+        (".", 4, PageRun::Missing(1)),
+        ("###...", 4, PageRun::There(3)),
+        ("...###", 0, PageRun::Missing(3)),
         // What is there up to the end of the range is nobody's island, and is not read along.
-        ("...###", 4, Run::Missing(3)),
-        ("..#..########..", 4, Run::Missing(5)),
-        ("..#..####..", 0, Run::Missing(2)),
-        ("..###.###.####", 4, Run::Missing(10)),
-        (".#.#.#.#", 4, Run::Missing(7)),
+        ("...###", 4, PageRun::Missing(3)),
+        ("..#..########..", 4, PageRun::Missing(5)),
+        ("..#..####..", 0, PageRun::Missing(2)),
+        ("..###.###.####", 4, PageRun::Missing(10)),
+        (".#.#.#.#", 4, PageRun::Missing(7)),
     ];
     for (text, islands, run) in rows {
         assert_eq!(ask(&pages(text), islands).0, run, "{text} {islands}");
@@ -52,11 +52,11 @@ proptest! {
         let all = there.len() as u64;
         prop_assert!(u64::from(calls) <= 3 * 11 + all / islands.max(1), "{calls} calls for {all} pages");
         match run {
-            Run::There(count) => {
+            PageRun::There(count) => {
                 let ahead = there.iter().take_while(|there| **there).count() as u64;
                 prop_assert_eq!(count, ahead);
             }
-            Run::Missing(count) => {
+            PageRun::Missing(count) => {
                 let (run, rest) = there.split_at(usize::try_from(count).unwrap());
                 prop_assert!(!run[0] && !run[run.len() - 1], "it begins and ends with a missing page");
                 let island = run.split(|there| !there).map(<[bool]>::len).max().unwrap_or(0) as u64;

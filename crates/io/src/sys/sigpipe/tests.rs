@@ -68,10 +68,10 @@ fn a_hold_restores_the_mask_and_leaves_older_signals() {
         let raised = unsafe { libc::raise(libc::SIGPIPE) };
         assert_eq!(raised, 0);
     };
-    let outer = Hold::new();
+    let outer = SigpipeGuard::new();
     raise();
     assert!(is_pending());
-    drop(Hold::new());
+    drop(SigpipeGuard::new());
     assert!(is_pending(), "a signal that was pending before was swallowed");
     drop(outer);
     assert!(!is_pending());

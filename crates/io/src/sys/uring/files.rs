@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 /// A place in a ring's table of files. Clones name the same place.
 #[derive(Debug, Clone)]
-pub struct FileSlot(Rc<Place>);
+pub struct FileSlot(Rc<SlotGuard>);
 
 impl FileSlot {
     /// A free place of the table, if there is one. It is retired when the last clone of the slot is dropped.
     pub(crate) fn take(table: &Rc<RefCell<FileTable>>) -> Option<FileSlot> {
         let index = table.borrow_mut().free.pop()?;
-        Some(FileSlot(Rc::new(Place { index, table: Rc::clone(table) })))
+        Some(FileSlot(Rc::new(SlotGuard { index, table: Rc::clone(table) })))
     }
 
     pub(crate) fn index(&self) -> u32 {
@@ -25,12 +25,12 @@ impl FileSlot {
 }
 
 #[derive(Debug)]
-struct Place {
+struct SlotGuard {
     index: u32,
     table: Rc<RefCell<FileTable>>,
 }
 
-impl Drop for Place {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         self.table.borrow_mut().retire(self.index);
     }

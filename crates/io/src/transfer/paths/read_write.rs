@@ -79,7 +79,7 @@ fn gather<'a>(job: &Job<'_>, queue: &'a Queue, scratch: &'a mut [u8]) -> Result<
         Batch { slices: [IoSlice::new(&[]); SLICES], read: [false; SLICES], count: 0, len: 0, cold: false };
     let mut free = scratch;
     // What may be waited for: all, or what was reported as cold before.
-    let mut patience = if job.engine.reports_cold { queue.vouched() } else { u64::MAX };
+    let mut patience = if job.engine.reports_cold { queue.resident_bytes() } else { u64::MAX };
     for (piece, path, done) in queue.unsent(job.engine) {
         let left = job.budget - batch.len;
         if batch.count == SLICES || left == 0 {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::connection::Connection;
-use crate::experiments::broker::harness::frames::{self, Place};
+use crate::experiments::broker::harness::frames::{self, TopicPartition};
 use crate::experiments::broker::harness::node::{Node, System};
 use crate::experiments::broker::harness::topic::{self, Filled, IN_FLIGHT};
 use crate::harness::bench::Bench;
@@ -85,7 +85,7 @@ impl Experiment for Append<'_> {
         let bytes: u64 = self.bench.scale().choose(1 << 20, 32 << 20, 256 << 20, 1536 << 20);
         let bytes = if pass == Pass::Integrity { bytes.min(24 << 20) } else { bytes };
         self.topics += 1;
-        let place = Place { topic: format!("append-{:04}", self.topics), partition: 0 };
+        let place = TopicPartition { topic: format!("append-{:04}", self.topics), partition: 0 };
         let (batch, records) = frames::batch(*len, 1024, 1)?;
         let batches = usize::try_from(bytes.div_ceil(*len as u64)).unwrap_or(usize::MAX).max(2);
         let filled = Filled { place, batch_len: batch.len(), records, batches };

@@ -3,7 +3,7 @@
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::connection::Connection;
-use crate::experiments::broker::harness::frames::{self, Place, Wanted};
+use crate::experiments::broker::harness::frames::{self, TopicPartition, Wanted};
 use crate::experiments::broker::harness::node::{Node, System};
 use crate::experiments::broker::harness::topic;
 use crate::harness::bench::Bench;
@@ -35,7 +35,7 @@ impl<'b> Connections<'b> {
 }
 
 /// Opens a connection; one fetch has been answered on it.
-pub(super) fn answered(node: &Node, place: &Place) -> Result<Connection, LabError> {
+pub(super) fn answered(node: &Node, place: &TopicPartition) -> Result<Connection, LabError> {
     let mut connection = Connection::open(node.address())?;
     connection.send(&frames::fetch(place, Wanted { offset: 0, max_bytes: 1 << 20, max_wait_ms: 0 })?)?;
     frames::fetched(connection.receive(4)?, place)?;
@@ -78,7 +78,7 @@ impl Experiment for Connections<'_> {
         node.start(self.bench)?;
         topic::create(&node, TOPIC, 1, &[])?;
         // Allocations of the first requests, which happen once, are not counted.
-        let place = Place { topic: TOPIC.to_owned(), partition: 0 };
+        let place = TopicPartition { topic: TOPIC.to_owned(), partition: 0 };
         let first: Vec<Connection> = (0..10).map(|_| answered(&node, &place)).collect::<Result<_, _>>()?;
         let before = process::resident_bytes(node.pid());
         let mut open: Vec<Connection> =

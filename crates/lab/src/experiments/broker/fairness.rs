@@ -12,13 +12,13 @@ use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::connection::Connection;
 use crate::experiments::broker::harness::floor::{Fetches, LABEL as FLOOR};
-use crate::experiments::broker::harness::frames::{self, Place, Wanted};
+use crate::experiments::broker::harness::frames::{self, TopicPartition, Wanted};
 use crate::experiments::broker::harness::metrics::Scrape;
 use crate::experiments::broker::harness::node::{Node, System};
 use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
-use crate::harness::pace::{self, Latencies, Pace, joined};
+use crate::harness::pace::{self, FixedRate, Latencies, joined};
 use crate::machine::cpu;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
@@ -71,7 +71,7 @@ impl<'b> Fairness<'b> {
             node.start(bench)?;
             let filled = |name: &str, batch_len, bytes| {
                 topic::create(&node, name, 1, &[])?;
-                topic::fill(&node, Place { topic: name.to_owned(), partition: 0 }, batch_len, bytes)
+                topic::fill(&node, TopicPartition { topic: name.to_owned(), partition: 0 }, batch_len, bytes)
             };
             let small = filled("small", SMALL_BYTES.unsigned_abs() as usize, 4 << 20)?;
             let large = filled("large", 16 << 10, large_bytes)?;
@@ -101,7 +101,7 @@ impl<'b> Fairness<'b> {
                 .map(|reader| {
                     // They take turns.
                     let start = begin + Duration::from_secs_f64(f64::from(reader) / PER_SECOND);
-                    let pace = Pace::new(start, PER_SECOND / f64::from(self.readers));
+                    let pace = FixedRate::new(start, PER_SECOND / f64::from(self.readers));
                     scope.spawn(move || {
                         pace::settle(bench);
                         read_small(address, &topics.small, reader, (pace, pace.count(time).max(1)))
@@ -158,7 +158,7 @@ fn read_small(
     address: SocketAddr,
     filled: &Filled,
     reader: u32,
-    (pace, count): (Pace, u64),
+    (pace, count): (FixedRate, u64),
 ) -> Result<Latencies, LabError> {
     let mut connection = Connection::open(address)?;
     let mut latencies = Latencies::new()?;

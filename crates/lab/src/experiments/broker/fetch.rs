@@ -9,7 +9,7 @@ use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::connection::Connection;
 use crate::experiments::broker::harness::floor::{self, Fetches};
-use crate::experiments::broker::harness::frames::Place;
+use crate::experiments::broker::harness::frames::TopicPartition;
 use crate::experiments::broker::harness::node::{Node, System};
 use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic::{self, Filled};
@@ -51,7 +51,7 @@ impl<'b> Fetch<'b> {
         bench.reserve(bytes * systems.all().len() as u64)?;
         let filled = |node: Node| {
             topic::create(&node, "fetch", 1, &[])?;
-            let place = Place { topic: "fetch".to_owned(), partition: 0 };
+            let place = TopicPartition { topic: "fetch".to_owned(), partition: 0 };
             let filled = topic::fill(&node, place, BATCH_LEN, bytes)?;
             // Written now, so that it is not written while something is measured.
             topic::sync(&node, &filled.place)?;

@@ -8,7 +8,7 @@ use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::connections::answered;
 use crate::experiments::broker::harness::connection::Connection;
-use crate::experiments::broker::harness::frames::{self, Place};
+use crate::experiments::broker::harness::frames::{self, TopicPartition};
 use crate::experiments::broker::harness::node::{Node, System};
 use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic::{self, Filled, IN_FLIGHT};
@@ -115,7 +115,7 @@ impl<'b> Growth<'b> {
                 topic::create(node, &name, 1, &[])?;
                 let len = count.min(16 << 10);
                 let bytes = if count > 1 << 20 { large } else { 4 << 20 };
-                topic::fill(node, Place { topic: name, partition: 0 }, len, bytes)?
+                topic::fill(node, TopicPartition { topic: name, partition: 0 }, len, bytes)?
             }
         };
         self.filled.push(((kind, count), filled.clone()));
@@ -125,7 +125,7 @@ impl<'b> Growth<'b> {
     fn produce(&mut self, connections: usize, partitions: usize) -> Result<(usize, Spent, Spent), LabError> {
         let requests = self.bench.scale().choose(20, 1_000, 2_000, 5_000);
         let node = self.node(partitions)?;
-        let place = Place { topic: "growth-0".to_owned(), partition: 0 };
+        let place = TopicPartition { topic: "growth-0".to_owned(), partition: 0 };
         let silent = (1..connections).map(|_| answered(node, &place)).collect::<Result<Vec<_>, _>>()?;
         let (batch, records) = frames::batch(PRODUCE_LEN, PRODUCE_LEN - 90, 1)?;
         let filled = Filled { place, batch_len: batch.len(), records, batches: requests };
@@ -199,7 +199,7 @@ fn first_of(filled: &Filled, number: usize, max_bytes: usize) -> usize {
 
 /// A log of so many segments with a batch each: each batch is older than a segment may become.
 fn segments(node: &Node, count: usize) -> Result<Filled, LabError> {
-    let place = Place { topic: format!("segments-{count}"), partition: 0 };
+    let place = TopicPartition { topic: format!("segments-{count}"), partition: 0 };
     let settings = [("segment.ms", "1"), ("segment.jitter.ms", "0"), ("segment.index.bytes", "1024")];
     topic::create(node, &place.topic, 1, &settings)?;
     let mut connection = Connection::open(node.address())?;

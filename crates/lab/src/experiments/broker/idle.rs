@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
-use crate::experiments::broker::harness::frames::Place;
+use crate::experiments::broker::harness::frames::TopicPartition;
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
@@ -29,8 +29,12 @@ impl<'b> Idle<'b> {
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Idle<'b>, LabError> {
         let subject = |node: Node| {
             topic::create(&node, "idle", PARTITIONS, &[])?;
-            let filled =
-                topic::fill(&node, Place { topic: "idle".to_owned(), partition: 0 }, 1 << 10, 100 << 10)?;
+            let filled = topic::fill(
+                &node,
+                TopicPartition { topic: "idle".to_owned(), partition: 0 },
+                1 << 10,
+                100 << 10,
+            )?;
             Ok((node, filled))
         };
         let subjects =

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
-use crate::experiments::broker::harness::frames::Place;
-use crate::experiments::broker::harness::live::{Live, Lived, Until};
+use crate::experiments::broker::harness::frames::TopicPartition;
+use crate::experiments::broker::harness::live::{Live, LiveResult, StopCondition};
 use crate::experiments::broker::harness::metrics::Scrape;
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::replay;
@@ -68,7 +68,7 @@ impl<'b> Interference<'b> {
             node.start(bench)?;
             topic::create(&node, &live.topic, live.partitions, &[])?;
             topic::create(&node, "backlog", 1, &[("segment.bytes", &segment_bytes)])?;
-            let place = Place { topic: "backlog".to_owned(), partition: 0 };
+            let place = TopicPartition { topic: "backlog".to_owned(), partition: 0 };
             let backlog = topic::fill(&node, place, BATCH_LEN, backlog_bytes)?;
             Ok(Subject { node, backlog, quiet: Metrics::new(), replay: None })
         };
@@ -79,7 +79,7 @@ impl<'b> Interference<'b> {
     fn quiet(bench: &Bench, live: &Live, subject: &mut Subject) -> Result<Metrics, LabError> {
         let time = subject.replay.unwrap_or(limit(bench));
         let before = Scrape::of(subject.node.http())?;
-        let lived = live.run(bench, &subject.node, Until::Time(time))?;
+        let lived = live.run(bench, &subject.node, StopCondition::Time(time))?;
         let metrics = told(&subject.node, live, &lived, &before)?;
         subject.quiet.clone_from(&metrics);
         Ok(metrics)
@@ -103,7 +103,7 @@ impl<'b> Interference<'b> {
                 told_to_stop.store(true, Ordering::Relaxed);
                 Ok((bytes?, start.elapsed()))
             });
-            let lived = live.run(bench, node, Until::Told(&told_to_stop));
+            let lived = live.run(bench, node, StopCondition::Told(&told_to_stop));
             Ok::<_, LabError>((lived?, joined(replayer.join())?))
         })?;
         let (bytes, time) = replayed;
@@ -119,7 +119,7 @@ impl<'b> Interference<'b> {
     }
 
     fn check(bench: &Bench, live: &Live, subject: &Subject, replays: bool) -> Result<Verdict, LabError> {
-        let lived = live.run(bench, &subject.node, Until::Time(Duration::from_millis(200)))?;
+        let lived = live.run(bench, &subject.node, StopCondition::Time(Duration::from_millis(200)))?;
         let live = format!("{} live records acknowledged and read in order", lived.records);
         if !replays {
             return Ok(Verdict { sound: lived.records > 0, what: live });
@@ -142,7 +142,7 @@ const RATIOS: [(&str, &str, &str); 2] = [
 ];
 
 /// What a run shows: latencies, stalls of shards, and whether the tail is still in memory.
-fn told(node: &Node, live: &Live, lived: &Lived, before: &Scrape) -> Result<Metrics, LabError> {
+fn told(node: &Node, live: &Live, lived: &LiveResult, before: &Scrape) -> Result<Metrics, LabError> {
     let mut metrics = Metrics::new();
     lived.put(&mut metrics);
     let after = Scrape::of(node.http())?;
@@ -151,7 +151,7 @@ fn told(node: &Node, live: &Live, lived: &Lived, before: &Scrape) -> Result<Metr
     }
     let mut resident = Some(1.0_f64);
     for partition in 0..live.partitions {
-        let place = Place { topic: live.topic.clone(), partition };
+        let place = TopicPartition { topic: live.topic.clone(), partition };
         let share = topic::resident(node, &place)?;
         resident = resident.zip(share).map(|(least, share)| least.min(share));
     }

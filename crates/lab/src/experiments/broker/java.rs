@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
-use crate::experiments::broker::harness::frames::Place;
+use crate::experiments::broker::harness::frames::TopicPartition;
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic;
 use crate::harness::bench::Bench;
@@ -69,7 +69,13 @@ impl<'b> Java<'b> {
     }
 
     /// Runs the tool; what it says in the end.
-    fn produce(&self, node: &Node, topic: &str, setting: &Setting, records: u64) -> Result<Said, LabError> {
+    fn produce(
+        &self,
+        node: &Node,
+        topic: &str,
+        setting: &Setting,
+        records: u64,
+    ) -> Result<PerformanceSummary, LabError> {
         let mut command = Command::new("java");
         let libs = self.systems.kafka_libs.as_deref().map(|libs| libs.join("*")).unwrap_or_default();
         command.arg("-Xmx512M").arg("-cp").arg(libs).arg("org.apache.kafka.tools.ProducerPerformance");
@@ -101,26 +107,30 @@ impl<'b> Java<'b> {
             let cause = std::io::Error::other(format!("{said}{}", String::from_utf8_lossy(&done.stderr)));
             LabError::Step { what: "ProducerPerformance failed".to_owned(), cause }
         };
-        if done.status.success() { Said::parse(&said).ok_or_else(failed) } else { Err(failed()) }
+        if done.status.success() {
+            PerformanceSummary::parse(&said).ok_or_else(failed)
+        } else {
+            Err(failed())
+        }
     }
 }
 
 /// What ProducerPerformance says in the end: a line about all records, and one about those after the warm-up, if there was one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Said {
+struct PerformanceSummary {
     records: u64,
     mb_per_s: f64,
     max_ms: f64,
 }
 
-impl Said {
+impl PerformanceSummary {
     /// From `100000 records sent, 41736.2 records/sec (40.76 MB/sec), 482.95 ms avg latency, 738.00 ms max latency, …`.
-    fn parse(text: &str) -> Option<Said> {
+    fn parse(text: &str) -> Option<PerformanceSummary> {
         let mut lines = text.lines().filter(|line| line.contains("99.9th"));
         let all = lines.next()?;
         let line = lines.next_back().unwrap_or(all);
         let before = |what: &str| line.split_once(what)?.0.rsplit([' ', '(', ',']).next()?.parse().ok();
-        Some(Said {
+        Some(PerformanceSummary {
             records: all.split(' ').next()?.parse().ok()?,
             // Its MB are MiB.
             mb_per_s: before(" MB/sec").map(|mib: f64| mib * 1.048_576)?,
@@ -182,7 +192,7 @@ impl Experiment for Java<'_> {
         let before = Spent::of(node.pid());
         let said = self.produce(node, &name, setting, records)?;
         let spent = Spent::since(node.pid(), &before);
-        let end = topic::end(node, &Place { topic: name.clone(), partition: 0 })?;
+        let end = topic::end(node, &TopicPartition { topic: name.clone(), partition: 0 })?;
         topic::delete(node, &name)?;
         if pass == Pass::Integrity {
             let what = format!("{} records sent, the log has {end}", said.records);
@@ -202,22 +212,22 @@ impl Experiment for Java<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::Said;
+    use super::PerformanceSummary;
 
     #[test]
     fn the_last_lines_are_read() {
         let text = "50000 records sent, 9999.6 records/sec (9.77 MB/sec), 0.6 ms avg latency, 10.0 ms max latency.\n\
                     100000 records sent, 41736.2 records/sec (40.76 MB/sec), 482.95 ms avg latency, 738.00 ms max latency, 455 ms 50th, \
                     700 ms 95th, 720 ms 99th, 735 ms 99.9th.\n";
-        let said = Said::parse(text).unwrap();
+        let said = PerformanceSummary::parse(text).unwrap();
         assert_eq!((said.records, said.max_ms), (100_000, 738.0));
         assert!((said.mb_per_s - 42.74).abs() < 0.01);
-        assert_eq!(Said::parse("nothing"), None);
+        assert_eq!(PerformanceSummary::parse("nothing"), None);
         let warmed = format!(
             "{text}50000 steady state records sent, 4933.4 records/sec (4.82 MB/sec), 1.46 ms avg latency, 41.00 ms max latency, \
              1 ms 50th, 6 ms 95th, 9 ms 99th, 41 ms 99.9th.\n"
         );
-        let said = Said::parse(&warmed).unwrap();
+        let said = PerformanceSummary::parse(&warmed).unwrap();
         assert_eq!((said.records, said.max_ms), (100_000, 41.0));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
-use crate::experiments::broker::harness::live::{Live, Until};
+use crate::experiments::broker::harness::live::{Live, StopCondition};
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic;
 use crate::harness::bench::Bench;
@@ -71,7 +71,7 @@ impl Experiment for Latency<'_> {
         let time = Duration::from_millis(self.bench.scale().choose(300, 1_000, 3_000, 10_000));
         let _others = super::alone(&self.nodes, node.system());
         let before = Spent::of(node.pid());
-        let lived = self.live.run(self.bench, node, Until::Time(time))?;
+        let lived = self.live.run(self.bench, node, StopCondition::Time(time))?;
         let spent = Spent::since(node.pid(), &before);
         if pass == Pass::Integrity {
             let what = format!("{} records acknowledged and read in order", lived.records);

@@ -10,7 +10,7 @@ use self::floor::Load;
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::connection::Connection;
-use crate::experiments::broker::harness::frames::{self, Place};
+use crate::experiments::broker::harness::frames::{self, TopicPartition};
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic;
 use crate::harness::bench::Bench;
@@ -114,8 +114,8 @@ struct Told {
     records: u64,
 }
 
-fn places() -> Vec<Place> {
-    (0..PARTITIONS).map(|partition| Place { topic: TOPIC.to_owned(), partition }).collect()
+fn places() -> Vec<TopicPartition> {
+    (0..PARTITIONS).map(|partition| TopicPartition { topic: TOPIC.to_owned(), partition }).collect()
 }
 
 /// One record.

@@ -3,7 +3,7 @@
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
-use crate::experiments::broker::harness::frames::Place;
+use crate::experiments::broker::harness::frames::TopicPartition;
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic;
@@ -64,7 +64,7 @@ impl Experiment for Memory<'_> {
         let bytes = if pass == Pass::Integrity { 1 << 20 } else { self.bytes() };
         self.bench.reserve(bytes)?;
         self.topics += 1;
-        let place = Place { topic: format!("memory-{:04}", self.topics), partition: 0 };
+        let place = TopicPartition { topic: format!("memory-{:04}", self.topics), partition: 0 };
         topic::create(node, &place.topic, 1, &[("file.delete.delay.ms", "1000")])?;
         let filled = topic::fill(node, place, 64 << 10, bytes)?;
         let outcome = if pass == Pass::Integrity {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
-use crate::experiments::broker::harness::frames::Place;
+use crate::experiments::broker::harness::frames::TopicPartition;
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::replay;
 use crate::experiments::broker::harness::topic::{self, Filled};
@@ -36,7 +36,7 @@ impl Parallel {
             let mut node = Node::new(bench, systems, system)?.anywhere();
             node.start(bench)?;
             topic::create(&node, "parallel", 1, &[])?;
-            let place = Place { topic: "parallel".to_owned(), partition: 0 };
+            let place = TopicPartition { topic: "parallel".to_owned(), partition: 0 };
             let filled = topic::fill(&node, place, 16 << 10, bytes)?;
             topic::sync(&node, &filled.place)?;
             Ok((node, filled))

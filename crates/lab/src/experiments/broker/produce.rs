@@ -6,7 +6,7 @@ use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::connection::Connection;
 use crate::experiments::broker::harness::floor;
-use crate::experiments::broker::harness::frames::{self, Place};
+use crate::experiments::broker::harness::frames::{self, TopicPartition};
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
@@ -39,7 +39,7 @@ impl<'b> Produce<'b> {
     /// Runs a case once: what it cost, and whether everything was there afterwards if that is asked for.
     fn once(&mut self, case: &Case, (len, bytes): (usize, u64), verify: bool) -> Result<Outcome, LabError> {
         self.topics += 1;
-        let place = Place { topic: format!("produce-{:04}", self.topics), partition: 0 };
+        let place = TopicPartition { topic: format!("produce-{:04}", self.topics), partition: 0 };
         let (batch, records) = frames::batch(len, 1024, 1)?;
         let batches = usize::try_from(bytes.div_ceil(len as u64)).unwrap_or(usize::MAX);
         let filled = Filled { place, batch_len: batch.len(), records, batches };

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::connection::Connection;
-use crate::experiments::broker::harness::frames::{self, Place};
+use crate::experiments::broker::harness::frames::{self, TopicPartition};
 use crate::experiments::broker::harness::node::{Node, System};
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
@@ -66,7 +66,7 @@ impl<'b> Recovery<'b> {
             let each = self.bytes / self.partitions.unsigned_abs() as u64;
             let (batch, records) = frames::batch(64 << 10, 1024, 1)?;
             let batches = usize::try_from(each.div_ceil(batch.len() as u64)).unwrap_or(usize::MAX);
-            let place = Place { topic: TOPIC.to_owned(), partition: 0 };
+            let place = TopicPartition { topic: TOPIC.to_owned(), partition: 0 };
             let filled = Filled { place, batch_len: batch.len(), records, batches };
             let batch = batch.freeze();
             let mut connection = Connection::open(node.address())?;
@@ -180,7 +180,7 @@ impl Experiment for Recovery<'_> {
 
 /// What is in another partition: the same.
 fn of(filled: &Filled, partition: i32) -> Filled {
-    Filled { place: Place { partition, ..filled.place.clone() }, ..filled.clone() }
+    Filled { place: TopicPartition { partition, ..filled.place.clone() }, ..filled.clone() }
 }
 
 /// Copies a directory, by sharing blocks where the file system can; its lock stays behind.

@@ -100,7 +100,7 @@ impl Experiment for Start<'_> {
         let (resident, descriptors) = (process::resident_bytes(node.pid()), process::descriptors(node.pid()));
         if pass == Pass::Integrity {
             topic::create(node, "proof", 1, &[])?;
-            let place = super::harness::frames::Place { topic: "proof".to_owned(), partition: 0 };
+            let place = super::harness::frames::TopicPartition { topic: "proof".to_owned(), partition: 0 };
             let filled = topic::fill(node, place, 1 << 10, 10 << 10)?;
             let verdict: Verdict = topic::verify(node.address(), &filled, 0, 1 << 20)?;
             topic::delete(node, "proof")?;

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
 use crate::experiments::broker::harness::floor::{self, Fetches};
-use crate::experiments::broker::harness::frames::{self, Place, Wanted};
+use crate::experiments::broker::harness::frames::{self, TopicPartition, Wanted};
 use crate::experiments::broker::harness::node::{Node, System};
 use crate::experiments::broker::harness::topic::{self, Filled};
 use crate::harness::bench::Bench;
@@ -67,7 +67,7 @@ impl<'b> TlsFetch<'b> {
             let (mut node, address) = Node::new(bench, systems, system)?.sealed(&identity)?;
             node.start(bench)?;
             topic::create(&node, "fetch", 1, &[])?;
-            let place = Place { topic: "fetch".to_owned(), partition: 0 };
+            let place = TopicPartition { topic: "fetch".to_owned(), partition: 0 };
             let filled = topic::fill(&node, place, BATCH_LEN, bytes)?;
             // Written now, so that it is not written while something is measured.
             topic::sync(&node, &filled.place)?;

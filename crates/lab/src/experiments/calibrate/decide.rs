@@ -86,7 +86,7 @@ enum Crossing {
     At { below: Option<usize>, at: usize, gain: f64 },
     /// Copying is surely better at every size.
     Never,
-    /// Nothing speaks against where the default has it.
+    /// The measurement does not contradict the default.
     Default,
     /// Nothing was measured.
     Unknown,
@@ -128,7 +128,7 @@ impl Crossing {
                 format!("from {at} bytes on {what} are better ({gain:.2}× there)")
             }
             Crossing::Never => "copying was surely better at every size".to_owned(),
-            Crossing::Default => "nothing speaks against the default".to_owned(),
+            Crossing::Default => "the measurement does not contradict the default".to_owned(),
             Crossing::Unknown => unknown.to_owned(),
         }
     }

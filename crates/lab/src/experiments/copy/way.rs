@@ -12,7 +12,7 @@ use crate::method::experiment::Metrics;
 
 /// A way from file to file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum CopyMethod {
     ReadWrite(usize),
     /// So many bytes a call.
     Sendfile(usize),
@@ -43,47 +43,47 @@ impl From<Errno> for Failed {
     }
 }
 
-impl Way {
+impl CopyMethod {
     /// All of them, the one of the textbooks first.
-    pub(super) const ALL: [Way; 10] = [
-        Way::ReadWrite(4 << 10),
-        Way::ReadWrite(64 << 10),
-        Way::ReadWrite(1 << 20),
-        Way::Sendfile(4 << 10),
-        Way::Sendfile(64 << 10),
-        Way::Sendfile(ALL_BYTES),
-        Way::Splice(64 << 10),
-        Way::Splice(1 << 20),
-        Way::CopyFileRange,
-        Way::Reflink,
+    pub(super) const ALL: [CopyMethod; 10] = [
+        CopyMethod::ReadWrite(4 << 10),
+        CopyMethod::ReadWrite(64 << 10),
+        CopyMethod::ReadWrite(1 << 20),
+        CopyMethod::Sendfile(4 << 10),
+        CopyMethod::Sendfile(64 << 10),
+        CopyMethod::Sendfile(ALL_BYTES),
+        CopyMethod::Splice(64 << 10),
+        CopyMethod::Splice(1 << 20),
+        CopyMethod::CopyFileRange,
+        CopyMethod::Reflink,
     ];
 
     pub(super) fn name(self) -> String {
         match self {
-            Way::ReadWrite(bytes) => named("read+write", bytes),
-            Way::Sendfile(ALL_BYTES) => "sendfile".to_owned(),
-            Way::Sendfile(bytes) => named("sendfile", bytes),
-            Way::CopyFileRange => "copy_file_range".to_owned(),
-            Way::Splice(bytes) => named("splice, pipe", bytes),
-            Way::Reflink => "reflink".to_owned(),
+            CopyMethod::ReadWrite(bytes) => named("read+write", bytes),
+            CopyMethod::Sendfile(ALL_BYTES) => "sendfile".to_owned(),
+            CopyMethod::Sendfile(bytes) => named("sendfile", bytes),
+            CopyMethod::CopyFileRange => "copy_file_range".to_owned(),
+            CopyMethod::Splice(bytes) => named("splice, pipe", bytes),
+            CopyMethod::Reflink => "reflink".to_owned(),
         }
     }
 
     pub(super) fn step_bytes(self) -> usize {
         match self {
-            Way::ReadWrite(bytes) | Way::Sendfile(bytes) | Way::Splice(bytes) => bytes,
-            Way::CopyFileRange | Way::Reflink => ALL_BYTES,
+            CopyMethod::ReadWrite(bytes) | CopyMethod::Sendfile(bytes) | CopyMethod::Splice(bytes) => bytes,
+            CopyMethod::CopyFileRange | CopyMethod::Reflink => ALL_BYTES,
         }
     }
 
     /// Copies the first `len` bytes and says what each system call took.
     pub(super) fn copy(self, from: &File, to: &File, len: u64) -> Result<Vec<Clock>, Failed> {
         match self {
-            Way::ReadWrite(bytes) => read_write(from, to, len, bytes),
-            Way::Sendfile(bytes) => sendfile(from, to, len, bytes),
-            Way::CopyFileRange => copy_file_range(from, to, len),
-            Way::Splice(bytes) => splice(from, to, len, bytes),
-            Way::Reflink => {
+            CopyMethod::ReadWrite(bytes) => read_write(from, to, len, bytes),
+            CopyMethod::Sendfile(bytes) => sendfile(from, to, len, bytes),
+            CopyMethod::CopyFileRange => copy_file_range(from, to, len),
+            CopyMethod::Splice(bytes) => splice(from, to, len, bytes),
+            CopyMethod::Reflink => {
                 let mut clock = Clock::new("ioctl_ficlone");
                 clock.time(|| rustix::fs::ioctl_ficlone(to, from))?;
                 Ok(vec![clock])

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use super::client;
 use super::server::Server;
 use super::site::{Site, SiteFile};
-use super::{FLOOR, Systems, floor};
+use super::{FLOOR, FileServers, floor};
 use crate::error::LabError;
 use crate::harness::bench::Bench;
-use crate::harness::pace::{self, Latencies, Pace, joined};
+use crate::harness::pace::{self, FixedRate, Latencies, joined};
 use crate::machine::cpu;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
@@ -27,24 +27,24 @@ const PER_SECOND: f64 = 1000.0;
 
 /// The experiment, with its servers.
 #[derive(Debug)]
-pub struct Fairness<'b> {
+pub struct FilesFairness<'b> {
     bench: &'b Bench,
     servers: Vec<Server>,
     site: Site,
     readers: u32,
 }
 
-impl<'b> Fairness<'b> {
+impl<'b> FilesFairness<'b> {
     /// Makes the files and starts the servers.
     ///
     /// # Errors
     /// A server does not start, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Fairness<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<FilesFairness<'b>, LabError> {
         let scale = bench.scale();
         let large = scale.choose(3 << 20, 512 << 20, 1 << 30, 2 << 30);
         let site = Site::new(bench, &[("small".to_owned(), 4 << 10), ("large".to_owned(), large)])?;
         let servers = super::started(bench, systems, &site)?;
-        Ok(Fairness { bench, servers, site, readers: scale.choose(5, 50, 50, 50) })
+        Ok(FilesFairness { bench, servers, site, readers: scale.choose(5, 50, 50, 50) })
     }
 
     /// One run; the latencies of the small readers, and the bytes a second of the large one.
@@ -70,7 +70,7 @@ impl<'b> Fairness<'b> {
                 .map(|reader| {
                     // They take turns.
                     let start = begin + Duration::from_secs_f64(f64::from(reader) / PER_SECOND);
-                    let pace = Pace::new(start, PER_SECOND / f64::from(self.readers));
+                    let pace = FixedRate::new(start, PER_SECOND / f64::from(self.readers));
                     scope.spawn(move || {
                         pace::settle(bench);
                         read_small((address, small), (pace, pace.count(time).max(1)))
@@ -109,7 +109,7 @@ impl<'b> Fairness<'b> {
 /// Asks whenever that is due, on one connection.
 fn read_small(
     (address, file): (SocketAddr, &SiteFile),
-    (pace, count): (Pace, u64),
+    (pace, count): (FixedRate, u64),
 ) -> Result<Latencies, LabError> {
     let mut stream = client::connect(address).map_err(LabError::step("cannot connect"))?;
     let mut latencies = Latencies::new()?;
@@ -121,7 +121,7 @@ fn read_small(
     Ok(latencies)
 }
 
-impl Experiment for Fairness<'_> {
+impl Experiment for FilesFairness<'_> {
     fn name(&self) -> &'static str {
         "files-fairness"
     }

@@ -13,7 +13,7 @@ use rustix::net::SendFlags;
 use crate::error::LabError;
 use crate::experiments::files::site::{Site, SiteFile};
 use crate::harness::bench::Bench;
-use crate::harness::event_loop::{self, Wants};
+use crate::harness::event_loop::{self, Interest};
 use crate::harness::spliced::{self, Spliced};
 
 /// Up to this length a file is kept in memory and copied to the socket.
@@ -84,24 +84,24 @@ impl Connection {
     }
 
     /// Takes a request, or sends more of the answer.
-    fn turn(&mut self, answers: &[Prepared]) -> io::Result<Wants> {
+    fn turn(&mut self, answers: &[Prepared]) -> io::Result<Interest> {
         match self.try_turn(answers) {
-            Err(error) if spliced::is_gone(&error) => Ok(Wants::Nothing),
+            Err(error) if spliced::is_gone(&error) => Ok(Interest::Nothing),
             outcome => outcome,
         }
     }
 
-    fn try_turn(&mut self, answers: &[Prepared]) -> io::Result<Wants> {
+    fn try_turn(&mut self, answers: &[Prepared]) -> io::Result<Interest> {
         if self.rest.is_done() && !self.begin(answers)? {
-            return Ok(Wants::Nothing);
+            return Ok(Interest::Nothing);
         }
         if let Some((file, _)) = &answers[self.file].rest {
             self.rest.turn(file, &self.stream)?;
         }
         Ok(match (self.rest.is_done(), self.is_last) {
-            (false, _) => Wants::ToSend,
-            (true, true) => Wants::Nothing,
-            (true, false) => Wants::ToReceive,
+            (false, _) => Interest::ToSend,
+            (true, true) => Interest::Nothing,
+            (true, false) => Interest::ToReceive,
         })
     }
 

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use super::client;
 use super::server::Server;
 use super::site::Site;
-use super::{System, Systems};
+use super::{FileServer, FileServers};
 use crate::error::LabError;
 use crate::harness::bench::Bench;
 use crate::harness::process;
@@ -18,17 +18,17 @@ const WARM_UP: usize = 10;
 
 /// The experiment. Each run has a fresh server, because memory that was used once is not given back.
 #[derive(Debug)]
-pub struct Idle<'b> {
+pub struct FilesIdle<'b> {
     bench: &'b Bench,
-    systems: Systems,
+    systems: FileServers,
     count: usize,
 }
 
-impl<'b> Idle<'b> {
+impl<'b> FilesIdle<'b> {
     /// Nothing is started yet.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Idle<'b> {
+    pub fn new(bench: &'b Bench, systems: &FileServers) -> FilesIdle<'b> {
         let count = bench.scale().choose(50, 5_000, 5_000, 5_000);
-        Idle { bench, systems: systems.clone(), count }
+        FilesIdle { bench, systems: systems.clone(), count }
     }
 
     /// Opens connections, each with one answer.
@@ -38,7 +38,7 @@ impl<'b> Idle<'b> {
     }
 }
 
-impl Experiment for Idle<'_> {
+impl Experiment for FilesIdle<'_> {
     fn name(&self) -> &'static str {
         "files-idle"
     }
@@ -58,7 +58,7 @@ impl Experiment for Idle<'_> {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let case = |system: &System| Case::new("", system.label()).with("connections", self.count);
+        let case = |system: &FileServer| Case::new("", system.label()).with("connections", self.count);
         self.systems.all().iter().map(case).collect()
     }
 

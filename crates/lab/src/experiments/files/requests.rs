@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::client::{self, Load};
 use super::server::Server;
 use super::site::Site;
-use super::{FLOOR, Systems, floor};
+use super::{FLOOR, FileServers, floor};
 use crate::error::LabError;
 use crate::harness::bench::Bench;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
@@ -62,7 +62,7 @@ impl<'b> Requests<'b> {
     ///
     /// # Errors
     /// A server does not start, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Requests<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<Requests<'b>, LabError> {
         let site = Site::new(bench, &FILES.map(|(name, len)| (name.to_owned(), len)))?;
         let servers = super::started(bench, systems, &site)?;
         let requests = bench.scale().choose(200, 10_000, 20_000, 40_000);

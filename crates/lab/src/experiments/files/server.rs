@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 use crate::error::LabError;
-use crate::experiments::files::Systems;
+use crate::experiments::files::FileServers;
 use crate::experiments::files::site::Site;
 use crate::harness::bench::Bench;
 use crate::harness::process::Spent;
@@ -20,19 +20,19 @@ use crate::machine::interrupt::Interrupt;
 
 /// Whose server it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum System {
+pub enum FileServer {
     /// `levada files`: this very binary.
     Levada,
     /// nginx, with the configuration of Debian's package and an open-file cache.
     Nginx,
 }
 
-impl System {
+impl FileServer {
     /// The name in tables.
     pub fn label(self) -> &'static str {
         match self {
-            System::Levada => "levada",
-            System::Nginx => "nginx",
+            FileServer::Levada => "levada",
+            FileServer::Nginx => "nginx",
         }
     }
 }
@@ -40,7 +40,7 @@ impl System {
 /// A running server. Dropping it kills its processes.
 #[derive(Debug)]
 pub(super) struct Server {
-    system: System,
+    system: FileServer,
     child: Child,
     worker: u32,
     plain: SocketAddr,
@@ -58,16 +58,16 @@ impl Server {
     /// Starts a server of the site and waits until it accepts connections.
     pub(super) fn start(
         bench: &Bench,
-        systems: &Systems,
-        system: System,
+        systems: &FileServers,
+        system: FileServer,
         site: &Site,
     ) -> Result<Server, LabError> {
         let home = tempfile::Builder::new().prefix(system.label()).tempdir_in(site.beside());
         let home = home.map_err(LabError::file("cannot make a directory in", site.beside()))?;
         let [plain, sealed] = free_addresses()?;
         let mut command = match system {
-            System::Levada => levada(&systems.levada, site, (plain, sealed)),
-            System::Nginx => nginx(systems.nginx.as_deref(), site, (home.path(), plain, sealed))?,
+            FileServer::Levada => levada(&systems.levada, site, (plain, sealed)),
+            FileServer::Nginx => nginx(systems.nginx.as_deref(), site, (home.path(), plain, sealed))?,
         };
         let said = home.path().join("stderr");
         let file = File::create(&said).map_err(LabError::file("cannot write", &said))?;
@@ -78,7 +78,7 @@ impl Server {
         drop(pinned);
         let mut server = Server { system, worker: child.id(), child, plain, sealed, home };
         server.await_answer()?;
-        if system == System::Nginx {
+        if system == FileServer::Nginx {
             server.worker = server.only_child()?;
         }
         Ok(server)
@@ -121,7 +121,7 @@ impl Server {
         LabError::Step { what: format!("{} {what}", self.system.label()), cause: std::io::Error::other(last) }
     }
 
-    pub(super) fn system(&self) -> System {
+    pub(super) fn system(&self) -> FileServer {
         self.system
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::client::{self, Load};
 use super::server::Server;
 use super::site::Site;
-use super::{FLOOR, Systems, floor};
+use super::{FLOOR, FileServers, floor};
 use crate::error::LabError;
 use crate::harness::bench::Bench;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
@@ -32,7 +32,7 @@ impl<'b> Volume<'b> {
     ///
     /// # Errors
     /// A server does not start, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Volume<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<Volume<'b>, LabError> {
         let scale = bench.scale();
         let large = scale.choose(3 << 20, 100 << 20, 100 << 20, 100 << 20);
         let mut files = vec![("large".to_owned(), large), ("middle".to_owned(), 1 << 20)];

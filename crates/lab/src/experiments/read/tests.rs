@@ -18,7 +18,7 @@ fn shares_are_the_whole_without_overlap() {
         let mut seen = Vec::new();
         for share in reads.shares(setting) {
             let mut keep = |block: Block<'_>| seen.push(block.number);
-            Way::Pread.ready(&reads.file, BLOCK_BYTES).unwrap().read(&share, &mut keep).unwrap();
+            ReadMethod::Pread.ready(&reads.file, BLOCK_BYTES).unwrap().read(&share, &mut keep).unwrap();
         }
         let in_order = seen.is_sorted();
         assert_eq!(in_order, setting.in_order, "{}", setting.group);

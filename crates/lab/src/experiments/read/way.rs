@@ -16,7 +16,7 @@ use super::clocked;
 
 /// A way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ReadMethod {
     /// `pread` into one buffer.
     Pread,
     /// `preadv` into [`BUFFERS`] buffers, which are reused, or made anew for each call.
@@ -83,38 +83,38 @@ impl Share {
     }
 }
 
-impl Way {
+impl ReadMethod {
     /// All of them, the plain one first.
-    pub(super) const ALL: [Way; 17] = [
-        Way::Pread,
-        Way::Preadv { pooled: false },
-        Way::Preadv { pooled: true },
-        Way::mapping(Access::Random),
-        Way::mapping(Access::Usual),
-        Way::mapping(Access::Sequential),
-        Way::mapping(Access::Needed),
-        Way::mapping(Access::Populated),
-        Way::mapping(Access::Huge),
-        Way::Ring(RING),
-        Way::Ring(Depth { reads: 8, ..RING }),
-        Way::Ring(Depth { reads: 32, ..RING }),
-        Way::Ring(Depth { reads: 32, together: true, ..RING }),
-        Way::Ring(Depth { reads: 32, registered: true, ..RING }),
-        Way::Ring(Depth { reads: 32, registered: true, polled: true, ..RING }),
-        Way::Ring(Depth { reads: 32, registered: true, cache: Cache::Drop, ..RING }),
-        Way::Ring(Depth { reads: 32, registered: true, cache: Cache::Around, ..RING }),
+    pub(super) const ALL: [ReadMethod; 17] = [
+        ReadMethod::Pread,
+        ReadMethod::Preadv { pooled: false },
+        ReadMethod::Preadv { pooled: true },
+        ReadMethod::mapping(Access::Random),
+        ReadMethod::mapping(Access::Usual),
+        ReadMethod::mapping(Access::Sequential),
+        ReadMethod::mapping(Access::Needed),
+        ReadMethod::mapping(Access::Populated),
+        ReadMethod::mapping(Access::Huge),
+        ReadMethod::Ring(RING),
+        ReadMethod::Ring(Depth { reads: 8, ..RING }),
+        ReadMethod::Ring(Depth { reads: 32, ..RING }),
+        ReadMethod::Ring(Depth { reads: 32, together: true, ..RING }),
+        ReadMethod::Ring(Depth { reads: 32, registered: true, ..RING }),
+        ReadMethod::Ring(Depth { reads: 32, registered: true, polled: true, ..RING }),
+        ReadMethod::Ring(Depth { reads: 32, registered: true, cache: Cache::Drop, ..RING }),
+        ReadMethod::Ring(Depth { reads: 32, registered: true, cache: Cache::Around, ..RING }),
     ];
 
-    const fn mapping(access: Access) -> Way {
-        Way::Mapping { access, copied: false }
+    const fn mapping(access: Access) -> ReadMethod {
+        ReadMethod::Mapping { access, copied: false }
     }
 
     pub(super) fn name(self) -> String {
         match self {
-            Way::Pread => "pread".to_owned(),
-            Way::Preadv { pooled: true } => format!("preadv, {BUFFERS} pooled buffers"),
-            Way::Preadv { .. } => format!("preadv, {BUFFERS} new buffers a call"),
-            Way::Mapping { access, .. } => {
+            ReadMethod::Pread => "pread".to_owned(),
+            ReadMethod::Preadv { pooled: true } => format!("preadv, {BUFFERS} pooled buffers"),
+            ReadMethod::Preadv { .. } => format!("preadv, {BUFFERS} new buffers a call"),
+            ReadMethod::Mapping { access, .. } => {
                 let what = match access {
                     Access::Random => ", no read-ahead",
                     Access::Usual => "",
@@ -125,7 +125,7 @@ impl Way {
                 };
                 format!("mmap{what}")
             }
-            Way::Ring(depth) => {
+            ReadMethod::Ring(depth) => {
                 let registered = if depth.registered { ", registered" } else { "" };
                 let together = if depth.together { ", all at once" } else { "" };
                 let polled = if depth.polled { ", SQPOLL" } else { "" };
@@ -140,36 +140,36 @@ impl Way {
     }
 
     /// The same way such that all bytes are seen.
-    pub(super) fn checked(self) -> Way {
+    pub(super) fn checked(self) -> ReadMethod {
         match self {
-            Way::Mapping { access, .. } => Way::Mapping { access, copied: true },
+            ReadMethod::Mapping { access, .. } => ReadMethod::Mapping { access, copied: true },
             other => other,
         }
     }
 
     pub(super) fn is_huge(self) -> bool {
-        matches!(self, Way::Mapping { access: Access::Huge, .. })
+        matches!(self, ReadMethod::Mapping { access: Access::Huge, .. })
     }
 
     pub(super) fn needs_ring(self) -> bool {
-        matches!(self, Way::Ring(_))
+        matches!(self, ReadMethod::Ring(_))
     }
 
     pub(super) fn drops(self) -> bool {
-        matches!(self, Way::Ring(Depth { cache: Cache::Drop, .. }))
+        matches!(self, ReadMethod::Ring(Depth { cache: Cache::Drop, .. }))
     }
 
     pub(super) fn is_direct(self) -> bool {
-        matches!(self, Way::Ring(Depth { cache: Cache::Around, .. }))
+        matches!(self, ReadMethod::Ring(Depth { cache: Cache::Around, .. }))
     }
 
     /// Gets ready to read blocks of so many bytes: buffers and rings are made before the clock starts. Mappings are not, since some of them
     /// read while they are made.
     pub(super) fn ready(self, file: &Arc<File>, block_bytes: usize) -> io::Result<Reader> {
         let means = match self {
-            Way::Pread | Way::Preadv { .. } => Means::Buffer(touched(block_bytes)),
-            Way::Mapping { access, copied } => Means::Map { access, copied },
-            Way::Ring(depth) => Means::Ring(Box::new(RingMeans::new(file, block_bytes, depth)?)),
+            ReadMethod::Pread | ReadMethod::Preadv { .. } => Means::Buffer(touched(block_bytes)),
+            ReadMethod::Mapping { access, copied } => Means::Map { access, copied },
+            ReadMethod::Ring(depth) => Means::Ring(Box::new(RingMeans::new(file, block_bytes, depth)?)),
         };
         Ok(Reader { way: self, file: Arc::clone(file), means })
     }
@@ -177,7 +177,7 @@ impl Way {
 
 /// A way that is ready.
 pub(super) struct Reader {
-    way: Way,
+    way: ReadMethod,
     file: Arc<File>,
     means: Means,
 }
@@ -201,8 +201,8 @@ impl Reader {
     /// Reads a share; how long each block took.
     pub(super) fn read(&mut self, share: &Share, take: &mut Taker<'_>) -> io::Result<Vec<Duration>> {
         match (self.way, &mut self.means) {
-            (Way::Preadv { pooled: false }, _) => preadv_anew(&self.file, share, take),
-            (Way::Preadv { .. }, Means::Buffer(buffer)) => preadv(&self.file, share, buffer, take),
+            (ReadMethod::Preadv { pooled: false }, _) => preadv_anew(&self.file, share, take),
+            (ReadMethod::Preadv { .. }, Means::Buffer(buffer)) => preadv(&self.file, share, buffer, take),
             (_, Means::Buffer(buffer)) => pread(&self.file, share, buffer, take),
             (_, Means::Map { access, copied }) => mapping(&self.file, (*access, *copied), share, take),
             (_, Means::Ring(means)) => ring(means, share, take),

@@ -22,9 +22,10 @@ fn a_damaged_batch_is_found_and_leaves_nothing_behind() {
     let last = batch.len() - 1;
     batch[last] ^= 1;
     let sent = batch.freeze();
-    for way in Way::ALL {
+    for way in ReceiveMethod::ALL {
         let received = receives.receive(way, &sent);
-        let is_checked = matches!(way, Way::Buffer { checked: true } | Way::Splice { checked: true });
+        let is_checked =
+            matches!(way, ReceiveMethod::Buffer { checked: true } | ReceiveMethod::Splice { checked: true });
         assert_eq!(received.is_err(), is_checked, "{}", way.name());
     }
 }

@@ -11,7 +11,7 @@ use rustix::pipe::SpliceFlags;
 
 /// How batches get from the socket to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ReceiveMethod {
     /// As the broker does it.
     Buffer { checked: bool },
     /// Past this process, but for what is read back.
@@ -27,25 +27,25 @@ const EPOCH_AT: usize = 12;
 /// As large as an unprivileged pipe may be.
 const PIPE_BYTES: usize = 1 << 20;
 
-impl Way {
-    pub(super) const ALL: [Way; 4] = [
-        Way::Buffer { checked: true },
-        Way::Buffer { checked: false },
-        Way::Splice { checked: true },
-        Way::Splice { checked: false },
+impl ReceiveMethod {
+    pub(super) const ALL: [ReceiveMethod; 4] = [
+        ReceiveMethod::Buffer { checked: true },
+        ReceiveMethod::Buffer { checked: false },
+        ReceiveMethod::Splice { checked: true },
+        ReceiveMethod::Splice { checked: false },
     ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Way::Buffer { checked: true } => "read, check, write",
-            Way::Buffer { checked: false } => "read, write",
-            Way::Splice { checked: true } => "splice, read back, check",
-            Way::Splice { checked: false } => "splice",
+            ReceiveMethod::Buffer { checked: true } => "read, check, write",
+            ReceiveMethod::Buffer { checked: false } => "read, write",
+            ReceiveMethod::Splice { checked: true } => "splice, read back, check",
+            ReceiveMethod::Splice { checked: false } => "splice",
         }
     }
 
     pub(super) fn splices(self) -> bool {
-        matches!(self, Way::Splice { .. })
+        matches!(self, ReceiveMethod::Splice { .. })
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) fn send(mut socket: &TcpStream, sent: &[u8], batches: usize) -> io::R
 
 /// Takes batches one after the other.
 pub(super) struct Taker<'a> {
-    way: Way,
+    way: ReceiveMethod,
     socket: &'a TcpStream,
     file: &'a File,
     buffer: Vec<u8>,
@@ -73,7 +73,7 @@ pub(super) struct Taker<'a> {
 impl<'a> Taker<'a> {
     /// # Errors
     /// There is no pipe.
-    pub(super) fn new(way: Way, socket: &'a TcpStream, file: &'a File) -> io::Result<Taker<'a>> {
+    pub(super) fn new(way: ReceiveMethod, socket: &'a TcpStream, file: &'a File) -> io::Result<Taker<'a>> {
         let pipe = match way.splices() {
             true => {
                 let pipe = rustix::pipe::pipe()?;
@@ -97,8 +97,8 @@ impl<'a> Taker<'a> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(len, 0);
         let taken = match self.way {
-            Way::Buffer { checked } => self.through(&mut buffer, offset, checked),
-            Way::Splice { checked } => self.past(&mut buffer, offset, checked),
+            ReceiveMethod::Buffer { checked } => self.through(&mut buffer, offset, checked),
+            ReceiveMethod::Splice { checked } => self.past(&mut buffer, offset, checked),
         };
         self.buffer = buffer;
         self.end += len as u64;

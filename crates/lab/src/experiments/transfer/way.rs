@@ -19,7 +19,7 @@ use crate::harness::tls_records::{self, Sealer};
 
 /// A way from file to socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct TransferMethod {
     pub(super) kind: Kind,
     /// Of the buffer or the pipe.
     pub(super) step_bytes: usize,
@@ -50,17 +50,21 @@ const REFERENCED: [(&str, How); 3] = [
     ("read+SEND_ZC registered", How::RingZeroCopy { registered: true, wait: Wait::Result }),
 ];
 
-impl Way {
+impl TransferMethod {
     /// All of them, those that copy first.
-    pub(super) fn all() -> Vec<Way> {
-        let of = |path: Path| move |step_bytes: usize| Way { kind: Kind::Engine(path), step_bytes };
-        let mut ways: Vec<Way> = BUFFERS.into_iter().map(of(Path::ReadWrite)).collect();
+    pub(super) fn all() -> Vec<TransferMethod> {
+        let of =
+            |path: Path| move |step_bytes: usize| TransferMethod { kind: Kind::Engine(path), step_bytes };
+        let mut ways: Vec<TransferMethod> = BUFFERS.into_iter().map(of(Path::ReadWrite)).collect();
         ways.push(of(Path::MmapWrite)(1 << 20));
-        ways.extend(REFERENCED.map(|(_, how)| Way { kind: Kind::Memory(how), step_bytes: REFERENCED_BYTES }));
+        ways.extend(
+            REFERENCED
+                .map(|(_, how)| TransferMethod { kind: Kind::Memory(how), step_bytes: REFERENCED_BYTES }),
+        );
         ways.push(of(Path::Sendfile)(64 << 10));
         ways.extend(PIPES.into_iter().map(of(Path::Splice)));
-        ways.push(Way { kind: Kind::UserTls, step_bytes: 128 << 10 });
-        ways.push(Way { kind: Kind::KernelTls, step_bytes: 1 << 20 });
+        ways.push(TransferMethod { kind: Kind::UserTls, step_bytes: 128 << 10 });
+        ways.push(TransferMethod { kind: Kind::KernelTls, step_bytes: 1 << 20 });
         ways
     }
 
@@ -203,7 +207,7 @@ impl Sender {
         }
     }
 
-    pub(super) fn tally(&self, way: Way) -> Tally {
+    pub(super) fn tally(&self, way: TransferMethod) -> Tally {
         match self {
             Sender::Engine(_, counters, ..) => {
                 let seen = counters.snapshot();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::error::LabError;
 use crate::harness::memory_sender::Route;
-use crate::harness::peer::{Part, Peer, Take, program_by};
+use crate::harness::peer::{Part, Peer, ReceiveMode, program_by};
 
 /// A connected socket that waits.
 pub(super) type Socket = Arc<OwnedFd>;
@@ -48,7 +48,7 @@ impl Stage {
     }
 
     /// A connection on which so many bytes will come, in these parts.
-    pub(super) fn connect(&mut self, take: Take, parts: &[u64]) -> Result<Socket, LabError> {
+    pub(super) fn connect(&mut self, take: ReceiveMode, parts: &[u64]) -> Result<Socket, LabError> {
         let failed = || LabError::step::<io::Error>("cannot open a connection");
         let Some(receiver) = &mut self.receiver else {
             let socket = UdpSocket::bind("10.9.0.1:0").map_err(failed())?;

@@ -27,7 +27,7 @@ const BUFFERED_BYTES: usize = 4 << 20;
 pub(super) struct Single {
     socket: Socket,
     messages: Messages,
-    way: Way,
+    way: Transport,
     calls: u64,
 }
 
@@ -38,7 +38,7 @@ struct Messages {
     file: Option<Arc<File>>,
 }
 
-enum Way {
+enum Transport {
     Plain,
     ZeroCopy(Box<ZeroCopyOutbox>, Box<Counters>),
     Ring(Box<Ring>),
@@ -52,14 +52,16 @@ impl Single {
             load.fill(0, buffer.space());
         }
         let way = match load.how {
-            How::Send => Way::Plain,
-            How::MsgZerocopy => Way::ZeroCopy(Box::new(ZeroCopyOutbox::new(fd(&socket))), Box::default()),
+            How::Send => Transport::Plain,
+            How::MsgZerocopy => {
+                Transport::ZeroCopy(Box::new(ZeroCopyOutbox::new(fd(&socket))), Box::default())
+            }
             _ => {
                 let mut ring = Ring::new(&RingOptions::default())?;
                 if let How::RingZeroCopy { registered: true, .. } = load.how {
                     ring.register_buffers(&pool)?;
                 }
-                Way::Ring(Box::new(ring))
+                Transport::Ring(Box::new(ring))
             }
         };
         Ok(Single { socket, messages: Messages { pool, file: None }, way, calls: 0 })
@@ -74,25 +76,26 @@ impl Single {
     /// System calls so far.
     pub(super) fn calls(&self) -> u64 {
         match &self.way {
-            Way::Plain => self.calls,
-            Way::ZeroCopy(_, counters) => {
+            Transport::Plain => self.calls,
+            Transport::ZeroCopy(_, counters) => {
                 let seen = counters.snapshot();
                 self.calls + Path::ALL.iter().map(|path| seen.calls(*path)).sum::<u64>()
             }
-            Way::Ring(ring) => ring.calls(),
+            Transport::Ring(ring) => ring.calls(),
         }
     }
 
     pub(super) fn send(&mut self, load: &Load) -> io::Result<u64> {
         match &mut self.way {
-            Way::Plain => {
+            Transport::Plain => {
                 plain(&self.socket, &self.messages, load, &mut self.calls)?;
                 Ok(0)
             }
-            Way::ZeroCopy(outbox, counters) => {
-                by_error_queue((&self.socket, &self.messages), load, (outbox, counters), &mut self.calls)
+            Transport::ZeroCopy(outbox, counters) => {
+                let queue = ErrorQueue { socket: &self.socket, outbox, counters, calls: &mut self.calls };
+                by_error_queue(queue, &self.messages, load)
             }
-            Way::Ring(ring) => by_ring(ring, &self.socket, &self.messages, load),
+            Transport::Ring(ring) => by_ring(ring, &self.socket, &self.messages, load),
         }
     }
 }
@@ -124,12 +127,16 @@ fn plain(socket: &Socket, messages: &Messages, load: &Load, calls: &mut u64) -> 
     Ok(())
 }
 
-fn by_error_queue(
-    (socket, messages): (&Socket, &Messages),
-    load: &Load,
-    (outbox, counters): (&mut ZeroCopyOutbox, &Counters),
-    calls: &mut u64,
-) -> io::Result<u64> {
+/// A socket whose error queue tells when sends by reference are over.
+struct ErrorQueue<'a> {
+    socket: &'a Socket,
+    outbox: &'a mut ZeroCopyOutbox,
+    counters: &'a Counters,
+    calls: &'a mut u64,
+}
+
+fn by_error_queue(queue: ErrorQueue<'_>, messages: &Messages, load: &Load) -> io::Result<u64> {
+    let ErrorQueue { socket, outbox, counters, calls } = queue;
     let thresholds = Thresholds { zero_copy_send_bytes: 1, ..Thresholds::default() };
     let before = counters.snapshot().copied_by_kernel();
     for index in 0..load.messages {

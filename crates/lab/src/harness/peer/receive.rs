@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
-use super::{Part, Take};
+use super::{Part, ReceiveMode};
 use crate::harness::payload;
 use crate::harness::tls_records::Opener;
 use crate::machine::cpu;
@@ -17,7 +17,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// Takes all parts from the next connection; `each` is told of all but the last one, which is returned.
 pub(super) fn all(
     listener: Option<&TcpListener>,
-    (take, sealed): (Take, bool),
+    (take, sealed): (ReceiveMode, bool),
     parts: &[u64],
     mut each: impl FnMut(Part) -> io::Result<()>,
 ) -> io::Result<Part> {
@@ -39,7 +39,7 @@ pub(super) fn all(
     part(&socket, take, *last, &mut buffer)
 }
 
-fn sealed_part(socket: &TcpStream, take: Take, bytes: u64, opener: &mut Opener) -> io::Result<Part> {
+fn sealed_part(socket: &TcpStream, take: ReceiveMode, bytes: u64, opener: &mut Opener) -> io::Result<Part> {
     let (before, calls, mut digest) = (cpu::of_this_process(), opener.calls, payload::digest());
     let mut done = 0;
     while done < bytes
@@ -50,13 +50,13 @@ fn sealed_part(socket: &TcpStream, take: Take, bytes: u64, opener: &mut Opener) 
     }
     let done_ns = cpu::monotonic_ns();
     let cpu = cpu::of_this_process().saturating_sub(before);
-    let checksum = if take == Take::Check { digest.finalize() } else { 0 };
+    let checksum = if take == ReceiveMode::Check { digest.finalize() } else { 0 };
     let cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(0);
     Ok(Part { bytes: done, checksum, cpu_ns, calls: opener.calls - calls, done_ns })
 }
 
-fn part(socket: &TcpStream, take: Take, bytes: u64, buffer: &mut [u8]) -> io::Result<Part> {
-    let flags = if take == Take::Discard { RecvFlags::TRUNC } else { RecvFlags::empty() };
+fn part(socket: &TcpStream, take: ReceiveMode, bytes: u64, buffer: &mut [u8]) -> io::Result<Part> {
+    let flags = if take == ReceiveMode::Discard { RecvFlags::TRUNC } else { RecvFlags::empty() };
     let (before, mut digest) = (cpu::of_this_process(), payload::digest());
     let (mut done, mut calls) = (0, 0);
     while done < bytes {
@@ -65,7 +65,7 @@ fn part(socket: &TcpStream, take: Take, bytes: u64, buffer: &mut [u8]) -> io::Re
         match rustix::net::recv(socket, &mut buffer[..want], flags) {
             Ok((0, _)) => break,
             Ok((count, _)) => {
-                if take == Take::Check {
+                if take == ReceiveMode::Check {
                     digest.update(&buffer[..count]);
                 }
                 done += count as u64;
@@ -76,6 +76,6 @@ fn part(socket: &TcpStream, take: Take, bytes: u64, buffer: &mut [u8]) -> io::Re
     }
     let done_ns = cpu::monotonic_ns();
     let cpu = cpu::of_this_process().saturating_sub(before);
-    let checksum = if take == Take::Check { digest.finalize() } else { 0 };
+    let checksum = if take == ReceiveMode::Check { digest.finalize() } else { 0 };
     Ok(Part { bytes: done, checksum, cpu_ns: u64::try_from(cpu.as_nanos()).unwrap_or(0), calls, done_ns })
 }

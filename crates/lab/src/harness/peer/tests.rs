@@ -20,13 +20,13 @@ fn bench() -> Bench {
 fn parts_are_counted_and_checked() {
     let mut peer = Peer::start(&bench()).unwrap();
     let bytes = Payload::bytes(3, 300_000);
-    for take in [Take::Check, Take::Copy, Take::Discard] {
+    for take in [ReceiveMode::Check, ReceiveMode::Copy, ReceiveMode::Discard] {
         let socket = peer.connect(take, &[100_000, 150_000]).unwrap();
         socket.set_nonblocking(false).unwrap();
         (&socket).write_all(&bytes).unwrap();
         let parts = [peer.part().unwrap(), peer.part().unwrap()];
         assert_eq!(parts.map(|part| part.bytes), [100_000, 150_000]);
-        let expected = if take == Take::Check {
+        let expected = if take == ReceiveMode::Check {
             [&bytes[..100_000], &bytes[100_000..250_000]].map(checksum)
         } else {
             [0; 2]
@@ -39,7 +39,7 @@ fn parts_are_counted_and_checked() {
 #[test]
 fn a_connection_that_ends_early_is_seen() {
     let mut peer = Peer::start(&bench()).unwrap();
-    let socket = peer.connect(Take::Copy, &[1000, 1000]).unwrap();
+    let socket = peer.connect(ReceiveMode::Copy, &[1000, 1000]).unwrap();
     (&socket).write_all(&[1; 1500]).unwrap();
     drop(socket);
     assert_eq!([peer.part().unwrap().bytes, peer.part().unwrap().bytes], [1000, 500]);
@@ -48,10 +48,10 @@ fn a_connection_that_ends_early_is_seen() {
 #[test]
 fn nonsense_is_an_error_and_the_next_request_is_served() {
     let mut peer = Peer::start(&bench()).unwrap();
-    peer.tell(&Request::Receive { take: Take::Copy, sealed: false, parts: Vec::new() }).unwrap();
+    peer.tell(&Request::Receive { take: ReceiveMode::Copy, sealed: false, parts: Vec::new() }).unwrap();
     let error = peer.part().unwrap_err().to_string();
     assert!(error.contains("nothing at all"), "{error}");
-    let socket = peer.connect(Take::Copy, &[1]).unwrap();
+    let socket = peer.connect(ReceiveMode::Copy, &[1]).unwrap();
     (&socket).write_all(b"x").unwrap();
     assert_eq!(peer.part().unwrap().bytes, 1);
 }

@@ -23,7 +23,7 @@ fn what_is_sealed_is_opened() {
     let plain = Payload::bytes(1, 40_000);
     let sealed = sealed(&plain);
     assert_eq!(sealed.len(), plain.len() + 3 * (HEADER_BYTES + TAIL_BYTES));
-    for take in [Take::Check, Take::Copy, Take::Discard] {
+    for take in [ReceiveMode::Check, ReceiveMode::Copy, ReceiveMode::Discard] {
         let (mut sender, receiver) = connection();
         sender.write_all(&sealed).unwrap();
         drop(sender);
@@ -34,7 +34,7 @@ fn what_is_sealed_is_opened() {
             opened.extend_from_slice(bytes);
         }
         assert_eq!(count, plain.len(), "{take:?}");
-        assert!(opened == if take == Take::Check { plain.clone() } else { Vec::new() }, "{take:?}");
+        assert!(opened == if take == ReceiveMode::Check { plain.clone() } else { Vec::new() }, "{take:?}");
     }
 }
 
@@ -47,6 +47,6 @@ fn what_was_changed_is_refused() {
         let (mut sender, receiver) = connection();
         sender.write_all(&bytes).unwrap();
         drop(sender);
-        assert!(Opener::new().unwrap().next(&receiver, Take::Check).is_err());
+        assert!(Opener::new().unwrap().next(&receiver, ReceiveMode::Check).is_err());
     }
 }

@@ -6,13 +6,14 @@ use super::{At, Claim, Says, Sum};
 
 /// What stands above the rows.
 pub(super) const HEAD: &str = "\
-# What the articles claim, and what this machine says
+# Claims of five articles, tested
 
-Levada's paths were chosen after reading five articles on zero-copy I/O. Here each figure of theirs stands beside one of our own.
-The page is made by `levada lab claims` out of the records in [runs](runs), which `docs/lab/record.sh` makes; a test holds one against the others.
+Levada's paths were chosen after reading five articles on zero-copy I/O. This page compares each figure of theirs with a measured one.
+`levada lab claims` generates it from the records in [runs](runs), which `docs/lab/record.sh` writes; a test compares the page with the records.
 A factor is the median of the quotients of runs of the same round, with its 95 % confidence interval ([how](METHODOLOGY.md),
-[what speaks against it](BIAS.md)). *Confirmed*: surely the same way, and by half of the claimed factor at least (of its
-logarithm). *In part*: surely the same way, by less. *Refuted*: surely less than that half. *Not sure*: the interval has both in it.
+[known biases](BIAS.md)). *Confirmed*: the interval lies on the claimed side, and the median reaches half of the claimed factor (of its
+logarithm). *In part*: the interval lies on the claimed side, and the median is smaller. *Refuted*: the interval lies below that half.
+*Not sure*: the interval contains both.
 
 Measured:
 

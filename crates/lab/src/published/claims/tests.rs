@@ -26,7 +26,7 @@ fn samples_of(at: At, values: [f64; 7]) -> impl Iterator<Item = Line> {
 
 #[test]
 fn a_claim_is_confirmed_by_half_of_its_factor() {
-    fn check(measured: f64, times: f64, expected: Verdict) {
+    fn check(measured: f64, times: f64, expected: ClaimVerdict) {
         let base = [1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.02];
         let mut lines: Vec<Line> = samples_of(SEND, base.map(|value| value * measured)).collect();
         lines.extend(samples_of(OTHER, base));
@@ -34,13 +34,13 @@ fn a_claim_is_confirmed_by_half_of_its_factor() {
         let (verdict, text) = of_times(&lines, &["cost"], (SEND, OTHER), times).unwrap();
         assert_eq!(verdict, expected, "{measured} for {times}: {text}");
     }
-    check(4.0, 4.0, Verdict::Confirmed);
-    check(2.1, 4.0, Verdict::Confirmed);
-    check(1.9, 4.0, Verdict::InPart);
-    check(1.0, 4.0, Verdict::Refuted);
-    check(0.5, 4.0, Verdict::Refuted);
-    check(1.05, 1.0, Verdict::Confirmed);
-    check(1.5, 1.0, Verdict::Refuted);
+    check(4.0, 4.0, ClaimVerdict::Confirmed);
+    check(2.1, 4.0, ClaimVerdict::Confirmed);
+    check(1.9, 4.0, ClaimVerdict::InPart);
+    check(1.0, 4.0, ClaimVerdict::Refuted);
+    check(0.5, 4.0, ClaimVerdict::Refuted);
+    check(1.05, 1.0, ClaimVerdict::Confirmed);
+    check(1.5, 1.0, ClaimVerdict::Refuted);
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn runs_that_differ_too_much_say_nothing() {
     lines.extend(samples_of(OTHER, [1.0; 7]));
     let lines: Vec<&Line> = lines.iter().collect();
     let verdict = |times| of_times(&lines, &["cost"], (SEND, OTHER), times).unwrap().0;
-    assert_eq!((verdict(4.0), verdict(1.0)), (Verdict::NotSure, Verdict::NotSure));
-    assert_eq!(verdict(400.0), Verdict::Refuted);
+    assert_eq!((verdict(4.0), verdict(1.0)), (ClaimVerdict::NotSure, ClaimVerdict::NotSure));
+    assert_eq!(verdict(400.0), ClaimVerdict::Refuted);
 }
 
 #[test]

@@ -14,12 +14,12 @@ look like and why it bends where it does: [as work grows](../performance.md#as-w
 
 /// What stands above the rows.
 pub(super) const HEAD: &str = "\
-# What Levada costs, and what it is meant to cost
+# Cost of Levada, and goals
 
-Each row is a goal, beside Apache Kafka 4.3.1 or beside a bare loop that makes only the system calls that cannot be avoided (the *floor*):
-[how it is measured](../performance.md). The page is made by `levada lab goals` out of the records in [runs](runs), which `docs/performance/record.sh`
-makes; a test holds one against the others. A factor is the median of the quotients of runs of the same round, with its 95 %
-confidence interval. *Not sure*: the median misses the goal, and the interval has it in it.
+Each row is a goal, beside Apache Kafka 4.3.1 or beside a bare loop of the unavoidable system calls (the *floor*):
+[how it is measured](../performance.md). `levada lab goals` generates the page from the records in [runs](runs), which `docs/performance/record.sh`
+writes; a test compares the page with the records. A factor is the median of the quotients of runs of the same round, with its 95 %
+confidence interval. *Not sure*: the median misses the goal, and the interval contains it.
 
 Measured:
 

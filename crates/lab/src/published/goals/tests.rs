@@ -13,18 +13,18 @@ fn interval(low: f64, median: f64, high: f64) -> Interval {
 #[test]
 fn a_goal_is_reached_by_the_median() {
     const THAT: At = At { experiment: "e", group: "", case: "that" };
-    fn check(bound: Bound, (low, median, high): (f64, f64, f64), expected: Verdict) {
+    fn check(bound: Bound, (low, median, high): (f64, f64, f64), expected: GoalVerdict) {
         assert_eq!(bound.judge(&interval(low, median, high)), expected, "{bound:?}");
     }
-    check(Bound::Times(THAT, 0.5), (0.3, 0.5, 0.7), Verdict::Reached);
-    check(Bound::Times(THAT, 0.5), (0.4, 0.6, 0.7), Verdict::NotSure);
-    check(Bound::Times(THAT, 0.5), (0.51, 0.6, 0.7), Verdict::NotReached);
-    check(Bound::TimesAtLeast(THAT, 1.5), (1.2, 1.5, 1.9), Verdict::Reached);
-    check(Bound::TimesAtLeast(THAT, 1.5), (1.2, 1.4, 1.6), Verdict::NotSure);
-    check(Bound::TimesAtLeast(THAT, 1.5), (1.2, 1.4, 1.49), Verdict::NotReached);
-    check(Bound::Value(0.0), (0.0, 0.0, 2.0), Verdict::Reached);
-    check(Bound::Value(0.0), (1.0, 2.0, 3.0), Verdict::NotReached);
-    check(Bound::ValueAtLeast(100.0), (99.0, 100.0, 100.0), Verdict::Reached);
+    check(Bound::Times(THAT, 0.5), (0.3, 0.5, 0.7), GoalVerdict::Reached);
+    check(Bound::Times(THAT, 0.5), (0.4, 0.6, 0.7), GoalVerdict::NotSure);
+    check(Bound::Times(THAT, 0.5), (0.51, 0.6, 0.7), GoalVerdict::NotReached);
+    check(Bound::TimesAtLeast(THAT, 1.5), (1.2, 1.5, 1.9), GoalVerdict::Reached);
+    check(Bound::TimesAtLeast(THAT, 1.5), (1.2, 1.4, 1.6), GoalVerdict::NotSure);
+    check(Bound::TimesAtLeast(THAT, 1.5), (1.2, 1.4, 1.49), GoalVerdict::NotReached);
+    check(Bound::Value(0.0), (0.0, 0.0, 2.0), GoalVerdict::Reached);
+    check(Bound::Value(0.0), (1.0, 2.0, 3.0), GoalVerdict::NotReached);
+    check(Bound::ValueAtLeast(100.0), (99.0, 100.0, 100.0), GoalVerdict::Reached);
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn record(better: Better, values: &[f64]) -> Vec<Line> {
     std::iter::once(Line::Experiment(announced)).chain(samples).collect()
 }
 
-fn judged(better: Better, before: &[f64], after: &[f64]) -> Verdict {
+fn judged(better: Better, before: &[f64], after: &[f64]) -> ComparisonVerdict {
     of(&record(better, before), &record(better, after))[0].verdict
 }
 
@@ -44,16 +44,16 @@ fn around(middle: f64, count: u32) -> Vec<f64> {
 #[test]
 fn verdicts() {
     let one = around(1.0, 15);
-    assert_eq!(judged(Better::Less, &one, &one), Verdict::NoDifference);
-    assert_eq!(judged(Better::Less, &one, &around(1.2, 15)), Verdict::Worse);
-    assert_eq!(judged(Better::More, &one, &around(1.2, 15)), Verdict::Better);
-    assert_eq!(judged(Better::Less, &one, &around(0.8, 15)), Verdict::Better);
-    assert_eq!(judged(Better::More, &one, &around(0.8, 15)), Verdict::Worse);
-    assert_eq!(judged(Better::Neither, &one, &around(0.8, 15)), Verdict::Changed);
+    assert_eq!(judged(Better::Less, &one, &one), ComparisonVerdict::NoDifference);
+    assert_eq!(judged(Better::Less, &one, &around(1.2, 15)), ComparisonVerdict::Worse);
+    assert_eq!(judged(Better::More, &one, &around(1.2, 15)), ComparisonVerdict::Better);
+    assert_eq!(judged(Better::Less, &one, &around(0.8, 15)), ComparisonVerdict::Better);
+    assert_eq!(judged(Better::More, &one, &around(0.8, 15)), ComparisonVerdict::Worse);
+    assert_eq!(judged(Better::Neither, &one, &around(0.8, 15)), ComparisonVerdict::Changed);
     // Certain, but small.
-    assert_eq!(judged(Better::Less, &one, &around(1.03, 15)), Verdict::NoDifference);
+    assert_eq!(judged(Better::Less, &one, &around(1.03, 15)), ComparisonVerdict::NoDifference);
     // Large, but three values are none.
-    assert_eq!(judged(Better::Less, &around(1.0, 3), &around(2.0, 3)), Verdict::TooFew);
+    assert_eq!(judged(Better::Less, &around(1.0, 3), &around(2.0, 3)), ComparisonVerdict::TooFew);
 }
 
 /// A record of several cases, each with as many values around its middle.
@@ -77,19 +77,19 @@ fn cases(middles: &[f64]) -> Vec<Line> {
 
 #[test]
 fn what_all_cases_share_is_the_machines_up_to_a_tenth() {
-    fn check(after: &[f64], expected: &[Verdict]) {
-        let verdicts: Vec<Verdict> =
+    fn check(after: &[f64], expected: &[ComparisonVerdict]) {
+        let verdicts: Vec<ComparisonVerdict> =
             of(&cases(&vec![1.0; after.len()]), &cases(after)).iter().map(|one| one.verdict).collect();
         assert_eq!(verdicts, expected, "{after:?}");
     }
-    const SAME: Verdict = Verdict::NoDifference;
+    const SAME: ComparisonVerdict = ComparisonVerdict::NoDifference;
     check(&[1.07, 1.06, 1.08, 1.07, 1.06], &[SAME; 5]);
-    check(&[1.07, 1.06, 1.3, 1.07, 1.06], &[SAME, SAME, Verdict::Worse, SAME, SAME]);
-    check(&[1.0, 0.99, 1.07, 1.0, 1.01], &[SAME, SAME, Verdict::Worse, SAME, SAME]);
+    check(&[1.07, 1.06, 1.3, 1.07, 1.06], &[SAME, SAME, ComparisonVerdict::Worse, SAME, SAME]);
+    check(&[1.0, 0.99, 1.07, 1.0, 1.01], &[SAME, SAME, ComparisonVerdict::Worse, SAME, SAME]);
     // All of it, and too much for a machine.
-    check(&[1.2, 1.2, 1.2, 1.2, 1.2], &[Verdict::Worse; 5]);
+    check(&[1.2, 1.2, 1.2, 1.2, 1.2], &[ComparisonVerdict::Worse; 5]);
     // Of three nobody knows what they share.
-    check(&[1.07, 1.06, 1.08], &[Verdict::Worse; 3]);
+    check(&[1.07, 1.06, 1.08], &[ComparisonVerdict::Worse; 3]);
 }
 
 #[test]
@@ -101,8 +101,9 @@ fn cases_of_one_record_alone_are_left_out() {
 fn chance_finds_a_difference_once_in_a_thousand() {
     let mut rng = StdRng::seed_from_u64(7);
     let mut noisy = || -> Vec<f64> { (0..15).map(|_| rng.random_range(0.5..1.5)).collect() };
-    let found =
-        (0..2000).filter(|_| judged(Better::Less, &noisy(), &noisy()) != Verdict::NoDifference).count();
+    let found = (0..2000)
+        .filter(|_| judged(Better::Less, &noisy(), &noisy()) != ComparisonVerdict::NoDifference)
+        .count();
     assert!(found <= 10, "{found} of 2000 equal pairs differ");
 }
 

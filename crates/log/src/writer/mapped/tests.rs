@@ -9,7 +9,7 @@ use tempfile::{TempDir, tempdir};
 use super::*;
 use crate::background::Work;
 use crate::batch::Builder;
-use crate::disk::twin::Twin;
+use crate::disk::faulty::FaultyDisk;
 use crate::recover::OpenReport;
 use crate::{Append, AppendBy, AppendError, LogConfig, OpenOptions, Writer};
 
@@ -19,7 +19,7 @@ const LOG: &str = "00000000000000000000.log";
 
 struct Kit {
     dir: TempDir,
-    disk: Arc<Twin>,
+    disk: Arc<FaultyDisk>,
 }
 
 impl Kit {
@@ -173,7 +173,7 @@ fn the_next_segment_is_made_ahead_and_gets_its_name_with_the_roll() {
 #[test]
 fn a_spare_that_is_late_is_done_without() {
     let dir = tempdir().unwrap();
-    let disk: Arc<dyn Disk> = Arc::new(Twin::default());
+    let disk: Arc<dyn Disk> = Arc::new(FaultyDisk::default());
     let late: Arc<Mutex<Vec<Work>>> = Arc::default();
     let queue = late.clone();
     let background = Background::new(move |work| queue.lock().push(work));

@@ -28,7 +28,7 @@ use crate::metadata::controller::{AlterConfig, ConfigChange, MorePartitions, New
 use crate::metadata::image::ConfigResource;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::transaction::Membership;
-use crate::txn::request::{Identity, Protocol};
+use crate::txn::request::{ProducerIdentity, Protocol};
 
 mod transactions;
 mod upkeep;
@@ -433,7 +433,8 @@ impl Life {
     fn produce(&mut self) -> bool {
         let at = self.pick();
         let partition = self.pick_partition(at);
-        let producer = Identity { producer_id: 9_000 + self.random.random_range(0..3), producer_epoch: 0 };
+        let producer =
+            ProducerIdentity { producer_id: 9_000 + self.random.random_range(0..3), producer_epoch: 0 };
         self.append(at, partition, producer, None);
         true
     }
@@ -459,9 +460,15 @@ impl Life {
     }
 
     /// One batch, in a transaction or outside.
-    fn append(&mut self, at: usize, index: i32, producer: Identity, transaction: Option<(&str, usize)>) {
+    fn append(
+        &mut self,
+        at: usize,
+        index: i32,
+        producer: ProducerIdentity,
+        transaction: Option<(&str, usize)>,
+    ) {
         let topic = self.facts.topics[at].id;
-        let Identity { producer_id, producer_epoch } = producer;
+        let ProducerIdentity { producer_id, producer_epoch } = producer;
         let sequence = *self.sequences.entry((producer_id, producer_epoch, topic, index)).or_default();
         let mut batch = Builder::new().producer(producer_id, producer_epoch, sequence);
         if transaction.is_some() {

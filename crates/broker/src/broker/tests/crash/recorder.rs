@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use levada_io::map::WriteMap;
-use levada_log::disk::{Disk, Entry, Kind, ReadFiles, RealDisk};
+use levada_log::disk::{DirEntry, Disk, Kind, ReadFiles, RealDisk};
 use parking_lot::{Condvar, Mutex};
 
 /// One change that cannot be torn, but for a write. Files are numbered in the order of their creation: names change.
@@ -93,7 +93,7 @@ impl Recorder {
     fn take_over(&self, dir: &Path) {
         let mut entries = RealDisk.list(dir).unwrap();
         entries.sort_by(|one, other| one.path.cmp(&other.path));
-        for Entry { path, kind } in entries {
+        for DirEntry { path, kind } in entries {
             if kind == Kind::Dir {
                 let dir = self.relative(&path);
                 self.state.lock().ops.push(Op::CreateDir { path: dir });
@@ -212,7 +212,7 @@ impl State {
 }
 
 impl ReadFiles for Recorder {
-    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
         self.panic_if_broken(dir);
         let is_held = |held: &mut Option<&str>| held.is_some_and(|name| dir.ends_with(name));
         self.let_go.wait_while(&mut self.held.lock(), |held| is_held(held));
@@ -370,7 +370,7 @@ impl Disk for Recorder {
             entries.sort_by(|one, other| one.path.cmp(&other.path));
             RealDisk.remove_dir(dir).map(|()| entries)
         };
-        let ops = |entries: &Vec<Entry>| {
+        let ops = |entries: &Vec<DirEntry>| {
             let paths = entries.iter().map(|entry| &*entry.path).chain([dir]);
             paths.map(|path| Op::Remove { path: self.relative(path) }).collect()
         };

@@ -43,7 +43,7 @@ fn a_change_that_a_start_could_not_read_is_refused_before_it_is_written() {
     // The keys of one group with a name of eight megabytes.
     for (count, bytes) in [(17, 16 << 20), (1, 10 << 20), (100, 1 << 20)] {
         let refused = store.update(2_000, |_, _| configs(count, bytes)).unwrap_err().to_string();
-        assert!(refused.contains("larger than"), "{refused}");
+        assert!(refused.contains("more than"), "{refused}");
     }
     assert_eq!(fs::read(dir.path().join(SEGMENT)).unwrap(), log);
     add(&mut store, "a", 1);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn origin(host: &str) -> Origin {
-    Origin::new("authentication", None, host)
+fn origin(host: &str) -> AuditOrigin {
+    AuditOrigin::new("authentication", None, host)
 }
 
 #[test]
@@ -12,7 +12,7 @@ fn a_flood_from_one_origin_is_counted_and_keeps_no_other_out() {
     let written = (0..1_000).filter(|_| repeats.admit(origin("10.0.0.1"), start)).count();
     assert_eq!(written, 100);
     assert!(repeats.admit(origin("10.0.0.2"), start));
-    assert!(repeats.admit(Origin::new("authorization", None, "10.0.0.1"), start));
+    assert!(repeats.admit(AuditOrigin::new("authorization", None, "10.0.0.1"), start));
     assert_eq!(repeats.left_out(start), [(origin("10.0.0.1"), 900)]);
     assert_eq!(repeats.left_out(start), []);
     let later = start + Duration::from_secs(3);
@@ -31,13 +31,13 @@ fn very_many_origins_are_one() {
     let written = (0..5_000).filter(|at| repeats.admit(origin(&format!("more-{at}")), start)).count();
     assert_eq!(written, 100);
     assert!(repeats.admit(origin("host-7"), start));
-    let others = Origin { host: None, ..origin("") };
+    let others = AuditOrigin { host: None, ..origin("") };
     assert_eq!(repeats.left_out(start), [(others, 4_900)]);
     assert!(repeats.0.len() <= ORIGINS_MAX + 1);
 }
 
 #[test]
 fn a_principal_is_remembered_in_part() {
-    let cut = Origin::new("authorization", Some(&"ü".repeat(10_000)), "::1").principal.unwrap();
+    let cut = AuditOrigin::new("authorization", Some(&"ü".repeat(10_000)), "::1").principal.unwrap();
     assert_eq!(cut.len(), 256);
 }

@@ -2,8 +2,8 @@
 
 use super::forger::{DATA, Forger, HANDSHAKE, KEY_UPDATE};
 use super::hostile::is_13;
-use super::kernel::{KernelSession, Offer, offer};
-use super::session::{Next, Session};
+use super::kernel::{KernelSession, Offload, offer};
+use super::session::{Next, TlsSession};
 use super::*;
 
 /// A connection whose hands are shaken and whose keys the kernel has.
@@ -22,7 +22,7 @@ fn connected(rig: &Rig, suite: CipherSuite) -> (Box<KernelSession>, TcpStream, F
     let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let mut server = listener.accept().unwrap().0;
     let client = std::thread::spawn(move || Forger::new(Arc::new(client), socket).unwrap());
-    let (mut session, mut plain) = (Session::new(Arc::new(config)).unwrap(), BytesMut::new());
+    let (mut session, mut plain) = (TlsSession::new(Arc::new(config)).unwrap(), BytesMut::new());
     loop {
         session.read_within_record(|into| server.read(into)).unwrap();
         let next = session.process(&mut plain).unwrap();
@@ -32,7 +32,7 @@ fn connected(rig: &Rig, suite: CipherSuite) -> (Box<KernelSession>, TcpStream, F
         }
     }
     let suites = rig.server().broker.transfers().caps().tls_suites;
-    let Offer::Taken(session) = offer(Box::new(session), &server, suites).unwrap() else {
+    let Offload::Done(session) = offer(Box::new(session), &server, suites).unwrap() else {
         panic!("the kernel has {suite:?}");
     };
     (session, server, client.join().unwrap())

@@ -6,7 +6,7 @@ use crate::txn::config::TxnConfig;
 use crate::txn::error::TxnError;
 use crate::txn::records::tests::golden_of;
 use crate::txn::records::{Record, Topics, Value};
-use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol, VerifyRequest};
+use crate::txn::request::{AddRequest, EndRequest, InitRequest, ProducerIdentity, Protocol, VerifyRequest};
 use crate::txn::tests::rig::{Rig, at, init};
 
 /// Kafka falls over its own exhausted epoch here; a repeated request gets the same answer again instead.
@@ -51,7 +51,7 @@ impl Names {
         })
     }
 
-    fn identity(&mut self, answer: Result<Identity, TxnError>) -> String {
+    fn identity(&mut self, answer: Result<ProducerIdentity, TxnError>) -> String {
         match answer {
             Ok(owner) => format!("0 {} {}", self.name(owner.producer_id), owner.producer_epoch),
             Err(error) => format!("{} - -1", code(error)),

@@ -8,7 +8,7 @@ use crate::txn::config::TxnConfig;
 use crate::txn::coordinator::{Coordinator, ListFilter};
 use crate::txn::error::TxnError;
 use crate::txn::event::{Action, Event, MarkerResult, Outcome, Ticket};
-use crate::txn::request::{EndRequest, Identity, InitRequest, Protocol};
+use crate::txn::request::{EndRequest, InitRequest, ProducerIdentity, Protocol};
 use crate::txn::tests::rig::{ID, Rig, add, at, end, init, init_from, verify};
 use crate::txn::transaction::TxnState;
 
@@ -18,8 +18,8 @@ fn rig() -> Rig {
     Rig::new(TxnConfig::default())
 }
 
-fn next(owner: Identity) -> Identity {
-    Identity { producer_epoch: owner.producer_epoch + 1, ..owner }
+fn next(owner: ProducerIdentity) -> ProducerIdentity {
+    ProducerIdentity { producer_epoch: owner.producer_epoch + 1, ..owner }
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn requests_that_can_never_be_right_are_refused() {
         assert_eq!(rig().ask(request.clone()), Err(error), "{request:?}");
     }
     let mut rig = rig();
-    let mut nameless = end(Identity::NONE, Classic, true);
+    let mut nameless = end(ProducerIdentity::NONE, Classic, true);
     nameless.transactional_id.clear();
     assert_eq!(rig.ask(nameless), Err(TxnError::InvalidRequest));
     assert_eq!(rig.log, []);
@@ -54,7 +54,7 @@ fn a_commit_reaches_every_partition_and_the_group() {
         rig.ask(add(owner, protocol, &["t-0", "t-1"])).unwrap();
         rig.ask(add(owner, protocol, &["__consumer_offsets-7"])).unwrap();
         let after = rig.ask(end(owner, protocol, true)).unwrap();
-        let expected = if protocol == Classic { Identity::NONE } else { next(owner) };
+        let expected = if protocol == Classic { ProducerIdentity::NONE } else { next(owner) };
         assert_eq!(after, expected);
         for partition in ["t-0", "t-1", "__consumer_offsets-7"] {
             assert_eq!(rig.markers_of(partition), [(owner.producer_id, epoch, true)], "{protocol:?}");
@@ -319,7 +319,7 @@ fn epochs_that_run_out_are_followed_by_another_producer_id() {
     let ids = rig.next_producer_id;
     rig.begin(owner, &["t-0"]);
     let after = rig.ask(end(owner, EpochBump, true)).unwrap();
-    assert_eq!(after, Identity { producer_id: ids + 1, producer_epoch: 0 });
+    assert_eq!(after, ProducerIdentity { producer_id: ids + 1, producer_epoch: 0 });
     assert_eq!(rig.markers_of("t-0"), [(owner.producer_id, i16::MAX, true)]);
     assert_eq!(rig.ask(end(owner, EpochBump, true)), Ok(after));
     assert_eq!(rig.init(), next(after));
@@ -335,10 +335,10 @@ fn what_waits_for_a_producer_id_goes_on_with_it_or_is_refused() {
     rig.finish_id(None);
     rig.finish_id(Some(TxnError::CoordinatorLoadInProgress));
     let answers: Vec<_> = tickets.iter().map(|ticket| rig.answer::<InitRequest>(*ticket).unwrap()).collect();
-    let first = Identity { producer_id: 101, producer_epoch: 0 };
+    let first = ProducerIdentity { producer_id: 101, producer_epoch: 0 };
     // The second has found the id taken care of and left its producer id to others.
     assert_eq!(answers, [Ok(first), Ok(next(first)), Err(TxnError::CoordinatorLoadInProgress)]);
-    assert_eq!(rig.ask(init("y")), Ok(Identity { producer_id: 102, producer_epoch: 0 }));
+    assert_eq!(rig.ask(init("y")), Ok(ProducerIdentity { producer_id: 102, producer_epoch: 0 }));
     assert_eq!(rig.held_ids, 0);
 }
 

@@ -12,7 +12,7 @@ use rustix::net::SendFlags;
 use crate::error::LabError;
 use crate::experiments::broker::harness::floor::Fetches;
 use crate::harness::bench::Bench;
-use crate::harness::event_loop::{self, Wants};
+use crate::harness::event_loop::{self, Interest};
 use crate::harness::spliced::{self, Spliced};
 
 /// Serves whoever connects, from the first of `topics` that a request names, while `clients` runs.
@@ -50,15 +50,15 @@ impl Connection {
     }
 
     /// Takes a request, or sends more of the answer.
-    fn turn(&mut self, topics: &[Fetches<'_>]) -> io::Result<Wants> {
+    fn turn(&mut self, topics: &[Fetches<'_>]) -> io::Result<Interest> {
         if self.rest.is_done() && !self.begin(topics)? {
-            return Ok(Wants::Nothing);
+            return Ok(Interest::Nothing);
         }
         match self.rest.turn(topics[self.topic].file, &self.stream) {
-            Err(error) if spliced::is_gone(&error) => Ok(Wants::Nothing),
+            Err(error) if spliced::is_gone(&error) => Ok(Interest::Nothing),
             outcome => {
                 outcome?;
-                Ok(if self.rest.is_done() { Wants::ToReceive } else { Wants::ToSend })
+                Ok(if self.rest.is_done() { Interest::ToReceive } else { Interest::ToSend })
             }
         }
     }

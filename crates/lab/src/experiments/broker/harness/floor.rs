@@ -17,7 +17,7 @@ use rustix::net::SendFlags;
 use rustix::pipe::SpliceFlags;
 
 use crate::error::LabError;
-use crate::experiments::broker::harness::frames::{self, Place, Wanted};
+use crate::experiments::broker::harness::frames::{self, TopicPartition, Wanted};
 use crate::experiments::broker::harness::topic::Filled;
 use crate::harness::bench::Bench;
 use crate::machine::cpu;
@@ -77,7 +77,7 @@ pub(crate) fn produce(
 }
 
 /// The answer to a batch for a place, and where in it the offset is.
-pub(crate) fn produced(place: &Place) -> io::Result<(BytesMut, usize)> {
+pub(crate) fn produced(place: &TopicPartition) -> io::Result<(BytesMut, usize)> {
     let partition =
         ProducedPartition { index: place.partition, base_offset: 0, ..ProducedPartition::default() };
     let name = StrBytes::from(place.topic.as_str());

@@ -18,7 +18,7 @@ pub(crate) const FETCH_VERSION: i16 = 11;
 
 /// One partition of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TopicPartition {
     pub(crate) topic: String,
     pub(crate) partition: i32,
 }
@@ -45,7 +45,7 @@ pub(crate) fn batch(len: usize, record_len: usize, seed: u64) -> Result<(BytesMu
 }
 
 /// Produce of one batch, acknowledged as `acks` says.
-pub(crate) fn produce(place: &Place, batch: Bytes, acks: i16) -> Result<Bytes, LabError> {
+pub(crate) fn produce(place: &TopicPartition, batch: Bytes, acks: i16) -> Result<Bytes, LabError> {
     let mut partition = PartitionProduceData::default();
     partition.index = place.partition;
     partition.records = Some(batch);
@@ -61,7 +61,7 @@ pub(crate) fn produce(place: &Place, batch: Bytes, acks: i16) -> Result<Bytes, L
 }
 
 /// The offset that the broker gave to the batch.
-pub(crate) fn produced(response: &[u8], place: &Place) -> Result<i64, LabError> {
+pub(crate) fn produced(response: &[u8], place: &TopicPartition) -> Result<i64, LabError> {
     let at = produced_offset_at(place);
     let error = i16_at(response, at - 2).ok_or_else(short)?;
     if error != 0 {
@@ -71,7 +71,7 @@ pub(crate) fn produced(response: &[u8], place: &Place) -> Result<i64, LabError> 
 }
 
 /// Where that offset lies: behind correlation id, one topic, its name, one partition, its number, and the error.
-pub(crate) fn produced_offset_at(place: &Place) -> usize {
+pub(crate) fn produced_offset_at(place: &TopicPartition) -> usize {
     4 + 4 + 2 + place.topic.len() + 4 + 4 + 2
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Wanted {
 }
 
 /// Fetch of one partition, without a session.
-pub(crate) fn fetch(place: &Place, wanted: Wanted) -> Result<Bytes, LabError> {
+pub(crate) fn fetch(place: &TopicPartition, wanted: Wanted) -> Result<Bytes, LabError> {
     let mut partition = FetchPartition::default();
     partition.partition = place.partition;
     partition.fetch_offset = wanted.offset;
@@ -106,18 +106,18 @@ pub(crate) fn fetch(place: &Place, wanted: Wanted) -> Result<Bytes, LabError> {
 pub(crate) const FETCH_OFFSET_FROM_END: usize = 8 + 8 + 4 + 4 + 2;
 
 /// How long a response to [`fetch`] is without records, its length included.
-pub(crate) fn fetched_overhead(place: &Place) -> usize {
+pub(crate) fn fetched_overhead(place: &TopicPartition) -> usize {
     4 + records_at(place)
 }
 
 /// Where the records of a response lie that yields some: behind correlation id, throttling, error, session, one topic, its name, one
 /// partition (number, error, high watermark, stable offset, log start, no aborted transactions, replica) and their length.
-fn records_at(place: &Place) -> usize {
+fn records_at(place: &TopicPartition) -> usize {
     4 + 4 + 2 + 4 + 4 + 2 + place.topic.len() + 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4 + 4
 }
 
 /// The length of the records, and those of them that are in `head`.
-pub(crate) fn fetched<'a>(head: &'a [u8], place: &Place) -> Result<(usize, &'a [u8]), LabError> {
+pub(crate) fn fetched<'a>(head: &'a [u8], place: &TopicPartition) -> Result<(usize, &'a [u8]), LabError> {
     let at = records_at(place);
     let error = i16_at(head, 8).ok_or_else(short)?;
     let of_partition = i16_at(head, 4 + 4 + 2 + 4 + 4 + 2 + place.topic.len() + 4 + 4).ok_or_else(short)?;

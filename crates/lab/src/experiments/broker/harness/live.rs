@@ -10,11 +10,11 @@ use levada_log::batch::BatchView;
 
 use crate::error::LabError;
 use crate::experiments::broker::harness::connection::Connection;
-use crate::experiments::broker::harness::frames::{self, Place, Wanted};
+use crate::experiments::broker::harness::frames::{self, TopicPartition, Wanted};
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic;
 use crate::harness::bench::Bench;
-use crate::harness::pace::{self, Latencies, Pace, joined};
+use crate::harness::pace::{self, FixedRate, Latencies, joined};
 use crate::method::experiment::Metrics;
 
 /// What is sent, and how often.
@@ -29,7 +29,7 @@ pub(crate) struct Live {
 
 /// What it came to.
 #[derive(Debug)]
-pub(crate) struct Lived {
+pub(crate) struct LiveResult {
     /// From when a record was due until it was acknowledged.
     pub(crate) produce: Latencies,
     /// From when a record was due until a consumer had it.
@@ -40,7 +40,7 @@ pub(crate) struct Lived {
 
 /// When it is over.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Until<'a> {
+pub(crate) enum StopCondition<'a> {
     /// After so long.
     Time(Duration),
     /// When this is set.
@@ -58,22 +58,34 @@ const WARM_UP: f64 = 0.1;
 
 impl Live {
     /// Runs until it is over and every record has arrived.
-    pub(crate) fn run(&self, bench: &Bench, node: &Node, until: Until<'_>) -> Result<Lived, LabError> {
+    pub(crate) fn run(
+        &self,
+        bench: &Bench,
+        node: &Node,
+        until: StopCondition<'_>,
+    ) -> Result<LiveResult, LabError> {
         let per_second = self.per_second / f64::from(self.partitions);
         let begin = Instant::now() + Duration::from_millis(20);
         let lanes = (0..self.partitions).map(|partition| {
-            let place = Place { topic: self.topic.clone(), partition };
+            let place = TopicPartition { topic: self.topic.clone(), partition };
             let base = topic::end(node, &place)?;
             // Partitions take turns.
             let shift = Duration::from_secs_f64(f64::from(partition) / self.per_second);
-            let pace = Pace::new(begin + shift, per_second);
+            let pace = FixedRate::new(begin + shift, per_second);
             let (batch, _) = frames::batch(self.record_len + 90, self.record_len, 1)?;
             let frame = frames::produce(&place, batch.freeze(), 1)?;
             let warm_up = (per_second * WARM_UP) as u64;
-            Ok(Lane { place, base, pace, frame: frame.to_vec(), warm_up, last: AtomicU64::new(UNKNOWN) })
+            Ok(ProducerLane {
+                place,
+                base,
+                pace,
+                frame: frame.to_vec(),
+                warm_up,
+                last: AtomicU64::new(UNKNOWN),
+            })
         });
-        let lanes: Vec<Lane> = lanes.collect::<Result<_, LabError>>()?;
-        let mut lived = Lived { produce: Latencies::new()?, tail: Latencies::new()?, records: 0 };
+        let lanes: Vec<ProducerLane> = lanes.collect::<Result<_, LabError>>()?;
+        let mut lived = LiveResult { produce: Latencies::new()?, tail: Latencies::new()?, records: 0 };
         std::thread::scope(|scope| {
             let running: Vec<_> = lanes
                 .iter()
@@ -106,7 +118,7 @@ impl Live {
     }
 }
 
-impl Lived {
+impl LiveResult {
     pub(crate) fn put(&self, into: &mut Metrics) {
         self.produce.put("produce", into);
         self.tail.put("tail", into);
@@ -114,11 +126,11 @@ impl Lived {
 }
 
 /// One partition.
-struct Lane {
-    place: Place,
+struct ProducerLane {
+    place: TopicPartition,
     /// The offset of record 0.
     base: i64,
-    pace: Pace,
+    pace: FixedRate,
     frame: Vec<u8>,
     /// Records at the beginning that are not counted.
     warm_up: u64,
@@ -126,14 +138,14 @@ struct Lane {
     last: AtomicU64,
 }
 
-impl Lane {
+impl ProducerLane {
     /// Sends each record when it is due; how many there were.
-    fn send(&self, socket: &mut TcpStream, until: Until<'_>) -> Result<u64, LabError> {
+    fn send(&self, socket: &mut TcpStream, until: StopCondition<'_>) -> Result<u64, LabError> {
         for n in 0.. {
             self.pace.wait(n);
             let is_last = match until {
-                Until::Time(time) => n + 1 >= self.pace.count(time),
-                Until::Told(told) => told.load(Ordering::Relaxed),
+                StopCondition::Time(time) => n + 1 >= self.pace.count(time),
+                StopCondition::Told(told) => told.load(Ordering::Relaxed),
             };
             if is_last {
                 // Known before its answer can come.

@@ -18,7 +18,7 @@ use levada_wire::{Client, ClientError, ClientOptions};
 
 use crate::error::LabError;
 use crate::experiments::broker::harness::connection::Connection;
-use crate::experiments::broker::harness::frames::{self, Place, Wanted};
+use crate::experiments::broker::harness::frames::{self, TopicPartition, Wanted};
 use crate::experiments::broker::harness::node::Node;
 use crate::harness::bench::chill;
 use crate::record::Verdict;
@@ -66,7 +66,7 @@ pub(crate) fn create(
     }
     let start = Instant::now();
     for partition in 0..partitions {
-        let place = Place { topic: name.to_owned(), partition };
+        let place = TopicPartition { topic: name.to_owned(), partition };
         while end_offset(&mut client, &place)?.is_none() {
             if start.elapsed() > LIMIT {
                 return Err(node.failed("does not serve a topic that it has created"));
@@ -96,7 +96,7 @@ pub(crate) fn client(address: SocketAddr) -> Result<Client, LabError> {
 }
 
 /// The offset behind the last record; none while the partition is not served.
-fn end_offset(client: &mut Client, place: &Place) -> Result<Option<i64>, LabError> {
+fn end_offset(client: &mut Client, place: &TopicPartition) -> Result<Option<i64>, LabError> {
     let mut partition = ListOffsetsPartition::default();
     partition.partition_index = place.partition;
     partition.timestamp = -1;
@@ -135,14 +135,14 @@ pub(crate) fn served(client: &mut Client, topic: &str, partitions: i32) -> Resul
 }
 
 /// The end of a partition that is served.
-pub(crate) fn end(node: &Node, place: &Place) -> Result<i64, LabError> {
+pub(crate) fn end(node: &Node, place: &TopicPartition) -> Result<i64, LabError> {
     end_offset(&mut client(node.address())?, place)?.ok_or_else(|| node.failed("does not serve a partition"))
 }
 
 /// Batches that are all alike, and where they are.
 #[derive(Debug, Clone)]
 pub(crate) struct Filled {
-    pub(crate) place: Place,
+    pub(crate) place: TopicPartition,
     pub(crate) batch_len: usize,
     pub(crate) records: usize,
     pub(crate) batches: usize,
@@ -161,7 +161,12 @@ impl Filled {
 }
 
 /// Sends the same batch until there are at least `bytes` in an empty partition.
-pub(crate) fn fill(node: &Node, place: Place, batch_len: usize, bytes: u64) -> Result<Filled, LabError> {
+pub(crate) fn fill(
+    node: &Node,
+    place: TopicPartition,
+    batch_len: usize,
+    bytes: u64,
+) -> Result<Filled, LabError> {
     let (batch, records) = frames::batch(batch_len, 1024, bytes)?;
     let batch_len = batch.len();
     let batches = usize::try_from(bytes.div_ceil(batch_len as u64)).unwrap_or(usize::MAX);
@@ -245,7 +250,7 @@ pub(crate) fn verify_by(
 }
 
 /// The segments of a partition, oldest first.
-pub(crate) fn segments(node: &Node, place: &Place) -> Result<Vec<PathBuf>, LabError> {
+pub(crate) fn segments(node: &Node, place: &TopicPartition) -> Result<Vec<PathBuf>, LabError> {
     let dir = node.data().join(format!("{}-{}", place.topic, place.partition));
     let entries = fs::read_dir(&dir).map_err(LabError::file("cannot list", &dir))?;
     let paths = entries.flatten().map(|entry| entry.path());
@@ -256,13 +261,13 @@ pub(crate) fn segments(node: &Node, place: &Place) -> Result<Vec<PathBuf>, LabEr
 }
 
 /// Writes a partition's segments to the device and takes them out of the page cache; the share that is still there.
-pub(crate) fn evict(node: &Node, place: &Place) -> Result<Option<f64>, LabError> {
+pub(crate) fn evict(node: &Node, place: &TopicPartition) -> Result<Option<f64>, LabError> {
     sync(node, place)?.iter().try_for_each(chill)?;
     resident(node, place)
 }
 
 /// Writes a partition's segments to the device, so that this is not done while something is measured.
-pub(crate) fn sync(node: &Node, place: &Place) -> Result<Vec<File>, LabError> {
+pub(crate) fn sync(node: &Node, place: &TopicPartition) -> Result<Vec<File>, LabError> {
     let sync = |path: PathBuf| {
         let file = File::open(&path).map_err(LabError::file("cannot open", &path))?;
         file.sync_data().map_err(LabError::file("cannot sync", &path))?;
@@ -272,7 +277,7 @@ pub(crate) fn sync(node: &Node, place: &Place) -> Result<Vec<File>, LabError> {
 }
 
 /// The share of a partition that is in the page cache, from 0 to 1; none if the kernel does not tell.
-pub(crate) fn resident(node: &Node, place: &Place) -> Result<Option<f64>, LabError> {
+pub(crate) fn resident(node: &Node, place: &TopicPartition) -> Result<Option<f64>, LabError> {
     let (mut there, mut all) = (0, 0);
     for path in segments(node, place)? {
         let file = File::open(&path).map_err(LabError::file("cannot open", &path))?;

@@ -11,15 +11,15 @@ use bytes::BytesMut;
 
 use crate::error::LabError;
 use crate::experiments::broker::harness::floor;
-use crate::experiments::broker::harness::frames::Place;
+use crate::experiments::broker::harness::frames::TopicPartition;
 use crate::harness::bench::Bench;
-use crate::harness::event_loop::{self, Wants};
+use crate::harness::event_loop::{self, Interest};
 
 /// What the clients send, so that nothing has to be looked for.
 #[derive(Debug)]
 pub(super) struct Load<'a> {
     /// Where the n-th connection, and each that comes a round later, sends its batches to.
-    pub(super) places: &'a [Place],
+    pub(super) places: &'a [TopicPartition],
     /// A file for each of them.
     pub(super) files: &'a [File],
     pub(super) frame_len: usize,
@@ -44,13 +44,13 @@ fn serve(listener: &TcpListener, load: &Load<'_>, over: &AtomicBool) -> io::Resu
     event_loop::serve(listener, over, Ok, |at, stream: &mut TcpStream| {
         let got = stream.read(&mut frame)?;
         if got == 0 {
-            return Ok(Wants::Nothing);
+            return Ok(Interest::Nothing);
         }
         stream.read_exact(&mut frame[got..])?;
         let to = at % load.places.len();
         (&load.files[to]).write_all(&frame[load.frame_len - load.batch_len..])?;
         stream.write_all(answers[to].next())?;
-        Ok(Wants::ToReceive)
+        Ok(Interest::ToReceive)
     })
 }
 

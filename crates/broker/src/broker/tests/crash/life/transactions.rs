@@ -14,13 +14,13 @@ use crate::replica::OFFSETS_TOPIC;
 use crate::transaction::Membership;
 use crate::txn::TxnState;
 use crate::txn::coordinator::Described;
-use crate::txn::request::{AddRequest, EndRequest, Identity, InitRequest, Protocol};
+use crate::txn::request::{AddRequest, EndRequest, InitRequest, ProducerIdentity, Protocol};
 use crate::txn::{Coordinator, Keyed, Request, TopicPartition, TxnError};
 
 /// A transactional id that somebody has taken up.
 #[derive(Clone, Copy)]
 pub(super) struct Owned {
-    owner: Identity,
+    owner: ProducerIdentity,
     /// The number of the transaction that is open, and what it has committed for its group.
     open: Option<(usize, Option<i64>)>,
 }
@@ -108,7 +108,7 @@ impl Life {
         }
     }
 
-    fn add(&mut self, id: &str, owner: Identity, topic: &str, partition: i32) {
+    fn add(&mut self, id: &str, owner: ProducerIdentity, topic: &str, partition: i32) {
         let add = AddRequest {
             transactional_id: id.to_owned(),
             producer_id: owner.producer_id,
@@ -137,7 +137,7 @@ impl Life {
         settle(self.now(), id);
     }
 
-    fn commit_in_transaction(&mut self, id: &str, owner: Identity) {
+    fn commit_in_transaction(&mut self, id: &str, owner: ProducerIdentity) {
         let group = copier(id);
         let partition = self.now().broker.coordinators().groups().partition_of(&group).unwrap();
         if self.ways.protocol() == Protocol::Classic {

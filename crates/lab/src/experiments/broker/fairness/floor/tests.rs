@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 
 use super::*;
 use crate::experiments::broker::harness::connection::Connection as Client;
-use crate::experiments::broker::harness::frames::{self, Place, Wanted};
+use crate::experiments::broker::harness::frames::{self, TopicPartition, Wanted};
 use crate::experiments::broker::harness::topic::Filled;
 use crate::method::limits::Scale;
 
@@ -13,7 +13,7 @@ fn every_reader_gets_what_it_asks_for() {
     let dir = tempfile::tempdir().unwrap();
     let bench = Bench::new(dir.path(), Scale::Tiny).unwrap();
     let filled = |name: &str, batch_len: usize, batches| {
-        let place = Place { topic: name.to_owned(), partition: 0 };
+        let place = TopicPartition { topic: name.to_owned(), partition: 0 };
         let filled = Filled { place, batch_len, records: 3, batches };
         let file = tempfile::tempfile().unwrap();
         for batch in 0..batches {

@@ -7,8 +7,8 @@ use levada_wire::produce::{ProduceResponse, ProducedPartition, ProducedTopic};
 
 use super::*;
 
-fn place() -> Place {
-    Place { topic: "some-topic".to_owned(), partition: 3 }
+fn place() -> TopicPartition {
+    TopicPartition { topic: "some-topic".to_owned(), partition: 3 }
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::replica::Key;
+use crate::replica::TopicPartition;
 
 /// Offsets by partition, as checkpoints have them.
-pub(crate) type Offsets = BTreeMap<Key, i64>;
+pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;
 
 /// How the directory was left by the process before.
-pub(crate) struct LeftBehind {
+pub(crate) struct LastShutdown {
     /// Every log was closed in good order.
     pub(crate) clean: bool,
     pub(crate) recovery_points: Offsets,
@@ -19,17 +19,17 @@ pub(crate) struct LeftBehind {
 
 /// How one partition was left; the default is that of one that is new.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Left {
+pub(crate) struct PartitionAtShutdown {
     pub(crate) clean: bool,
     pub(crate) recovery_point: i64,
     pub(crate) log_start: i64,
 }
 
-impl LeftBehind {
+impl LastShutdown {
     /// How one partition was left.
-    pub(crate) fn of(&self, key: &Key) -> Left {
+    pub(crate) fn of(&self, key: &TopicPartition) -> PartitionAtShutdown {
         let offset = |offsets: &Offsets| offsets.get(key).copied().unwrap_or(0);
-        Left {
+        PartitionAtShutdown {
             clean: self.clean,
             recovery_point: offset(&self.recovery_points),
             log_start: offset(&self.log_starts),
@@ -45,65 +45,65 @@ impl LeftBehind {
 
 /// What is known of the partitions that are not served. Their checkpoints stay as they were found.
 #[derive(Clone, Default)]
-pub(crate) struct Unopened(BTreeMap<Key, (Left, Absence)>);
+pub(crate) struct UnservedPartitions(BTreeMap<TopicPartition, (PartitionAtShutdown, UnservedReason)>);
 
 /// Why a partition is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Absence {
+pub(crate) enum UnservedReason {
     /// Its log is being checked, or will be.
     Recovering,
     /// It could not be opened.
     Failed,
 }
 
-impl Unopened {
+impl UnservedPartitions {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// How many could not be opened.
     pub(crate) fn failed(&self) -> usize {
-        self.0.values().filter(|(_, absence)| *absence == Absence::Failed).count()
+        self.0.values().filter(|(_, absence)| *absence == UnservedReason::Failed).count()
     }
 
     /// Partitions whose recovery runs or is still to come.
-    pub(crate) fn recovering(&self) -> impl Iterator<Item = &Key> {
-        self.0.iter().filter(|(_, (_, absence))| *absence == Absence::Recovering).map(|(key, _)| key)
+    pub(crate) fn recovering(&self) -> impl Iterator<Item = &TopicPartition> {
+        self.0.iter().filter(|(_, (_, absence))| *absence == UnservedReason::Recovering).map(|(key, _)| key)
     }
 
     /// Why it is not served, if that is known.
-    pub(crate) fn absence(&self, topic: &str, index: i32) -> Option<Absence> {
+    pub(crate) fn unserved_reason(&self, topic: &str, index: i32) -> Option<UnservedReason> {
         if self.is_empty() {
             return None;
         }
         self.0.get(&(topic.to_owned(), index)).map(|(_, absence)| *absence)
     }
 
-    pub(crate) fn of(&self, key: &Key) -> Left {
+    pub(crate) fn of(&self, key: &TopicPartition) -> PartitionAtShutdown {
         self.0.get(key).map(|(left, _)| *left).unwrap_or_default()
     }
 
     /// It could not be opened; whether this is news.
-    pub(crate) fn note(&mut self, key: &Key, left: Left) -> bool {
-        let before = self.0.insert(key.clone(), (left, Absence::Failed));
-        before.is_none_or(|(_, absence)| absence != Absence::Failed)
+    pub(crate) fn note(&mut self, key: &TopicPartition, left: PartitionAtShutdown) -> bool {
+        let before = self.0.insert(key.clone(), (left, UnservedReason::Failed));
+        before.is_none_or(|(_, absence)| absence != UnservedReason::Failed)
     }
 
     /// It will be recovered.
-    pub(crate) fn expect(&mut self, key: Key, left: Left) {
-        self.0.insert(key, (left, Absence::Recovering));
+    pub(crate) fn expect(&mut self, key: TopicPartition, left: PartitionAtShutdown) {
+        self.0.insert(key, (left, UnservedReason::Recovering));
     }
 
-    pub(crate) fn forget(&mut self, key: &Key) {
+    pub(crate) fn forget(&mut self, key: &TopicPartition) {
         self.0.remove(key);
     }
 
     /// Forgets those that could not be opened and are not `wanted` any more.
-    pub(crate) fn keep(&mut self, wanted: impl Fn(&Key) -> bool) {
-        self.0.retain(|key, (_, absence)| *absence == Absence::Recovering || wanted(key));
+    pub(crate) fn keep(&mut self, wanted: impl Fn(&TopicPartition) -> bool) {
+        self.0.retain(|key, (_, absence)| *absence == UnservedReason::Recovering || wanted(key));
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, Left)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&TopicPartition, PartitionAtShutdown)> {
         self.0.iter().map(|(key, (left, _))| (key, *left))
     }
 }

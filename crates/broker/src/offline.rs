@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use levada_log::LogError;
 use levada_log::checkpoint::MetaProperties;
-use levada_log::disk::{self, Disk, Entry, Kind, ReadFiles, ReadLock, RealDisk};
+use levada_log::disk::{self, DirEntry, Disk, Kind, ReadFiles, ReadLock, RealDisk};
 
 use crate::config::BrokerConfig;
 use crate::metadata::controller::controller_endpoint;
 use crate::metadata::records::UserScramCredentialRecord;
 use crate::metadata::store::{Store, StoreError, StoreOptions};
-use crate::replica::Key;
+use crate::replica::TopicPartition;
 use crate::replica::data_dir::{LOCK_FILE, lock, partition_of};
 
 mod check;
@@ -22,8 +22,8 @@ mod info;
 mod tests;
 
 pub use crate::replica::data_dir::DataDirError;
-pub use check::{Report, Verdict, check};
-pub use info::{Held, Info, info};
+pub use check::{PartitionVerdict, Report, check};
+pub use info::{Info, StoredPartition, info};
 
 /// Why a data directory cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +37,7 @@ pub enum StorageError {
         source: io::Error,
     },
     /// It has no identity.
-    #[error("{} is not formatted: there is no meta.properties in it", path.display())]
+    #[error("{} is not formatted: it has no meta.properties", path.display())]
     Unformatted {
         /// The directory.
         path: PathBuf,
@@ -102,10 +102,10 @@ fn lock_existing(dir: &Path) -> Result<Option<File>, StorageError> {
 }
 
 /// The directories in a data directory, with topic and index of those that are partitions; in the order of their names.
-fn directories(dir: &Path) -> Result<Vec<(PathBuf, Option<Key>)>, StorageError> {
+fn directories(dir: &Path) -> Result<Vec<(PathBuf, Option<TopicPartition>)>, StorageError> {
     let failed = |source| StorageError::Unreadable { path: dir.to_owned(), source };
     let mut found = Vec::new();
-    for Entry { path, .. } in
+    for DirEntry { path, .. } in
         RealDisk.list(dir).map_err(failed)?.into_iter().filter(|entry| entry.kind == Kind::Dir)
     {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -119,7 +119,7 @@ fn directories(dir: &Path) -> Result<Vec<(PathBuf, Option<Key>)>, StorageError> 
 /// Bytes of the segments in a partition's directory, and of everything else there; how many segments there are.
 fn sizes(dir: &Path) -> io::Result<(u64, u64, usize)> {
     let (mut logs, mut others, mut segments) = (0, 0, 0);
-    for Entry { path, .. } in RealDisk.list(dir)?.into_iter().filter(|entry| entry.kind == Kind::File) {
+    for DirEntry { path, .. } in RealDisk.list(dir)?.into_iter().filter(|entry| entry.kind == Kind::File) {
         let len = match RealDisk.len(&path) {
             // Gone meanwhile: nobody holds a broker back while it is only looked at.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

@@ -11,18 +11,18 @@ use levada_log::disk::{Disk, ReadFiles, RealDisk};
 
 /// See above.
 #[derive(Debug)]
-pub(crate) struct Hasty {
+pub(crate) struct NoSyncDisk {
     /// After so many changes every other fails, as if the process had ended.
     pub(crate) changes_left: AtomicI64,
 }
 
-impl Default for Hasty {
-    fn default() -> Hasty {
-        Hasty { changes_left: i64::MAX.into() }
+impl Default for NoSyncDisk {
+    fn default() -> NoSyncDisk {
+        NoSyncDisk { changes_left: i64::MAX.into() }
     }
 }
 
-impl Hasty {
+impl NoSyncDisk {
     fn change(&self) -> io::Result<()> {
         match self.changes_left.fetch_sub(1, Ordering::Relaxed) {
             1.. => Ok(()),
@@ -31,9 +31,9 @@ impl Hasty {
     }
 }
 
-impl ReadFiles for Hasty {}
+impl ReadFiles for NoSyncDisk {}
 
-impl Disk for Hasty {
+impl Disk for NoSyncDisk {
     fn create(&self, path: &Path) -> io::Result<File> {
         self.change().and_then(|()| RealDisk.create(path))
     }

@@ -3,7 +3,7 @@
 //! records; nothing that the header says of timestamps is believed.
 
 use bytes::BytesMut;
-use levada_log::batch::{self, BatchError, BatchView, Checked, RecompressError, Record};
+use levada_log::batch::{self, BatchError, BatchView, CheckedBatch, RecompressError, Record};
 use levada_log::compress::Compression;
 use levada_wire::messages::StrBytes;
 use levada_wire::produce::RecordError;
@@ -23,12 +23,12 @@ const NAMED_ERRORS: usize = 3;
 
 /// Checks the records of a batch that is well formed; `partition` is its name for messages.
 pub(super) fn judge(
-    checked: &Checked<'_>,
+    checked: &CheckedBatch<'_>,
     config: &TopicConfig,
     partition: impl Fn() -> String,
     now_ms: i64,
 ) -> Result<(), Rejected> {
-    let Checked { batch, times } = checked;
+    let CheckedBatch { batch, times } = checked;
     let clock = Clock::new(config, now_ms);
     let compacted = config.cleanup_policy.compact;
     // The broker's to set: it would give every record the header's time.

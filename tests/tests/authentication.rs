@@ -42,7 +42,7 @@ struct Sasl {
 }
 
 /// A node with a listener of every kind, and the table of cases.
-struct Estate {
+struct Deployment {
     node: Node,
     authority: Authority,
     cases: Vec<Case>,
@@ -82,8 +82,8 @@ fn mechanisms() -> &'static [&'static str] {
     if Kind::under_test() == Kind::Kafka { &ALL[..3] } else { &ALL }
 }
 
-impl Estate {
-    fn new() -> Estate {
+impl Deployment {
+    fn new() -> Deployment {
         let mut node = Node::new().option("inter.broker.listener.name", "PLAINTEXT");
         let authority = Authority::new(&node.scratch().join("pki"));
         let mut cases =
@@ -107,12 +107,12 @@ impl Estate {
             let certificate = Some(authority.issue(name, flaw));
             cases.push(Case { certificate, ..Case::new(format!("client-{name}"), mutual, kin) });
         }
-        let mut estate = Estate { node, authority, cases };
-        estate.add_sasl();
-        estate.node.start();
-        Tool::python("users.py").args([&estate.node.bootstrap(), "bob", "right"]).run();
-        Tool::python("topics.py").args([&estate.node.bootstrap(), "secure", "1"]).run();
-        estate
+        let mut deployment = Deployment { node, authority, cases };
+        deployment.add_sasl();
+        deployment.node.start();
+        Tool::python("users.py").args([&deployment.node.bootstrap(), "bob", "right"]).run();
+        Tool::python("topics.py").args([&deployment.node.bootstrap(), "secure", "1"]).run();
+        deployment
     }
 
     /// SASL in the clear, under TLS, under TLS of somebody else, and with one mechanism only.
@@ -286,11 +286,11 @@ fn proofs(keys: &Path, other: &Path) -> Vec<(&'static str, Sasl, Kin)> {
 
 #[test]
 fn java_clients_come_in_or_are_told_why_not() {
-    let mut estate = Estate::new();
+    let mut deployment = Deployment::new();
     // By an old version of TLS as well.
-    let folder = directory(&estate.node, "java");
-    for case in &estate.cases {
-        let lines = case.java_properties(&estate.authority, &folder);
+    let folder = directory(&deployment.node, "java");
+    for case in &deployment.cases {
+        let lines = case.java_properties(&deployment.authority, &folder);
         let write = |name: &str, lines: &str| {
             fs::write(folder.join(format!("{name}.properties")), lines).expect("room for a file");
         };
@@ -299,12 +299,12 @@ fn java_clients_come_in_or_are_told_why_not() {
             write(&format!("old-{}", case.name), &format!("{lines}ssl.enabled.protocols=TLSv1.2\n"));
         }
     }
-    let old = estate.cases.iter().filter(|case| case.protocol == "SSL");
+    let old = deployment.cases.iter().filter(|case| case.protocol == "SSL");
     let old: Vec<Case> =
         old.map(|case| Case::new(format!("old-{}", case.name), case.address, case.kin)).collect();
-    estate.cases.extend(old);
+    deployment.cases.extend(old);
     let said = Tool::own_java("Secure").arg(folder.display().to_string()).run().stdout;
-    estate.check(&said, |case| match case.kin {
+    deployment.check(&said, |case| match case.kin {
         Kin::Good => "ok",
         Kin::Server | Kin::Client => "SslAuthenticationException",
         Kin::Proof => "SaslAuthenticationException",
@@ -314,9 +314,9 @@ fn java_clients_come_in_or_are_told_why_not() {
 
 #[test]
 fn librdkafka_comes_in_or_is_told_why_not() {
-    let estate = Estate::new();
-    let said = Tool::python("enter.py").args(["confluent", &estate.table()]).run().stdout;
-    estate.check(&said, |case| match case.kin {
+    let deployment = Deployment::new();
+    let said = Tool::python("connect_matrix.py").args(["confluent", &deployment.table()]).run().stdout;
+    deployment.check(&said, |case| match case.kin {
         Kin::Good => "ok",
         Kin::Server | Kin::Client => "_SSL",
         Kin::Proof | Kin::Mechanism => "_AUTHENTICATION",
@@ -325,9 +325,9 @@ fn librdkafka_comes_in_or_is_told_why_not() {
 
 #[test]
 fn kafka_python_comes_in_or_is_told_why_not() {
-    let estate = Estate::new();
-    let said = Tool::python("enter.py").args(["kafka_python", &estate.table()]).run().stdout;
-    estate.check(&said, |case| match case.kin {
+    let deployment = Deployment::new();
+    let said = Tool::python("connect_matrix.py").args(["kafka_python", &deployment.table()]).run().stdout;
+    deployment.check(&said, |case| match case.kin {
         Kin::Good => "ok",
         Kin::Server => "CERTIFICATE_VERIFY_FAILED",
         Kin::Client => "ALERT",
@@ -337,13 +337,13 @@ fn kafka_python_comes_in_or_is_told_why_not() {
 
 #[test]
 fn franz_go_comes_in_or_is_told_why_not() {
-    let Some(mut tool) = Tool::go("enter") else {
+    let Some(mut tool) = Tool::go("connect_matrix") else {
         eprintln!("skipped: franz-go, because there is no Go to build it with");
         return;
     };
-    let estate = Estate::new();
-    let said = tool.arg(estate.table()).run().stdout;
-    estate.check(&said, |case| match case.kin {
+    let deployment = Deployment::new();
+    let said = tool.arg(deployment.table()).run().stdout;
+    deployment.check(&said, |case| match case.kin {
         Kin::Good => "ok",
         Kin::Server => "untrusted",
         Kin::Client => "alert",
@@ -368,13 +368,14 @@ fn the_command_line_comes_in_or_says_why_not() {
         println!("left out: nothing of this is asked of Kafka");
         return;
     }
-    let mut estate = Estate::new();
-    let other = estate.cases.iter().find(|case| case.name == "server-OTHER").expect("such a case").address;
-    estate.cases.push(Case::new("any-name".into(), other, Kin::Good));
-    let folder = directory(&estate.node, "levada");
+    let mut deployment = Deployment::new();
+    let other =
+        deployment.cases.iter().find(|case| case.name == "server-OTHER").expect("such a case").address;
+    deployment.cases.push(Case::new("any-name".into(), other, Kin::Good));
+    let folder = directory(&deployment.node, "levada");
     let mut said = String::new();
-    for case in &estate.cases {
-        let mut lines = case.java_properties(&estate.authority, &folder);
+    for case in &deployment.cases {
+        let mut lines = case.java_properties(&deployment.authority, &folder);
         if case.name == "any-name" {
             lines += "ssl.endpoint.identification.algorithm=\n";
         }
@@ -392,7 +393,7 @@ fn the_command_line_comes_in_or_says_why_not() {
         };
         said += &format!("{} {outcome}\n", case.name);
     }
-    estate.check(&said, |case| match case.kin {
+    deployment.check(&said, |case| match case.kin {
         Kin::Good => "ok",
         Kin::Server => FAILURES[0],
         Kin::Client => FAILURES[1],

@@ -9,7 +9,7 @@ use crate::{LogConfig, LogError};
 
 /// What compaction could work on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dirt {
+pub struct DirtySection {
     /// The first offset that compaction has not seen. The checkpoint's, unless the log has none such any more.
     pub first_dirty: i64,
     /// Where it ends: the beginning of a segment. Neither the segment being written to, nor what reaches beyond the last stable offset, nor
@@ -23,7 +23,7 @@ pub struct Dirt {
     pub overdue_ms: i64,
 }
 
-impl Dirt {
+impl DirtySection {
     /// Looks at a log; `checkpoint` is where the last compaction ended. Reads a header of each segment in between at most.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Dirt {
         config: &LogConfig,
         checkpoint: Option<i64>,
         now_ms: i64,
-    ) -> Result<Dirt, LogError> {
+    ) -> Result<DirtySection, LogError> {
         let segments = partition.segments.load_full();
         let (log_start, log_end) = (partition.log_start(), partition.log_end());
         // One that lies outside the log says nothing: all of it counts as unseen.
@@ -51,7 +51,7 @@ impl Dirt {
         let end = segments.get(to).map_or(log_end, |segment| segment.base());
         let size = |segments: &[Arc<Segment>]| segments.iter().map(|segment| segment.size()).sum();
         let clean = segments.partition_point(|segment| segment.base() < first_dirty);
-        Ok(Dirt {
+        Ok(DirtySection {
             first_dirty,
             end,
             clean_bytes: size(&segments[..clean]),

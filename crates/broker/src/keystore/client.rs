@@ -13,7 +13,7 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme, StreamOwned,
 };
 
-use super::{TlsError, View, form};
+use super::{SslSettings, TlsError, form};
 
 const NAMES: &str = "ssl.endpoint.identification.algorithm";
 
@@ -26,26 +26,26 @@ impl ClientTls {
     ///
     /// # Errors
     /// The first setting that cannot be used.
-    pub fn load(view: &View<'_>) -> Result<Self, TlsError> {
-        let provider = view.provider()?;
-        let roots = view.roots(authorities(view)?)?;
+    pub fn load(settings: &SslSettings<'_>) -> Result<Self, TlsError> {
+        let provider = settings.provider()?;
+        let roots = settings.roots(authorities(settings)?)?;
         let builder = ClientConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&view.versions())
-            .map_err(|error| view.error("ssl.enabled.protocols", error.to_string()))?;
-        let builder = match view.given(NAMES).map(str::to_lowercase).as_deref() {
+            .with_protocol_versions(&settings.versions())
+            .map_err(|error| settings.error("ssl.enabled.protocols", error.to_string()))?;
+        let builder = match settings.given(NAMES).map(str::to_lowercase).as_deref() {
             None | Some("https") => builder.with_root_certificates(roots),
             Some("") => {
                 let verifier = Arc::new(AnyName { roots, provider });
                 builder.dangerous().with_custom_certificate_verifier(verifier)
             }
-            Some(_) => return Err(view.error(NAMES, "must be https, or empty for servers of any name")),
+            Some(_) => return Err(settings.error(NAMES, "must be https, or empty for servers of any name")),
         };
-        let config = match form::identity(view)? {
+        let config = match form::identity(settings)? {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 builder.with_client_auth_cert(identity.chain, identity.key).map_err(|error| {
                     let reason = format!("the key and the certificate do not fit: {error}");
-                    view.error("ssl.keystore.location", reason)
+                    settings.error("ssl.keystore.location", reason)
                 })?
             }
         };
@@ -71,13 +71,13 @@ impl ClientTls {
 }
 
 /// Those whose signatures are good for a client: what its trust store says, else this machine's own authorities.
-pub(crate) fn authorities(view: &View<'_>) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    if let Some(certificates) = form::trusted(view)? {
+pub(crate) fn authorities(settings: &SslSettings<'_>) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    if let Some(certificates) = form::trusted(settings)? {
         return Ok(certificates);
     }
     let found = rustls_native_certs::load_native_certs().certs;
     match found.is_empty() {
-        true => Err(view.error(
+        true => Err(settings.error(
             "ssl.truststore.location",
             "names no trust store, and this machine has no authorities of its own",
         )),

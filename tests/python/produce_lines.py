@@ -1,4 +1,4 @@
-"""Produces the lines of standard input, each once and in order, through broker crashes: say.py BOOTSTRAP TOPIC.
+"""Produces the lines of standard input, each once and in order, through broker crashes: produce_lines.py BOOTSTRAP TOPIC.
 
 The line's number is the record's key. Ends with standard input, when everything has been delivered.
 """

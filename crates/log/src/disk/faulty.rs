@@ -13,14 +13,14 @@ use super::{Disk, ReadFiles, RealDisk};
 
 /// Operations are named as the trait names them, files by the end of their name.
 #[derive(Debug, Default)]
-pub(crate) struct Twin {
+pub(crate) struct FaultyDisk {
     failing: Mutex<Option<(&'static str, &'static str, i32)>>,
     ending: Mutex<Option<(&'static str, u32)>>,
     done: Mutex<Vec<String>>,
     read_bytes: AtomicU64,
 }
 
-impl Twin {
+impl FaultyDisk {
     /// Lets an operation fail on files with this end of the name.
     pub(crate) fn fail(&self, operation: &'static str, suffix: &'static str, errno: i32) {
         *self.failing.lock() = Some((operation, suffix, errno));
@@ -65,7 +65,7 @@ impl Twin {
     }
 }
 
-impl ReadFiles for Twin {
+impl ReadFiles for FaultyDisk {
     fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
         let read = RealDisk.read_at(file, path, into, position)?;
         self.read_bytes.fetch_add(read as u64, Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl ReadFiles for Twin {
     }
 }
 
-impl Disk for Twin {
+impl Disk for FaultyDisk {
     fn create(&self, path: &Path) -> io::Result<File> {
         self.ask("create", path).and_then(|()| RealDisk.create(path))
     }

@@ -9,15 +9,15 @@ use tokio::sync::Notify;
 
 /// The connections that there are.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct ConnectionLimits {
     most: usize,
     most_of_address: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<InUse>,
     freed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct InUse {
     total: usize,
     by_address: HashMap<IpAddr, usize>,
 }
@@ -31,18 +31,18 @@ pub(crate) enum Full {
 
 /// A connection's place until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    places: Arc<Places>,
+pub(crate) struct ConnectionPermit {
+    connections: Arc<ConnectionLimits>,
     address: Option<IpAddr>,
 }
 
-impl Places {
-    pub(crate) fn new(most: usize, most_of_address: usize) -> Arc<Places> {
-        Arc::new(Places { most, most_of_address, taken: Mutex::default(), freed: Notify::new() })
+impl ConnectionLimits {
+    pub(crate) fn new(most: usize, most_of_address: usize) -> Arc<ConnectionLimits> {
+        Arc::new(ConnectionLimits { most, most_of_address, taken: Mutex::default(), freed: Notify::new() })
     }
 
     /// A place; sockets of this machine have no address and count only among all.
-    pub(crate) fn take(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Place, Full> {
+    pub(crate) fn take(self: &Arc<Self>, address: Option<IpAddr>) -> Result<ConnectionPermit, Full> {
         let address = address.map(|address| address.to_canonical());
         let mut taken = self.taken.lock();
         if taken.total >= self.most {
@@ -56,7 +56,7 @@ impl Places {
             *count += 1;
         }
         taken.total += 1;
-        Ok(Place { places: self.clone(), address })
+        Ok(ConnectionPermit { connections: self.clone(), address })
     }
 
     /// Completes when a connection has gone since the last time somebody waited.
@@ -65,9 +65,9 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut taken = self.places.taken.lock();
+        let mut taken = self.connections.taken.lock();
         taken.total -= 1;
         if let Some(address) = self.address {
             match taken.by_address.get_mut(&address) {
@@ -76,7 +76,7 @@ impl Drop for Place {
             }
         }
         drop(taken);
-        self.places.freed.notify_one();
+        self.connections.freed.notify_one();
     }
 }
 

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use levada_wire::{ApiKey, RequestHeader};
 
-use crate::api::entry::Entry;
+use crate::api::connection_info::ConnectionInfo;
 use crate::broker::Broker;
 use crate::clock::now_ms;
-use crate::security::sasl::{Exchange, Identity, Moment, Outcome, SaslConfig, SaslError};
+use crate::security::sasl::{AuthenticatedUser, Exchange, FrameContext, SaslConfig, SaslError, SaslOutcome};
 use crate::security::{Session, nonce, process_secret};
 
 /// A client may not show again who it is sooner than so long after it began the last time.
@@ -25,7 +25,7 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 const NO_MECHANISM: &str = "none";
 
 /// One connection's gate.
-pub(super) struct Gate {
+pub(super) struct AuthGate {
     session: Rc<Session>,
     sasl: Option<Arc<SaslConfig>>,
     state: State,
@@ -35,20 +35,20 @@ pub(super) struct Gate {
 
 enum State {
     /// The client is known, or nobody asks who it is.
-    Open(Option<Entered>),
+    Open(Option<Authenticated>),
     Talking(Box<Exchange>),
 }
 
 /// How a client came in.
-struct Entered {
-    identity: Identity,
+struct Authenticated {
+    identity: AuthenticatedUser,
     expires_ms: Option<i64>,
     /// When it last began to show again who it is.
     again_ms: Option<i64>,
 }
 
 /// What becomes of a frame.
-pub(super) enum Passage {
+pub(super) enum AuthStep {
     /// It is a request, to be answered.
     Through(BytesMut),
     /// It asks for versions, which everybody may know.
@@ -56,32 +56,32 @@ pub(super) enum Passage {
     /// It is answered with this.
     Answer(Bytes),
     /// After a while it is answered with this, if anything, and the connection is closed.
-    Closed { answer: Option<Bytes>, after: Duration, error: TurnedAway },
+    Closed { answer: Option<Bytes>, after: Duration, error: AuthError },
 }
 
 /// Why a connection is closed at the gate.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TurnedAway {
+pub(super) enum AuthError {
     #[error("authentication failed: {0}")]
     Refused(#[from] SaslError),
-    #[error("the client has not shown again who it is before its session expired")]
+    #[error("SASL session expired before the client re-authenticated")]
     Expired,
-    #[error("the client has not authenticated within {} s", TIME_MAX.as_secs())]
+    #[error("the client did not authenticate within {} s", TIME_MAX.as_secs())]
     Late,
 }
 
-impl Gate {
-    /// The gate of a connection that came in as `entry`.
-    pub(super) fn new(broker: &Broker, entry: &Entry) -> Self {
-        let sasl = broker.config().security.sasl.get(&entry.listener.name).cloned();
-        let address = entry.peer.ip();
-        let session = match &entry.certificate {
+impl AuthGate {
+    /// The gate of a connection that came in as `info`.
+    pub(super) fn new(broker: &Broker, info: &ConnectionInfo) -> Self {
+        let sasl = broker.config().security.sasl.get(&info.listener.name).cloned();
+        let address = info.peer.ip();
+        let session = match &info.certificate {
             Some(name) if sasl.is_none() => Session::new(&name.principal, address),
             _ => Session::anonymous(address),
         };
         if sasl.is_none() {
-            let mechanism = if entry.certificate.is_some() { "certificate" } else { "none" };
-            broker.access().audit().entered(&session, &entry.listener.name, mechanism);
+            let mechanism = if info.certificate.is_some() { "certificate" } else { "none" };
+            broker.access().audit().entered(&session, &info.listener.name, mechanism);
         }
         let state = match &sasl {
             Some(config) => State::Talking(Box::new(Exchange::new(config.clone(), nonce()))),
@@ -96,9 +96,9 @@ impl Gate {
     }
 
     /// The connection is over; who came in has left.
-    pub(super) fn close(&self, broker: &Broker, entry: &Entry, reason: &dyn std::fmt::Display) {
+    pub(super) fn close(&self, broker: &Broker, info: &ConnectionInfo, reason: &dyn std::fmt::Display) {
         if self.is_open() {
-            broker.access().audit().left(&self.session, &entry.listener.name, reason);
+            broker.access().audit().left(&self.session, &info.listener.name, reason);
         }
     }
 
@@ -113,10 +113,10 @@ impl Gate {
     }
 
     /// Turns a client away that has not shown in time who it is.
-    pub(super) fn too_late(&self, broker: &Broker, entry: &Entry) -> TurnedAway {
-        broker.stats().authentication(&entry.listener.name, NO_MECHANISM, "failure");
-        broker.access().audit().refused(None, entry.peer.ip(), &entry.listener.name, &TurnedAway::Late);
-        TurnedAway::Late
+    pub(super) fn too_late(&self, broker: &Broker, info: &ConnectionInfo) -> AuthError {
+        broker.stats().authentication(&info.listener.name, NO_MECHANISM, "failure");
+        broker.access().audit().refused(None, info.peer.ip(), &info.listener.name, &AuthError::Late);
+        AuthError::Late
     }
 
     /// How large the next frame may be.
@@ -132,12 +132,12 @@ impl Gate {
     pub(super) fn pass(
         &mut self,
         broker: &Broker,
-        entry: &Entry,
+        info: &ConnectionInfo,
         frame: BytesMut,
-    ) -> Result<Passage, TurnedAway> {
+    ) -> Result<AuthStep, AuthError> {
         if let State::Open(entered) = &mut self.state {
             // The clock is read only for clients whose session can end.
-            let Some(entered) = entered else { return Ok(Passage::Through(frame)) };
+            let Some(entered) = entered else { return Ok(AuthStep::Through(frame)) };
             let now_ms = now_ms();
             let begins = self.sasl.as_ref().filter(|_| is_handshake(&frame));
             match begins.and_then(|config| entered.again(config, now_ms)) {
@@ -146,53 +146,53 @@ impl Gate {
                 }
                 None if entered.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms) => {
                     let mechanism = entered.identity.mechanism.name();
-                    broker.stats().authentication(&entry.listener.name, mechanism, "expired");
-                    return Err(TurnedAway::Expired);
+                    broker.stats().authentication(&info.listener.name, mechanism, "expired");
+                    return Err(AuthError::Expired);
                 }
-                None => return Ok(Passage::Through(frame)),
+                None => return Ok(AuthStep::Through(frame)),
             }
         }
-        Ok(self.talk(broker, entry, frame))
+        Ok(self.talk(broker, info, frame))
     }
 
-    fn talk(&mut self, broker: &Broker, entry: &Entry, frame: BytesMut) -> Passage {
-        let State::Talking(exchange) = &mut self.state else { return Passage::Through(frame) };
+    fn talk(&mut self, broker: &Broker, info: &ConnectionInfo, frame: BytesMut) -> AuthStep {
+        let State::Talking(exchange) = &mut self.state else { return AuthStep::Through(frame) };
         let image = broker.metadata().image();
-        let moment = Moment {
+        let moment = FrameContext {
             now_ms: now_ms(),
             keys: &|source| broker.access().signing_keys().keys(source),
             credential: &|user, mechanism| image.credentials().find(user, mechanism.code()).cloned(),
             secret: process_secret(),
         };
-        let address: IpAddr = entry.peer.ip();
-        let listener = &entry.listener.name;
+        let address: IpAddr = info.peer.ip();
+        let listener = &info.listener.name;
         let mechanism = exchange.mechanism().unwrap_or(NO_MECHANISM);
         let outcome = exchange.step(frame, &moment);
         if let Some(source) = exchange.misses_key() {
             broker.access().signing_keys().miss(source);
         }
         match outcome {
-            Outcome::Versions(header, body) => Passage::Versions(header, body),
-            Outcome::Reply(bytes) => Passage::Answer(bytes),
-            Outcome::Done { reply, identity, expires_ms } => {
+            SaslOutcome::Versions(header, body) => AuthStep::Versions(header, body),
+            SaslOutcome::Reply(bytes) => AuthStep::Answer(bytes),
+            SaslOutcome::Done { reply, identity, expires_ms } => {
                 broker.stats().authentication(listener, identity.mechanism.name(), "success");
                 self.session = Rc::new(Session::new(&identity.user, address));
                 broker.access().audit().entered(&self.session, listener, identity.mechanism.name());
                 let again_ms = exchange.is_again().then_some(moment.now_ms);
-                self.state = State::Open(Some(Entered { identity, expires_ms, again_ms }));
-                Passage::Answer(reply)
+                self.state = State::Open(Some(Authenticated { identity, expires_ms, again_ms }));
+                AuthStep::Answer(reply)
             }
-            Outcome::Refused { reply, error } => {
+            SaslOutcome::Refused { reply, error } => {
                 broker.stats().authentication(listener, mechanism, "failure");
                 broker.access().audit().refused(error.user(), address, listener, &error);
                 let after = broker.config().security.failed_delay;
-                Passage::Closed { answer: reply, after, error: error.into() }
+                AuthStep::Closed { answer: reply, after, error: error.into() }
             }
         }
     }
 }
 
-impl Entered {
+impl Authenticated {
     /// The talk in which the client shows again who it is, unless its session never ends or it is too soon for that.
     fn again(&self, config: &Arc<SaslConfig>, now_ms: i64) -> Option<Exchange> {
         let too_soon = self.again_ms.is_some_and(|last_ms| now_ms - last_ms < AGAIN_AFTER_MS);

@@ -1,4 +1,4 @@
-"""What a broker holds, for a data directory that changes hands: estate.py fill|go-on|survey BOOTSTRAP.
+"""What a broker holds, for a data directory that changes hands: inventory.py fill|go-on|survey BOOTSTRAP.
 
 `fill` leaves topics, records, groups, settings and transactions behind, one of them open; `go-on` works on with all
 of that as its owners would; `survey` prints everything that a client can see, in an order of its own.

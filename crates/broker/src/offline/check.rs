@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use levada_log::LogError;
-use levada_log::check::{Checked, Finding, Gravity, Left, partition};
+use levada_log::check::{Checked, Finding, RecordedState, Severity, partition};
 use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata, id_text};
 use levada_log::disk::{ReadFiles, RealDisk};
 use parking_lot::Mutex;
@@ -15,8 +15,8 @@ use crate::metadata::image::{ConfigResource, Image};
 use crate::metadata::store::{METADATA_DIR, inspect, objections};
 use crate::metadata::uuid;
 use crate::replica::data_dir::{DELETED, STRAY};
-use crate::replica::left::Offsets;
-use crate::replica::{Key, OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+use crate::replica::last_shutdown::Offsets;
+use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition};
 
 /// What a check found.
 #[derive(Clone, Debug)]
@@ -30,12 +30,12 @@ pub struct Report {
     /// What concerns no single partition.
     pub findings: Vec<Finding>,
     /// Every partition, the metadata log first, then by topic and index.
-    pub partitions: Vec<Verdict>,
+    pub partitions: Vec<PartitionVerdict>,
 }
 
 /// What was found in one partition.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct PartitionVerdict {
     /// Its topic.
     pub topic: String,
     /// Its number.
@@ -46,9 +46,9 @@ pub struct Verdict {
 
 impl Report {
     /// The worst of everything found.
-    pub fn gravity(&self) -> Option<Gravity> {
-        let partitions = self.partitions.iter().filter_map(|one| one.checked.gravity());
-        self.findings.iter().map(|finding| finding.gravity).chain(partitions).max()
+    pub fn severity(&self) -> Option<Severity> {
+        let partitions = self.partitions.iter().filter_map(|one| one.checked.severity());
+        self.findings.iter().map(|finding| finding.severity).chain(partitions).max()
     }
 }
 
@@ -106,7 +106,7 @@ impl<'a> Examiner<'a> {
                 };
                 let next =
                     "the next start goes without it: every log is verified, or begins with its first segment";
-                findings.push(finding(Gravity::Mended, &dir.join(checkpoint.file_name()), what, next));
+                findings.push(finding(Severity::Mended, &dir.join(checkpoint.file_name()), what, next));
                 Offsets::new()
             })
         };
@@ -124,19 +124,19 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    fn find(&mut self, gravity: Gravity, path: &Path, what: impl Into<String>, next: &str) {
-        self.findings.push(finding(gravity, path, what, next));
+    fn find(&mut self, severity: Severity, path: &Path, what: impl Into<String>, next: &str) {
+        self.findings.push(finding(severity, path, what, next));
     }
 
     fn note_directory(&mut self, path: &Path) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if name.ends_with(DELETED) {
-            self.find(Gravity::Mended, path, "is a deleted partition", "the next start removes it");
+            self.find(Severity::Mended, path, "is a deleted partition", "the next start removes it");
         } else if name.ends_with(STRAY) {
             let next = "remove it when nobody misses it: a start moved it aside because no metadata knew it";
-            self.find(Gravity::Note, path, "is a partition that was moved aside", next);
+            self.find(Severity::Note, path, "is a partition that was moved aside", next);
         } else {
-            self.find(Gravity::Note, path, "is no partition", "nothing to do: it is passed over");
+            self.find(Severity::Note, path, "is no partition", "nothing to do: it is passed over");
         }
     }
 
@@ -144,25 +144,25 @@ impl<'a> Examiner<'a> {
         let Some(contents) = inspect(&RealDisk, self.dir) else {
             let next = "restore it from a copy: without it nobody knows the topics";
             let path = self.dir.join(METADATA_DIR);
-            return self.find(Gravity::Damage, &path, "is missing", next);
+            return self.find(Severity::Damage, &path, "is missing", next);
         };
         self.image = contents.image;
         self.fault = contents.fault;
         for objection in objections(&self.image, identity) {
             let next = "until then the broker does not start on this directory";
-            self.find(Gravity::Damage, self.dir, objection, next);
+            self.find(Severity::Damage, self.dir, objection, next);
         }
         if contents.voters.iter().any(|voter| *voter != identity.node_id) {
             let what = format!("the metadata belongs to a quorum of the nodes {:?}", contents.voters);
             let next = "this node cannot lead it alone: the broker does not start on this directory";
-            self.find(Gravity::Damage, self.dir, what, next);
+            self.find(Severity::Damage, self.dir, what, next);
         }
     }
 
     /// Partitions that should have a directory here and do not.
-    fn find_missing(&mut self, identity: &MetaProperties, work: &[(PathBuf, Key)]) {
+    fn find_missing(&mut self, identity: &MetaProperties, work: &[(PathBuf, TopicPartition)]) {
         let image = self.image.clone();
-        let there: std::collections::HashSet<&Key> = work.iter().map(|(_, key)| key).collect();
+        let there: std::collections::HashSet<&TopicPartition> = work.iter().map(|(_, key)| key).collect();
         for topic in image.topics().iter() {
             for (index, partition) in topic.partitions() {
                 let key = (topic.name().to_string(), index);
@@ -171,11 +171,11 @@ impl<'a> Examiner<'a> {
                 }
                 let path = self.dir.join(format!("{}-{index}", topic.name()));
                 match self.recovery_points.get(&key).copied().unwrap_or(0) {
-                    0 => self.find(Gravity::Mended, &path, "is missing", "the next start creates it, empty"),
+                    0 => self.find(Severity::Mended, &path, "is missing", "the next start creates it, empty"),
                     point => {
                         let what = format!("is missing; it held records up to offset {point}");
                         let next = "restore it from a copy: the next start begins an empty log in its place";
-                        self.find(Gravity::Damage, &path, what, next);
+                        self.find(Severity::Damage, &path, what, next);
                     }
                 }
             }
@@ -184,9 +184,9 @@ impl<'a> Examiner<'a> {
 
     fn partitions(
         &self,
-        work: &[(PathBuf, Key)],
+        work: &[(PathBuf, TopicPartition)],
         watch: &(dyn Fn(u64, u64) + Sync),
-    ) -> Result<Vec<Verdict>, StorageError> {
+    ) -> Result<Vec<PartitionVerdict>, StorageError> {
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         let results = Mutex::new(Vec::new());
         let examine = || {
@@ -206,18 +206,23 @@ impl<'a> Examiner<'a> {
         });
         let mut results = results.into_inner();
         results.sort_by_key(|(key, _)| (key.0 != METADATA_TOPIC, *key));
-        let verdict = |(key, checked): (&Key, Result<Checked, LogError>)| {
-            Ok(Verdict { topic: key.0.clone(), index: key.1, checked: checked? })
+        let verdict = |(key, checked): (&TopicPartition, Result<Checked, LogError>)| {
+            Ok(PartitionVerdict { topic: key.0.clone(), index: key.1, checked: checked? })
         };
         results.into_iter().map(verdict).collect()
     }
 
-    fn partition(&self, path: &Path, key: &Key, told: &mut dyn FnMut(u64)) -> Result<Checked, LogError> {
+    fn partition(
+        &self,
+        path: &Path,
+        key: &TopicPartition,
+        told: &mut dyn FnMut(u64),
+    ) -> Result<Checked, LogError> {
         if key.0 == METADATA_TOPIC {
             return self.metadata_log(path, told);
         }
         let offset = |offsets: &Offsets| offsets.get(key).copied();
-        let left = Left {
+        let left = RecordedState {
             clean: self.clean,
             recovery_point: offset(&self.recovery_points).unwrap_or(0),
             log_start: offset(&self.log_starts).unwrap_or(0),
@@ -229,18 +234,23 @@ impl<'a> Examiner<'a> {
         Ok(checked)
     }
 
-    fn is_compacted(&self, key: &Key) -> bool {
+    fn is_compacted(&self, key: &TopicPartition) -> bool {
         let own = self.image.configs(&ConfigResource::topic(&*key.0));
         let policy = own.and_then(|own| own.get("cleanup.policy"));
         let internal = [OFFSETS_TOPIC, TRANSACTIONS_TOPIC].contains(&&*key.0);
         internal || self.cleaned.contains_key(key) || policy.is_some_and(|policy| policy.contains("compact"))
     }
 
-    fn judge_owner(&self, path: &Path, key: &Key, checked: &mut Checked) {
+    fn judge_owner(&self, path: &Path, key: &TopicPartition, checked: &mut Checked) {
         let aside = "the next start moves it aside, its name gets the ending -stray";
         let topic = self.image.topic(&key.0).filter(|topic| topic.partition(key.1).is_some());
         let Some(topic) = topic else {
-            return checked.push(finding(Gravity::Note, path, "no metadata knows this partition", aside));
+            return checked.push(finding(
+                Severity::Note,
+                path,
+                "the metadata does not contain this partition",
+                aside,
+            ));
         };
         // A file that cannot be read has been reported.
         let Ok(Some(found)) = PartitionMetadata::load(&RealDisk, path) else { return };
@@ -248,33 +258,34 @@ impl<'a> Examiner<'a> {
             let (found, expected) = (id_text(found.topic_id), uuid::text(topic.id()));
             let what = format!("belongs to a topic of id {found}, not {expected}");
             let path = path.join(PartitionMetadata::FILE_NAME);
-            checked.push(finding(Gravity::Damage, &path, what, aside));
+            checked.push(finding(Severity::Damage, &path, what, aside));
         }
     }
 
     /// The metadata log has neither indexes nor snapshots of producers, and a broker never cuts anything but a torn tail off it.
     fn metadata_log(&self, path: &Path, told: &mut dyn FnMut(u64)) -> Result<Checked, LogError> {
-        let mut checked = partition(&RealDisk, path, &Left { compacted: true, ..Left::default() }, told)?;
+        let mut checked =
+            partition(&RealDisk, path, &RecordedState { compacted: true, ..RecordedState::default() }, told)?;
         checked.findings.retain(|finding| {
             let torn = finding.position.is_some();
-            finding.gravity == Gravity::Damage
+            finding.severity == Severity::Damage
                 || torn && finding.path.extension().is_some_and(|end| end == "log")
         });
         let restore =
             "restore the metadata log from a copy: the broker does not start on one that is damaged";
         for finding in &mut checked.findings {
-            if finding.gravity == Gravity::Damage {
+            if finding.severity == Severity::Damage {
                 restore.clone_into(&mut finding.next);
             }
         }
         if let Some(fault) = &self.fault {
-            checked.push(finding(Gravity::Damage, path, fault.clone(), restore));
+            checked.push(finding(Severity::Damage, path, fault.clone(), restore));
         }
         Ok(checked)
     }
 }
 
-fn finding(gravity: Gravity, path: &Path, what: impl Into<String>, next: &str) -> Finding {
+fn finding(severity: Severity, path: &Path, what: impl Into<String>, next: &str) -> Finding {
     let (path, what, next) = (path.to_owned(), what.into(), next.to_owned());
-    Finding { gravity, path, position: None, offset: None, what, next }
+    Finding { severity, path, position: None, offset: None, what, next }
 }

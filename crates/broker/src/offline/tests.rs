@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use levada_log::check::Gravity;
+use levada_log::check::Severity;
 use levada_wire::Uuid;
 use tempfile::tempdir;
 
@@ -82,7 +82,7 @@ fn a_directory_is_formatted_once() {
     let again = format(&config, None, (Vec::new(), 0));
     assert!(matches!(again, Err(StorageError::Store(StoreError::Formatted { .. }))), "{again:?}");
     let report = check(dir.path(), &|_, _| {}).unwrap();
-    assert_eq!(report.gravity(), None, "{report:?}");
+    assert_eq!(report.severity(), None, "{report:?}");
     assert_eq!(info(dir.path()).unwrap().identity, Some(identity));
 }
 
@@ -115,10 +115,10 @@ fn what_the_metadata_knows_must_be_there_and_the_other_way_round() {
     let dir = tempdir().unwrap();
     with_records(dir.path(), topic("clicks", Vec::new()));
     let report = check(dir.path(), &|_, _| {}).unwrap();
-    assert_eq!((report.gravity(), whats(&report)), (Some(Gravity::Mended), vec!["is missing".to_owned()]));
+    assert_eq!((report.severity(), whats(&report)), (Some(Severity::Mended), vec!["is missing".to_owned()]));
     fs::write(dir.path().join("recovery-point-offset-checkpoint"), "0\n1\nclicks 0 12\n").unwrap();
     let report = check(dir.path(), &|_, _| {}).unwrap();
-    assert_eq!(report.gravity(), Some(Gravity::Damage));
+    assert_eq!(report.severity(), Some(Severity::Damage));
     assert!(whats(&report)[0].contains("up to offset 12"), "{report:?}");
     fs::remove_file(dir.path().join("recovery-point-offset-checkpoint")).unwrap();
     for (name, text) in [("clicks-0", "topic_id: AAAAAAAAAAAAAAAAAAAAAQ"), ("ghost-0", "")] {
@@ -128,7 +128,7 @@ fn what_the_metadata_knows_must_be_there_and_the_other_way_round() {
     let report = check(dir.path(), &|_, _| {}).unwrap();
     let told = whats(&report);
     assert!(told.iter().any(|what| what.contains("belongs to a topic of id")), "{told:?}");
-    assert!(told.iter().any(|what| what.contains("no metadata knows")), "{told:?}");
+    assert!(told.iter().any(|what| what.contains("does not contain this partition")), "{told:?}");
 }
 
 #[test]
@@ -138,17 +138,17 @@ fn damage_in_the_metadata_log_is_told_and_a_torn_tail_is_mended() {
     fs::create_dir(dir.path().join("clicks-0")).unwrap();
     let path = dir.path().join("__cluster_metadata-0/00000000000000000000.log");
     let whole = fs::read(&path).unwrap();
-    let gravity = |bytes: &[u8]| {
+    let severity = |bytes: &[u8]| {
         fs::write(&path, bytes).unwrap();
         let report = check(dir.path(), &|_, _| {}).unwrap();
         let log = report.partitions.iter().find(|one| one.topic == "__cluster_metadata").unwrap();
-        log.checked.gravity()
+        log.checked.severity()
     };
-    assert_eq!(gravity(&whole), None);
-    assert_eq!(gravity(&whole[..whole.len() - 1]), Some(Gravity::Mended));
+    assert_eq!(severity(&whole), None);
+    assert_eq!(severity(&whole[..whole.len() - 1]), Some(Severity::Mended));
     let mut damaged = whole.clone();
     damaged[70] ^= 1;
-    assert_eq!(gravity(&damaged), Some(Gravity::Damage));
+    assert_eq!(severity(&damaged), Some(Severity::Damage));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::tls::names::CertifiedName;
 
 /// Origin of a connection, known before its first request.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ConnectionInfo {
     /// The listener that accepted it.
     pub(crate) listener: Arc<Listener>,
     /// Address of the client.

@@ -24,7 +24,7 @@ fn batch_of(records: &[(i64, bool)]) -> BytesMut {
     builder.build().unwrap()
 }
 
-fn checked(batch: &[u8]) -> Checked<'_> {
+fn checked(batch: &[u8]) -> CheckedBatch<'_> {
     batch::check_within(batch, batch::MAX_EXPANDED).unwrap()
 }
 

@@ -25,14 +25,14 @@ pub struct Info {
     /// What keeps this version from serving it.
     pub objections: Vec<String>,
     /// Partitions, by topic and index.
-    pub partitions: Vec<Held>,
+    pub partitions: Vec<StoredPartition>,
     /// Directories that are no partitions, the metadata log left out.
     pub others: Vec<PathBuf>,
 }
 
 /// One partition's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct StoredPartition {
     /// Its topic.
     pub topic: String,
     /// Its number.
@@ -66,7 +66,7 @@ pub fn info(dir: &Path) -> Result<Info, StorageError> {
             sizes(&path).map_err(|source| StorageError::Unreadable { path: path.clone(), source })?;
         let topics = metadata.as_ref().and_then(|metadata| metadata.image.topic(&topic));
         let known = topics.is_some_and(|topic| topic.partition(index).is_some());
-        held.push(Held { topic, index, known, segments, log_bytes, other_bytes });
+        held.push(StoredPartition { topic, index, known, segments, log_bytes, other_bytes });
     }
     let in_use = match lock_existing(dir) {
         Ok(_) => false,

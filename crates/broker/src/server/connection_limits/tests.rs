@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Full, Pace, Places};
+use super::{AcceptRate, ConnectionLimits, Full};
 use crate::config::{BrokerConfig, HostPort, Listener, Protocol, Sources};
 
 fn listener(name: &str) -> Arc<Listener> {
@@ -16,8 +16,9 @@ fn listener(name: &str) -> Arc<Listener> {
 fn a_place_is_free_again_when_its_connection_has_gone() {
     let mut limits = BrokerConfig::default();
     (limits.max_connections, limits.max_connections_per_ip) = (3, 2);
-    let places = Arc::new(Places::default());
-    let take = |address: &str| places.take((address.parse::<IpAddr>().unwrap(), &listener("A")), &limits);
+    let connections = Arc::new(ConnectionLimits::default());
+    let take =
+        |address: &str| connections.take((address.parse::<IpAddr>().unwrap(), &listener("A")), &limits);
     let first = take("10.0.0.1").unwrap();
     let second = take("::ffff:10.0.0.1").unwrap();
     assert_eq!(take("10.0.0.1").unwrap_err(), Full::Address);
@@ -35,8 +36,9 @@ fn an_address_may_have_a_limit_of_its_own() {
     let mut limits = BrokerConfig::default();
     limits.max_connections_per_ip = 1;
     limits.max_connections_of = [("10.0.0.1".parse().unwrap(), 2), ("10.0.0.2".parse().unwrap(), 0)].into();
-    let places = Arc::new(Places::default());
-    let take = |address: &str| places.take((address.parse::<IpAddr>().unwrap(), &listener("A")), &limits);
+    let connections = Arc::new(ConnectionLimits::default());
+    let take =
+        |address: &str| connections.take((address.parse::<IpAddr>().unwrap(), &listener("A")), &limits);
     let _two = (take("10.0.0.1").unwrap(), take("::ffff:10.0.0.1").unwrap());
     assert_eq!(take("10.0.0.1").unwrap_err(), Full::Address);
     assert_eq!(take("10.0.0.2").unwrap_err(), Full::Address);
@@ -46,12 +48,12 @@ fn an_address_may_have_a_limit_of_its_own() {
 
 #[test]
 fn a_pace_lets_a_burst_in_and_spreads_what_follows() {
-    let mut pace = Pace::default();
+    let mut rate = AcceptRate::default();
     let start = Instant::now();
-    let waits: Vec<u128> = (0..14).map(|_| pace.take(10, start).as_millis()).collect();
+    let waits: Vec<u128> = (0..14).map(|_| rate.take(10, start).as_millis()).collect();
     assert_eq!(waits[..10], [0; 10]);
     assert_eq!(waits[10..], [100, 200, 300, 400]);
-    assert_eq!(pace.take(10, start + Duration::from_secs(60)), Duration::ZERO);
+    assert_eq!(rate.take(10, start + Duration::from_secs(60)), Duration::ZERO);
 }
 
 #[test]
@@ -66,15 +68,15 @@ fn a_listener_has_a_limit_of_its_own_and_the_one_between_brokers_only_that() {
     ]))
     .unwrap();
     let [edge, inner, other] = ["EDGE", "INNER", "OTHER"].map(listener);
-    let places = Arc::new(Places::default());
-    let take = |listener: &Arc<Listener>| places.take(("10.0.0.1".parse().unwrap(), listener), &limits);
+    let connections = Arc::new(ConnectionLimits::default());
+    let take = |listener: &Arc<Listener>| connections.take(("10.0.0.1".parse().unwrap(), listener), &limits);
     let mut held = vec![take(&edge).unwrap(), take(&edge).unwrap()];
     assert_eq!(take(&edge).unwrap_err(), Full::Listener);
     held.push(take(&other).unwrap());
     assert_eq!(take(&other).unwrap_err(), Full::Broker);
     held.extend([take(&inner).unwrap(), take(&inner).unwrap()]);
     assert_eq!(take(&inner).unwrap_err(), Full::Listener);
-    let mut freed = places.freed();
+    let mut freed = connections.freed();
     assert!(!freed.has_changed().unwrap());
     drop(held.drain(..2));
     assert!(freed.has_changed().unwrap());
@@ -88,7 +90,7 @@ fn a_listener_has_a_limit_of_its_own_and_the_one_between_brokers_only_that() {
 fn a_single_listener_is_bounded_by_the_limit_of_all() {
     let limits = BrokerConfig::load(&Sources::flags(["max.connections=0"])).unwrap();
     assert!(!limits.limits_of("PLAINTEXT").is_protected);
-    let places = Arc::new(Places::default());
-    let taken = places.take(("10.0.0.1".parse().unwrap(), &listener("PLAINTEXT")), &limits);
+    let connections = Arc::new(ConnectionLimits::default());
+    let taken = connections.take(("10.0.0.1".parse().unwrap(), &listener("PLAINTEXT")), &limits);
     assert_eq!(taken.unwrap_err(), Full::Broker);
 }

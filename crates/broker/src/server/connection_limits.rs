@@ -17,19 +17,19 @@ mod tests;
 
 /// The connections that there are, counted.
 #[derive(Debug)]
-pub(crate) struct Places {
-    taken: Mutex<Taken>,
+pub(crate) struct ConnectionLimits {
+    taken: Mutex<InUse>,
     freed: watch::Sender<()>,
 }
 
-impl Default for Places {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self { taken: Mutex::default(), freed: watch::Sender::new(()) }
     }
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct InUse {
     total: u32,
     by_address: HashMap<IpAddr, u32>,
     by_listener: HashMap<String, u32>,
@@ -37,12 +37,12 @@ struct Taken {
 
 /// Spreads connections over time: up to a second's worth at once, then one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct AcceptRate {
     /// When the connections accepted so far have had their time.
     until: Option<Instant>,
 }
 
-impl Pace {
+impl AcceptRate {
     /// Takes the time of one connection at so many a second; how long the next has to wait.
     pub(crate) fn take(&mut self, per_second: u32, now: Instant) -> Duration {
         let until = self.until.unwrap_or(now).max(now) + Duration::from_secs(1) / per_second.max(1);
@@ -64,13 +64,13 @@ pub(crate) enum Full {
 
 /// A connection's place, its own until dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    places: Arc<Places>,
+pub(crate) struct ConnectionPermit {
+    connections: Arc<ConnectionLimits>,
     address: IpAddr,
     listener: Arc<Listener>,
 }
 
-impl Places {
+impl ConnectionLimits {
     /// A place for a connection from `address` to `listener`, if the limits have one left.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Places {
         self: &Arc<Self>,
         (address, listener): (IpAddr, &Arc<Listener>),
         limits: &BrokerConfig,
-    ) -> Result<Place, Full> {
+    ) -> Result<ConnectionPermit, Full> {
         // One host behind a listener for both families is one address.
         let address = address.to_canonical();
         let mut taken = self.taken.lock();
@@ -99,7 +99,7 @@ impl Places {
         taken.total += 1;
         taken.by_address.insert(address, from_there + 1);
         taken.by_listener.insert(listener.name.clone(), of_listener + 1);
-        Ok(Place { places: self.clone(), address, listener: listener.clone() })
+        Ok(ConnectionPermit { connections: self.clone(), address, listener: listener.clone() })
     }
 
     /// Connections that go from now on: all who wait look again then, as each may wait for another limit.
@@ -108,16 +108,16 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut taken = self.places.taken.lock();
+        let mut taken = self.connections.taken.lock();
         let from_there = taken.by_address.get(&self.address).copied().unwrap_or(0);
         assert!((1..=taken.total).contains(&from_there), "{from_there} of {} connections", taken.total);
         taken.total -= 1;
         release(&mut taken.by_address, &self.address);
         release(&mut taken.by_listener, &self.listener.name);
         drop(taken);
-        self.places.freed.send_replace(());
+        self.connections.freed.send_replace(());
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) use self::client::authorities;
 pub(crate) use self::form::{REVOKED, identity, revoked, trusted};
 
 /// Settings by Kafka's names, and whose they are.
-pub struct View<'a> {
+pub struct SslSettings<'a> {
     owner: String,
     text: Box<Lookup<'a>>,
 }
@@ -33,7 +33,7 @@ pub struct TlsError {
     reason: String,
 }
 
-impl<'a> View<'a> {
+impl<'a> SslSettings<'a> {
     /// The settings that `text` looks up; errors name `owner`.
     pub fn new(owner: impl Into<String>, text: impl Fn(&str) -> Option<&'a str> + 'a) -> Self {
         Self { owner: owner.into(), text: Box::new(text) }
@@ -82,15 +82,15 @@ impl<'a> View<'a> {
 }
 
 /// The suites of the list that there are, in its order; those of old TLS, which stock configurations name, are left out.
-fn suites(view: &View<'_>) -> Result<Vec<SupportedCipherSuite>, TlsError> {
+fn suites(settings: &SslSettings<'_>) -> Result<Vec<SupportedCipherSuite>, TlsError> {
     const KEY: &str = "ssl.cipher.suites";
     let all = ring::default_provider().cipher_suites;
-    let Some(wanted) = view.text(KEY) else { return Ok(all) };
+    let Some(wanted) = settings.text(KEY) else { return Ok(all) };
     let named = |name: &str| all.iter().find(|suite| suite_name(**suite) == name).copied();
     let found: Vec<_> = wanted.split(',').filter_map(|name| named(name.trim())).collect();
     if found.is_empty() {
         let names: Vec<_> = all.iter().map(|suite| suite_name(*suite)).collect();
-        return Err(view.error(KEY, format!("none of these is served; there are {}", names.join(", "))));
+        return Err(settings.error(KEY, format!("none of these is served; there are {}", names.join(", "))));
     }
     Ok(found)
 }

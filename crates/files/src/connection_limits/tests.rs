@@ -1,0 +1,22 @@
+//! Places, taken and given back.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{ConnectionLimits, Full};
+
+#[test]
+fn a_place_is_free_again_when_its_connection_has_gone() {
+    let connections = ConnectionLimits::new(3, 2);
+    let one = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let same = Some(IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped()));
+    let other = Some(IpAddr::V6(Ipv6Addr::LOCALHOST));
+    let held = [connections.take(one).unwrap(), connections.take(same).unwrap()];
+    assert_eq!(connections.take(one).unwrap_err(), Full::Address);
+    let third = connections.take(None).unwrap();
+    assert_eq!(connections.take(other).unwrap_err(), Full::All);
+    drop(third);
+    drop(connections.take(other).unwrap());
+    drop(held);
+    assert!(connections.taken.lock().by_address.is_empty());
+    assert_eq!(connections.taken.lock().total, 0);
+}
