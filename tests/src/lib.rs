@@ -15,6 +15,7 @@ pub mod node;
 pub mod paths;
 pub mod pki;
 pub mod process;
+pub mod prometheus;
 pub mod raw;
 pub mod suite;
 pub mod tool;

@@ -76,6 +76,21 @@ pub fn nginx() -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
+/// A program of Prometheus.
+pub fn prometheus(program: &str) -> PathBuf {
+    installed("prometheus").join("usr/bin").join(program)
+}
+
+/// The files for Prometheus and Grafana that the project delivers.
+pub fn monitoring() -> PathBuf {
+    root().join("deploy/monitoring")
+}
+
+/// The tests of the alert rules, for promtool.
+pub fn alert_tests() -> PathBuf {
+    root().join("tests/prometheus/alerts.test.yml")
+}
+
 /// A script below `tests/python`.
 pub fn script(name: &str) -> PathBuf {
     root().join("tests/python").join(name)

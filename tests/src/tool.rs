@@ -65,6 +65,16 @@ impl Tool {
         Tool::new(Command::new("kcat"), "kcat")
     }
 
+    /// promtool.
+    pub fn promtool() -> Tool {
+        Tool::new(Command::new(paths::prometheus("promtool")), "promtool")
+    }
+
+    /// A Prometheus server, which still needs its configuration.
+    pub fn prometheus() -> Tool {
+        Tool::new(Command::new(paths::prometheus("prometheus")), "prometheus")
+    }
+
     /// A browser that shows nothing and keeps to itself.
     pub fn chromium() -> Tool {
         let mut tool = Tool::new(Command::new("chromium"), "chromium");

@@ -1,5 +1,5 @@
-//! Installs what the black-box tests run: Debian packages, Python virtual environments, nginx, Java jars, and the
-//! tests' own Java programs.
+//! Installs what the black-box tests run: Debian packages, Python virtual environments, nginx, Prometheus, Java
+//! jars, and the tests' own Java programs.
 //!
 //! What is downloaded lands in one cache directory outside the repository and is stamped with a hash of the
 //! file that lists it, so a second run neither installs anything nor needs a network. What is compiled lands
@@ -123,6 +123,7 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     let checker = [root.join("tests/http/requirements.txt")];
     stamped(&checker, &cache.join("http"), |lists, target| python(&lists[0], target))?;
     nginx(&cache.join("nginx"));
+    unpacked(&cache.join("prometheus"), "prometheus", "usr/bin/promtool --version")?;
     let libs = cache.join("kafka/libs");
     stamped(&[root.join("tests/pom.xml")], &libs, |lists, target| jars(&lists[0], target))?;
     stamped(
@@ -133,22 +134,28 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     go_programs(&root.join("tests/go"), &target(root).join("test-go"))
 }
 
-/// Unpacks nginx of Debian without installing it, which would start it. Without it its test is left out, and says so.
+/// Unpacks nginx of Debian. Without it its test is left out, and says so.
 fn nginx(target: &Path) {
-    let unpacked = stamped(&[], target, |_, target| {
-        say(&format!("nginx into {}", target.display()));
+    if let Err(error) = unpacked(target, "nginx nginx-common", "usr/sbin/nginx -v") {
+        say(&format!("no nginx: {error}"));
+    }
+}
+
+/// Unpacks Debian packages without installing them, which would start their services. `probe` is a command that then works there.
+fn unpacked(target: &Path, packages: &str, probe: &str) -> Result<(), String> {
+    stamped(&[], target, |_, target| {
+        say(&format!("{packages} into {}", target.display()));
         let fresh = target.with_extension("new");
         remove(&fresh)?;
         fs::create_dir(&fresh).map_err(|error| format!("{}: {error}", fresh.display()))?;
-        let script = "set -e; get() { apt-get download -qq nginx nginx-common; }; get || { apt-get update -qq; get; }; \
-            for package in *.deb; do dpkg-deb -x \"$package\" .; done; rm ./*.deb; usr/sbin/nginx -v";
-        run(Command::new("sh").args(["-c", script]).current_dir(&fresh))?;
+        let script = format!(
+            "set -e; get() {{ apt-get download -qq {packages}; }}; get || {{ apt-get update -qq; get; }}; \
+            for package in *.deb; do dpkg-deb -x \"$package\" .; done; rm ./*.deb; {probe}"
+        );
+        run(Command::new("sh").args(["-c", &script]).current_dir(&fresh))?;
         remove(target)?;
         fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
-    });
-    if let Err(error) = unpacked {
-        say(&format!("no nginx: {error}"));
-    }
+    })
 }
 
 /// Builds the tests' own Go programs. Without Go, or what they are made with, their tests are left out, and say so.

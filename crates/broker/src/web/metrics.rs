@@ -160,6 +160,7 @@ impl Families<'_> {
         if let Some(count) = process.open_fds {
             self.gauge(catalogue::PROCESS_OPEN_FDS, count)?;
         }
+        self.gauge(catalogue::PROCESS_MAX_FDS, process.max_fds)?;
         match process.cpu_seconds {
             Some(seconds) => self.family(catalogue::PROCESS_CPU_SECONDS)?.counter_f64(&[], seconds),
             None => Ok(()),

@@ -2,17 +2,33 @@
 
 use std::fs;
 
+use crate::descriptors;
+
 /// The process at one moment; a value the kernel does not tell is left out.
 pub(super) struct Process {
     pub(super) resident_bytes: Option<u64>,
     pub(super) cpu_seconds: Option<f64>,
     pub(super) open_fds: Option<u64>,
+    pub(super) max_fds: u64,
 }
 
 impl Process {
     pub(super) fn read() -> Self {
-        let open_fds = fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as u64);
-        Self { resident_bytes: resident_bytes(), cpu_seconds: cpu_seconds(), open_fds }
+        Self {
+            resident_bytes: resident_bytes(),
+            cpu_seconds: cpu_seconds(),
+            open_fds: open_fds(),
+            max_fds: descriptors::limit(),
+        }
+    }
+}
+
+/// Open file descriptors. Linux 6.2 tells their number as the size of the directory; an older kernel has to list them, which takes
+/// milliseconds where there are tens of thousands.
+fn open_fds() -> Option<u64> {
+    match fs::metadata("/proc/self/fd").ok()?.len() {
+        0 => Some(fs::read_dir("/proc/self/fd").ok()?.count() as u64),
+        count => Some(count),
     }
 }
 

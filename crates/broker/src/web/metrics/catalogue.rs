@@ -116,5 +116,6 @@ families! {
     PROCESS_START_TIME Gauge "process_start_time_seconds" [] "Start of the process, in seconds since 1970" "java.lang:type=Runtime,name=StartTime";
     PROCESS_RESIDENT_MEMORY_BYTES Gauge "process_resident_memory_bytes" [] "Resident memory" "java.lang:type=Memory,name=HeapMemoryUsage";
     PROCESS_OPEN_FDS Gauge "process_open_fds" [] "Open file descriptors" "java.lang:type=OperatingSystem,name=OpenFileDescriptorCount";
+    PROCESS_MAX_FDS Gauge "process_max_fds" [] "Most file descriptors that the process may have open" "java.lang:type=OperatingSystem,name=MaxFileDescriptorCount";
     PROCESS_CPU_SECONDS Counter "process_cpu_seconds" [] "CPU time used" "java.lang:type=OperatingSystem,name=ProcessCpuTime";
 }

@@ -1,0 +1,170 @@
+//! A real Prometheus on the files of `deploy/monitoring`, beside a broker with traffic: the metrics, the alert rules and the dashboard.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use levada_tests::node::Kind;
+use levada_tests::prometheus::{Prometheus, delivered};
+use levada_tests::tool::Conversation;
+use levada_tests::{Node, Tool, await_some, http, paths};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A broker that flushes often and throttles the client `bursts`, and the address of its listener for users.
+fn node() -> (Node, SocketAddr) {
+    let mut node = Node::new();
+    let sasl = node.listen("SASL", "SASL_PLAINTEXT");
+    let users = "org.apache.kafka.common.security.plain.PlainLoginModule required user_grace=\"right\";";
+    let mut node = node
+        .option("sasl.enabled.mechanisms", "PLAIN")
+        .option("listener.name.sasl.plain.sasl.jaas.config", users)
+        .option("log.flush.interval.ms", "500")
+        .option("offsets.topic.num.partitions", "2")
+        .option("transaction.state.log.num.partitions", "2");
+    node.start();
+    node.levada("config set quota client-id=bursts producer_byte_rate=3000 consumer_byte_rate=6000").run();
+    (node, sasl)
+}
+
+/// Traffic that goes on until it is dropped.
+fn traffic(node: &Node, sasl: SocketAddr) -> Conversation {
+    let mut traffic =
+        Tool::python("monitored.py").args([&node.bootstrap(), &sasl.to_string(), "traffic"]).spawn();
+    assert_eq!(traffic.line(LIMIT), "round");
+    traffic
+}
+
+/// The names of metrics in an expression.
+fn metrics_in(expression: &str) -> BTreeSet<String> {
+    let words = expression.split(|one: char| !(one.is_ascii_alphanumeric() || one == '_'));
+    words
+        .filter(|word| word.starts_with("levada_") || word.starts_with("process_"))
+        .map(str::to_string)
+        .collect()
+}
+
+/// The queries of the dashboard's panels, as Prometheus is asked for them.
+fn dashboard() -> BTreeSet<String> {
+    let dashboard: Value = serde_json::from_str(&delivered("grafana-dashboard.json")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().cloned().unwrap_or_default());
+    let queries = targets.map(|target| target["expr"].as_str().expect("a query").to_string());
+    let asked: BTreeSet<String> =
+        queries.map(|query| query.replace("$instance", ".*").replace("$__rate_interval", "20s")).collect();
+    assert!(asked.len() > 30, "{asked:?}");
+    assert!(asked.iter().all(|query| !query.contains('$')), "{asked:?}");
+    asked
+}
+
+/// Waits until each question has been answered once, and fails with those that were not.
+fn await_each(what: &str, mut open: BTreeSet<String>, mut answered: impl FnMut(&str) -> bool) {
+    let end = std::time::Instant::now() + LIMIT;
+    while !open.is_empty() {
+        assert!(std::time::Instant::now() < end, "{what}: {open:#?}");
+        open.retain(|question| !answered(question));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn prometheus_scrapes_evaluates_every_rule_and_answers_every_query_of_the_dashboard() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: a promise of Levada's alone");
+        return;
+    }
+    let (mut node, sasl) = node();
+    let prometheus = Prometheus::beside(&node);
+    let _traffic = traffic(&node, sasl);
+    await_some("a scrape", LIMIT, || {
+        (prometheus.query("up{job=\"levada\"}").first()?.1 == 1.0).then_some(())
+    });
+
+    // The type `info` exists in OpenMetrics only.
+    assert_eq!(prometheus.api("metadata?metric=levada_build")["levada_build"][0]["type"], "info");
+    let named = prometheus.query("levada_build_info{instance=~\".+\"}");
+    assert_eq!(named.len(), 1, "the dashboard's variable: {named:?}");
+
+    await_each("queries of the dashboard without data", dashboard(), |query| {
+        !prometheus.query(query).is_empty()
+    });
+
+    let written = delivered("alerts.yml").matches("- alert: ").count();
+    let rules = await_some("an evaluation of every rule", LIMIT, || {
+        let rules = prometheus.rules();
+        let evaluated = |rule: &Value| rule["health"] != "unknown";
+        rules.iter().all(evaluated).then_some(rules)
+    });
+    assert_eq!(rules.len(), written);
+    for rule in &rules {
+        assert_eq!(rule["health"], "ok", "{rule}");
+        for metric in metrics_in(rule["query"].as_str().expect("a query")) {
+            let series = prometheus.query(&format!("count({metric})"));
+            assert!(!series.is_empty(), "{} asks for {metric}: no series", rule["name"]);
+        }
+    }
+    node.assert_running("scraped");
+}
+
+#[test]
+fn the_alert_of_a_lagging_group_fires_and_ends_when_the_group_has_caught_up() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: a promise of Levada's alone");
+        return;
+    }
+    let mut node = Node::started();
+    let prometheus = Prometheus::beside(&node);
+    let tell = |what: &str| Tool::python("monitored.py").args([&node.bootstrap(), "-", what]).run();
+    tell("lag");
+    let fires = |alert: &str| {
+        let firing = prometheus.firing();
+        firing.iter().any(|labels| labels["alertname"] == alert && labels["group"] == "laggards")
+    };
+    await_some("the alert", LIMIT, || fires("LevadaGroupLagging").then_some(()));
+    await_some("the alert", LIMIT, || fires("LevadaGroupWithoutMembers").then_some(()));
+    let lag = prometheus.query("levada_group_lag_records{group=\"laggards\"}");
+    assert_eq!(lag.iter().map(|(_, records)| *records).sum::<f64>(), 7.0, "{lag:?}");
+    tell("catch_up");
+    await_some("the end of the alert", LIMIT, || (!fires("LevadaGroupLagging")).then_some(()));
+    let lag = prometheus.query("levada_group_lag_records{group=\"laggards\"}");
+    assert_eq!(lag.iter().map(|(_, records)| *records).sum::<f64>(), 0.0, "{lag:?}");
+    node.stop();
+}
+
+#[test]
+fn promtool_accepts_metrics_rules_and_configuration() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: a promise of Levada's alone");
+        return;
+    }
+    let (mut node, sasl) = node();
+    let traffic = traffic(&node, sasl);
+    // promtool reads this form only. A test above has Prometheus read OpenMetrics.
+    let (media_type, text) = http::page_as(node.http_address(), "/metrics", "text/plain");
+    assert!(media_type.starts_with("text/plain; version=0.0.4"), "{media_type}");
+    let file = node.scratch().join("metrics");
+    fs::write(&file, text).expect("a file");
+    let said = Tool::promtool().args(["check", "metrics"]).stdin(&file).run();
+    assert_eq!((said.stdout.trim(), said.stderr.trim()), ("", ""));
+    let files = paths::monitoring();
+    for (command, name) in [("rules", "alerts.yml"), ("config", "prometheus.yml")] {
+        let said = Tool::promtool().args(["check", command, &files.join(name).display().to_string()]).run();
+        println!("{}", said.stdout.trim());
+    }
+    drop(traffic);
+    node.stop();
+}
+
+#[test]
+fn each_alert_rule_fires_when_it_should_and_not_before() {
+    let tests = paths::alert_tests();
+    Tool::promtool().args(["test", "rules", &tests.display().to_string()]).run();
+    let tests = fs::read_to_string(tests).expect("the tests of the rules");
+    for rule in delivered("alerts.yml").lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
+        let named = |form: &str| tests.contains(&form.replace("NAME", rule));
+        assert!(named("alertname: NAME\n"), "{rule} has no test that it fires");
+        assert!(named("alertname: NAME, eval_time"), "{rule} has no test that it does not fire too early");
+    }
+}
