@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use bytes::BytesMut;
 use levada_log::batch::Builder;
-use levada_log::check::{FINDINGS_MAX, Left, partition};
+use levada_log::check::{FINDINGS_MAX, RecordedState, partition};
 use levada_log::disk::RealDisk;
 use levada_log::{Append, LogConfig, OpenOptions, Writer};
 use libfuzzer_sys::fuzz_target;
@@ -30,7 +30,11 @@ fuzz_target!(|input: &[u8]| {
     let path = dir.join(FILES[usize::from(*which) % FILES.len()]);
     let before = fs::read(&path).ok();
     fs::write(&path, rest).expect("a file of our own");
-    let left = Left { clean: clean % 2 == 0, recovery_point: i64::from(clean / 2), ..Left::default() };
+    let left = RecordedState {
+        clean: clean % 2 == 0,
+        recovery_point: i64::from(clean / 2),
+        ..RecordedState::default()
+    };
     let mut read = 0;
     let checked =
         partition(&RealDisk, dir, &left, &mut |bytes| read += bytes).expect("a directory of our own");

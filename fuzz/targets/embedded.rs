@@ -14,12 +14,12 @@ use levada_broker::group::request::{
     ConsumerHeartbeatRequest, HeartbeatRequest, JoinOutcome, JoinRequest, Protocol, SyncOutcome, SyncRequest,
 };
 use levada_broker::group::{
-    Action, Coordinator, EncodedRecord, Event, GroupConfig, GroupError, Outcome, Payload, Request, Ticket, Topics,
-    Visible,
+    Action, Coordinator, EncodedRecord, Event, GroupConfig, GroupError, Outcome, Payload, Request, Ticket,
+    Topics, Visible,
 };
+use levada_wire::Uuid;
 use levada_wire::messages::{DecodeLimits, decode_consumer_protocol_assignment};
 use libfuzzer_sys::fuzz_target;
-use levada_wire::Uuid;
 
 const GROUP: &str = "g";
 
@@ -57,7 +57,8 @@ fuzz_target!(|input: &[u8]| {
         let mut joining = Vec::new();
         for member in &mut members {
             let (member_id, generation) = (member.member_id.clone(), member.generation);
-            let alive = HeartbeatRequest { group_id: GROUP.into(), member_id, group_instance_id: None, generation };
+            let alive =
+                HeartbeatRequest { group_id: GROUP.into(), member_id, group_instance_id: None, generation };
             if rig.ask(alive) == Err(GroupError::RebalanceInProgress) {
                 let metadata = if flag(3) { &later } else { &first };
                 let ticket = rig.send(join(&member.member_id, metadata, 2));
@@ -69,7 +70,9 @@ fuzz_target!(|input: &[u8]| {
         }
         rig.synchronise(&mut members, [&one, &other]);
     }
-    if flag(4) && let Some(epoch) = new_epoch {
+    if flag(4)
+        && let Some(epoch) = new_epoch
+    {
         // The last one who speaks the new protocol: the group may become a classic one again.
         assert!(epoch >= 0 && rig.ask(heartbeat("new", -1)).is_ok());
     }
@@ -299,8 +302,8 @@ fn check_assignment(outcome: &SyncOutcome) {
     if outcome.error.is_some() {
         return;
     }
-    let (_, read) =
-        decode_consumer_protocol_assignment(outcome.assignment.clone(), DecodeLimits::default()).expect("ours");
+    let (_, read) = decode_consumer_protocol_assignment(outcome.assignment.clone(), DecodeLimits::default())
+        .expect("ours");
     for topic in read.assigned_partitions {
         let (_, count) = Known.by_name(topic.topic.as_str()).expect("a topic that exists");
         assert!(topic.partitions.iter().all(|index| (0..count).contains(index)));

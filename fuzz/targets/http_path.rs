@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::sync::LazyLock;
 
-use levada_files::root::{Links, Patience, Root};
+use levada_files::root::{DiskWait, Links, Root};
 use levada_files::target::normalise;
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
@@ -49,8 +49,8 @@ fuzz_target!(|input: &[u8]| {
     // Also what no request can ask for.
     for path in [&*normal, input] {
         for root in &place.roots {
-            if let Ok(opened) = root.file(path, Patience::Unlimited) {
-                assert!(place.inside.contains(&opened.stamp.identity.1), "{path:?} lies outside");
+            if let Ok(opened) = root.file(path, DiskWait::Unlimited) {
+                assert!(place.inside.contains(&opened.file_version.identity.1), "{path:?} lies outside");
             }
         }
     }

@@ -51,7 +51,8 @@ fuzz_target!(|input: &[u8]| {
             // A header, so many records, and an end; or without an end.
             let end_offset: i64 = if flags & 4 != 0 { 5 } else { i64::MAX - i64::from(flags >> 4) };
             let name = format!("{end_offset:020}-{:010}.checkpoint", u32::from(flags >> 4));
-            let mut bytes = control_batch(&ControlRecord::SnapshotHeader { last_contained_log_timestamp_ms: 7 });
+            let mut bytes =
+                control_batch(&ControlRecord::SnapshotHeader { last_contained_log_timestamp_ms: 7 });
             bytes.extend(batches(rest, (false, 1)));
             if flags & 8 != 0 {
                 bytes.extend(control_batch(&ControlRecord::SnapshotFooter));
@@ -123,7 +124,9 @@ fn edited(input: &[u8], seal: bool) -> Vec<(String, Vec<u8>)> {
 
 fn seal_batches(bytes: &mut [u8]) {
     let mut at = 0;
-    while let Ok((len, crc)) = BatchView::parse(&bytes[at..]).map(|view| (view.size_bytes(), view.computed_crc())) {
+    while let Ok((len, crc)) =
+        BatchView::parse(&bytes[at..]).map(|view| (view.size_bytes(), view.computed_crc()))
+    {
         bytes[at + 17..at + 21].copy_from_slice(&crc.to_be_bytes());
         at += len;
     }

@@ -10,7 +10,7 @@ use bytes::{BufMut, BytesMut};
 use levada_broker::security::jaas::Jaas;
 use levada_broker::security::oauth::OauthConfig;
 use levada_broker::security::oauth::jwks::Jwks;
-use levada_broker::security::sasl::{Exchange, Mechanism, Moment, Offer, Outcome, SaslConfig};
+use levada_broker::security::sasl::{Exchange, FrameContext, Mechanism, Offer, SaslConfig, SaslOutcome};
 use levada_broker::security::scram;
 use libfuzzer_sys::fuzz_target;
 
@@ -25,27 +25,32 @@ fuzz_target!(|input: &[u8]| {
     }
     let _ = Jwks::parse(&text);
     let offers = Mechanism::ALL.map(|mechanism| Offer { mechanism, session_ms_max: Some(60_000) });
-    let tokens = OauthConfig { sub_claim: "sub".to_owned(), scope_claim: "scope".to_owned(), ..OauthConfig::default() };
+    let tokens = OauthConfig {
+        sub_claim: "sub".to_owned(),
+        scope_claim: "scope".to_owned(),
+        ..OauthConfig::default()
+    };
     let passwords = BTreeMap::from([("alice".to_owned(), "a password of some length".to_owned())]);
     let config = Arc::new(SaslConfig { offers: offers.to_vec(), passwords, tokens });
     let keys = Arc::new(Jwks::parse(KEYS).expect("the keys are well formed"));
     let mut exchange = Exchange::new(config, "nonce".to_owned());
     // Half of all users do not exist, and are told what others are.
-    let credential = |name: &str, mechanism: scram::Mechanism| {
+    let credential = |name: &str, mechanism: scram::ScramMechanism| {
         let exists = name.len() % 2 == 0;
         exists.then(|| mechanism.credential(b"salted", b"salt".to_vec(), 4096))
     };
     let keys = &|_: &_| keys.clone();
-    let moment = Moment { now_ms: 1_700_000_000_000, credential: &credential, secret: "a secret", keys };
+    let context =
+        FrameContext { now_ms: 1_700_000_000_000, credential: &credential, secret: "a secret", keys };
     let mechanism = Mechanism::ALL[usize::from(first & 3)].name();
     let (greeted, framed) = (first & 4 != 0, first & 8 != 0);
     if greeted {
-        exchange.step(handshake(mechanism, i16::from(framed)), &moment);
+        exchange.step(handshake(mechanism, i16::from(framed)), &context);
     }
     for part in rest.split(|byte| *byte == 0xff) {
         let frame = if greeted && framed { authenticate(part) } else { BytesMut::from(part) };
-        let outcome = exchange.step(frame, &moment);
-        assert!(!matches!(outcome, Outcome::Done { .. }), "nobody knows a password");
+        let outcome = exchange.step(frame, &context);
+        assert!(!matches!(outcome, SaslOutcome::Done { .. }), "nobody knows a password");
     }
 });
 

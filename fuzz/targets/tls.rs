@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use bytes::BytesMut;
-use levada_broker::server::channel::session::{Next, TlsSession};
 use levada_broker::keystore::{ClientTls, SslSettings};
+use levada_broker::server::channel::session::{Next, TlsSession};
 use levada_broker::tls::TlsContext;
 use levada_broker::tls::names::{Names, Rules, subject};
 use levada_io::Seal;
@@ -131,8 +131,10 @@ fn stores(bytes: &[u8], how: u8) {
 
 /// Chain, key and authorities as values of the configuration, with a byte that is no text between them.
 fn inline(bytes: &[u8]) {
-    let parts: Vec<String> =
-        bytes.splitn(3, |byte| *byte == 0xff).map(|part| String::from_utf8_lossy(part).into_owned()).collect();
+    let parts: Vec<String> = bytes
+        .splitn(3, |byte| *byte == 0xff)
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect();
     let part = |at: usize| parts.get(at).map(String::as_str);
     let settings = |name: &str| match name {
         "ssl.keystore.certificate.chain" => part(0),
@@ -147,7 +149,9 @@ fn inline(bytes: &[u8]) {
 fn load(view: &SslSettings<'_>) {
     for client_auth in ["none", "required"] {
         match TlsContext::of(view, client_auth, None) {
-            Ok(context) => drop(TlsSession::new(context.config().clone()).expect("whatever was taken can be used")),
+            Ok(context) => {
+                drop(TlsSession::new(context.config().clone()).expect("whatever was taken can be used"))
+            }
             Err(error) => assert!(error.to_string().starts_with("fuzz: ssl."), "{error}"),
         }
     }
@@ -215,7 +219,11 @@ impl Entrance {
                 Ok(count)
             };
             let shaking = self.stage == Stage::Shaking;
-            let got = if shaking { self.session.read_within_record(&mut read) } else { self.session.read(&mut read) };
+            let got = if shaking {
+                self.session.read_within_record(&mut read)
+            } else {
+                self.session.read(&mut read)
+            };
             let got = got.expect("there is something to read");
             bytes = &bytes[got..];
             self.arrived += got;
@@ -284,7 +292,7 @@ impl Entrance {
     }
 
     fn leave(&mut self) {
-        self.session.say_goodbye();
+        self.session.send_close_notify();
         self.say();
         self.stage = Stage::Over;
     }

@@ -10,7 +10,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use levada_io::{Caps, Counters, Engine, Extent, Piece, SocketPath, Thresholds, Transfer, TransferError, Turn};
+use levada_io::{
+    Caps, Counters, Engine, Extent, Piece, SocketPath, Thresholds, Transfer, TransferError, Turn,
+};
 use libfuzzer_sys::fuzz_target;
 
 const FILE_BYTES: usize = 1 << 20;
@@ -19,7 +21,8 @@ const FILE_BYTES: usize = 1 << 20;
 const STEPS: usize = 1024;
 
 static CONTENT: LazyLock<(Vec<u8>, Arc<File>)> = LazyLock::new(|| {
-    let content: Vec<u8> = (0..FILE_BYTES as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let content: Vec<u8> =
+        (0..FILE_BYTES as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let file = tempfile::tempfile().expect("a directory for temporary files");
     file.write_all_at(&content, 0).expect("room for a megabyte");
     (content, Arc::new(file))
@@ -58,7 +61,8 @@ fn pieces(input: &[u8], limit: usize) -> (Vec<Piece>, Vec<u8>) {
     let mut expected = Vec::new();
     let piece = |part: &[u8]| {
         let offset = usize::from(part[0]) * 2_999;
-        let len = (usize::from(part[1]) << (part[2] % 11)).min(FILE_BYTES - offset).min(limit - expected.len());
+        let len =
+            (usize::from(part[1]) << (part[2] % 11)).min(FILE_BYTES - offset).min(limit - expected.len());
         let range = &content[offset..offset + len];
         expected.extend_from_slice(range);
         let extent = Extent { file: Arc::clone(file), offset: offset as u64, len: len as u64 };
