@@ -1,10 +1,11 @@
-//! The HTTP address: `/healthz`, `/readyz` and `/metrics` on a thread of their own, so that no scrape ever runs on a shard.
+//! The HTTP address: `/healthz`, `/readyz`, `/metrics` and the [console] on a thread of their own, so that no scrape ever runs on a shard.
 //!
 //! Connections are few, have so long for a request and so long in all. Without a token only who names this machine is answered: a page
 //! in a browser of this machine could otherwise read what is here by a name of its own (DNS rebinding).
 //!
 //! Hot paths count in [`Stats`], plain atomics; a scrape reads them through a [`Source`].
 
+pub(crate) mod console;
 mod metrics;
 mod process;
 mod readiness;
@@ -36,7 +37,10 @@ use axum::{
     routing,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use hyper::server::conn::http1;
+use hyper::{
+    server::conn::http1,
+    service::{Service as _, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -115,6 +119,10 @@ pub struct WebServer {
     thread: Option<thread::JoinHandle<()>>,
 }
 
+/// Address of the client of a request, as an extension of the request.
+#[derive(Clone, Copy, Debug)]
+struct Peer(SocketAddr);
+
 /// Why the HTTP address could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
@@ -132,12 +140,13 @@ pub enum WebError {
 }
 
 impl WebServer {
-    /// Binds `listen`, unless there is a socket for it already, and serves `source` from a new thread, to those who show the token if there
-    /// is one.
+    /// Binds `listen`, unless there is a socket for it already, and serves `source` and further pages from a new thread, to those who
+    /// show the token if there is one.
     pub fn start(
         (listen, socket): (&HostPort, Option<TcpListener>),
         token: Option<Secret>,
         source: Arc<dyn Source>,
+        pages: Router,
     ) -> Result<Self, WebError> {
         let refused = |source| WebError::Bind { listen: listen.clone(), source };
         let listener = socket.map_or_else(|| bind(listen), Ok).map_err(refused)?;
@@ -148,7 +157,7 @@ impl WebServer {
             .build()
             .map_err(WebError::Thread)?;
         let (stop, stopped) = oneshot::channel();
-        let router = router(source.clone(), token, &listen.host);
+        let router = router((source.clone(), pages), token, &listen.host);
         let serve = move || {
             if let Err(error) = runtime.block_on(serve(listener, (router, source), stopped)) {
                 tracing::error!(%error, "the HTTP server stopped");
@@ -211,12 +220,16 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, source: Arc<d
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
     loop {
         let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let connection =
-            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let service = TowerToHyperService::new(router.clone());
+        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(Peer(peer));
+            service.call(request)
+        });
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
         let source = source.clone();
         tokio::spawn(async move {
             let _counted = source.stats().http_connection();
@@ -227,13 +240,14 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, source: Arc<d
     }
 }
 
-fn router(source: Arc<dyn Source>, token: Option<Secret>, host: &str) -> Router {
+fn router((source, pages): (Arc<dyn Source>, Router), token: Option<Secret>, host: &str) -> Router {
     let router = Router::new()
         .route("/healthz", routing::get(healthz))
         .route("/readyz", routing::get(readyz))
         .route("/metrics", routing::get(metrics))
         .fallback(nothing_here)
-        .with_state(source);
+        .with_state(source)
+        .merge(pages);
     match token {
         Some(token) => router.layer(middleware::from_fn_with_state(Arc::new(token), guard)),
         None => router.layer(middleware::from_fn_with_state(Arc::<str>::from(host), own_machine)),
@@ -320,7 +334,7 @@ async fn metrics(
 }
 
 async fn nothing_here() -> Response {
-    (StatusCode::NOT_FOUND, "nothing here; there are /healthz, /readyz and /metrics\n").into_response()
+    (StatusCode::NOT_FOUND, "nothing here; there are /, /healthz, /readyz and /metrics\n").into_response()
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::server::shard::ShardHandle;
 use crate::server::signals::Order;
 use crate::server::supervisor::Supervisor;
 use crate::shutdown::Stop;
-use crate::web::{WebError, WebServer};
+use crate::web::{WebError, WebServer, console};
 
 mod admin;
 mod auth_gate;
@@ -42,6 +42,7 @@ pub struct Server {
     stop: Stop,
     kafka_addresses: Vec<SocketAddr>,
     web: Option<WebServer>,
+    console: Option<JoinHandle<()>>,
     shards: Vec<ShardHandle>,
     large: JoinHandle<()>,
     handshakes: Option<Handshakes>,
@@ -134,10 +135,18 @@ impl Server {
             Broker::open(config, &kafka_addresses)?
         };
         directories.iter().for_each(|directory| warn_if_exposed(directory));
-        let web =
-            http_listen.map(|address| WebServer::start((&address, http_socket), http_token, broker.clone()));
-        let web = web.transpose()?;
         let stop = Stop::new();
+        let (web, console) = match http_listen {
+            None => (None, None),
+            Some(address) => {
+                let console = console::start(broker.clone(), stop.clone(), kafka_addresses[0]);
+                let (pages, thread) = console.map_err(|source| StartError::Runtime { source })?;
+                (
+                    Some(WebServer::start((&address, http_socket), http_token, broker.clone(), pages)?),
+                    Some(thread),
+                )
+            }
+        };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // The shards, and the admin thread as the last one.
         let supervisor = Supervisor::of_environment(cores + 1);
@@ -162,7 +171,7 @@ impl Server {
             pulse,
         };
         let admin = admin::start(runtime, duties)?;
-        Ok(Server { broker, stop, kafka_addresses, web, shards, large, handshakes, admin, supervisor })
+        Ok(Server { broker, stop, kafka_addresses, web, console, shards, large, handshakes, admin })
     }
 
     /// Where Kafka clients connect, one address for each listener.
@@ -171,7 +180,7 @@ impl Server {
         &self.kafka_addresses
     }
 
-    /// Where `/healthz` and `/metrics` are served.
+    /// Where the console, `/healthz` and `/metrics` are served.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.web.as_ref().map(WebServer::address)
@@ -250,6 +259,9 @@ impl Server {
         }
         if self.large.join().is_err() {
             tracing::error!("the large-request thread panicked");
+        }
+        if self.console.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread of the console ended with a panic");
         }
         if self.admin.join().is_err() {
             tracing::error!("the admin thread panicked");

@@ -131,7 +131,7 @@ impl Source for Fake {
 fn start() -> (Arc<Fake>, WebServer) {
     let fake = Arc::new(Fake::default());
     let listen = HostPort { host: "127.0.0.1".to_owned(), port: 0 };
-    let server = WebServer::start((&listen, None), None, fake.clone()).unwrap();
+    let server = WebServer::start((&listen, None), None, fake.clone(), Router::new()).unwrap();
     (fake, server)
 }
 
@@ -346,7 +346,7 @@ fn stopping_does_not_wait_for_idle_connections() {
 fn a_taken_port_is_named() {
     let (fake, server) = start();
     let listen = HostPort { host: "127.0.0.1".to_owned(), port: server.address().port() };
-    let message = WebServer::start((&listen, None), None, fake).unwrap_err().to_string();
+    let message = WebServer::start((&listen, None), None, fake, Router::new()).unwrap_err().to_string();
     assert!(message.starts_with(&format!("cannot listen on {listen} (levada.http.listen): ")), "{message}");
 }
 
@@ -354,7 +354,9 @@ fn a_taken_port_is_named() {
 fn whoever_asks_shows_the_token() {
     let fake = Fake::default();
     let listen = HostPort { host: "127.0.0.1".to_owned(), port: 0 };
-    let server = WebServer::start((&listen, None), Some(Secret::from("s3cret")), Arc::new(fake)).unwrap();
+    let server =
+        WebServer::start((&listen, None), Some(Secret::from("s3cret")), Arc::new(fake), Router::new())
+            .unwrap();
     let check = |authorization: &str, expected: &str| {
         for path in ["/metrics", "/healthz", "/"] {
             let mut stream = TcpStream::connect(server.address()).unwrap();

@@ -1,0 +1,165 @@
+//! The console: pages about the running broker, on the HTTP address.
+//!
+//! Each page and each action is a request of Kafka's protocol, which the console's thread ([`desk`]) has the handlers of the APIs answer in
+//! the name of the user who has logged in. Nothing here decides about access, and nothing runs while no page is open.
+
+mod desk;
+mod failure;
+mod fields;
+mod format;
+mod layout;
+mod live;
+mod login;
+mod messages;
+mod overview;
+mod produce;
+mod question;
+mod records;
+mod settings;
+mod topic;
+mod topics;
+mod visitor;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::{Router, routing};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Semaphore;
+
+use self::desk::{Caller, Desk};
+use self::visitor::Sessions;
+use crate::api::entry::Entry;
+use crate::broker::Broker;
+use crate::config::{HostPort, Listener, Protocol};
+use crate::security::Session;
+use crate::shutdown::Stop;
+
+/// Name of the console in the audit log, where clients have that of their listener.
+const LISTENER: &str = "CONSOLE";
+
+/// Pages that follow something at the same time.
+const STREAMS_MAX: usize = 16;
+/// Logins that are checked at the same time.
+const LOGINS_AT_ONCE: usize = 2;
+/// Pages of records that are read at the same time, which bounds the memory of expanded batches.
+const READS_AT_ONCE: usize = 2;
+
+/// What the pages share.
+pub(super) struct Console {
+    broker: Arc<Broker>,
+    desk: Desk,
+    sessions: Mutex<Sessions>,
+    streams: Arc<Semaphore>,
+    logins: Semaphore,
+    reads: Semaphore,
+    listener: Arc<Listener>,
+    /// The address of the broker that answers name.
+    local: SocketAddr,
+}
+
+impl Console {
+    /// True if users have to log in: clients of a listener have to, as well.
+    fn asks_for_login(&self) -> bool {
+        !self.broker.config().security.sasl.is_empty()
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock()
+    }
+
+    fn caller(&self, session: Session, peer: SocketAddr) -> Caller {
+        let entry = Entry { listener: self.listener.clone(), peer, certificate: None };
+        Caller { session, entry, local: self.local }
+    }
+}
+
+/// Starts the console's thread and returns its pages. `kafka` is the address of the first listener.
+///
+/// # Errors
+/// The thread cannot be made.
+pub(crate) fn start(
+    broker: Arc<Broker>,
+    stop: Stop,
+    kafka: SocketAddr,
+) -> io::Result<(Router, JoinHandle<()>)> {
+    let (desk, thread) = Desk::start(broker.clone(), stop)?;
+    let advertised = broker.config().listeners.first().and_then(|first| first.advertised.clone());
+    let bind = HostPort { host: String::new(), port: 0 };
+    let listener = Listener { name: LISTENER.to_owned(), bind, advertised, protocol: Protocol::Plaintext };
+    let console = Console {
+        broker,
+        desk,
+        sessions: Mutex::default(),
+        streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+        logins: Semaphore::new(LOGINS_AT_ONCE),
+        reads: Semaphore::new(READS_AT_ONCE),
+        listener: Arc::new(listener),
+        local: kafka,
+    };
+    Ok((router(Arc::new(console)), thread))
+}
+
+fn router(console: Arc<Console>) -> Router {
+    use routing::{get, post};
+    let pages = Router::new()
+        .route("/", get(overview::show))
+        .route("/live", get(overview::live))
+        .route("/topics", get(topics::list))
+        .route("/topics/create", post(topics::create))
+        .route("/topics/{name}", get(topic::show))
+        .route("/topics/{name}/delete", post(topics::delete))
+        .route("/topics/{name}/extend", post(topics::extend))
+        .route("/topics/{name}/trim", post(topics::trim))
+        .route("/topics/{name}/messages", get(messages::show))
+        .route("/topics/{name}/tail", get(messages::tail))
+        .route("/topics/{name}/produce", get(produce::show).post(produce::submit))
+        .route("/topics/{name}/settings", get(settings::show_topic).post(settings::alter_topic))
+        .route("/topics/{name}/producers", get(topic::producers))
+        .route("/settings", get(settings::show_broker).post(settings::alter_broker))
+        .layer(middleware::from_fn_with_state(console.clone(), visitor::enter));
+    Router::new()
+        .route("/login", get(login::show).post(login::submit))
+        .route("/logout", post(login::leave))
+        .route("/console.css", get(|| asset("text/css; charset=utf-8", include_str!("console/console.css"))))
+        .route(
+            "/console.js",
+            get(|| asset("text/javascript; charset=utf-8", include_str!("console/console.js"))),
+        )
+        .route("/console.svg", get(|| asset("image/svg+xml", include_str!("console/console.svg"))))
+        .merge(pages)
+        .with_state(console)
+        .layer(middleware::from_fn(visitor::refuse_others))
+        .layer(middleware::from_fn(harden))
+}
+
+async fn asset(media: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, media)], text).into_response()
+}
+
+/// Headers of every response: no script but the console's own file, no frame, nothing kept by caches.
+async fn harden(request: Request, next: Next) -> Response {
+    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                          connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+                          require-trusted-types-for 'script'; trusted-types 'none'";
+    let mut response = next.run(request).await;
+    let headers = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in headers {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

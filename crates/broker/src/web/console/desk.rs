@@ -1,0 +1,221 @@
+//! The console's thread: it has the handlers of the Kafka APIs answer the console's requests, as a shard does for a connection.
+//!
+//! A request is encoded, answered and decoded as on the wire, so that access control, validation, quotas and the audit log are those of
+//! any client. Records of an answer are read on a thread that may block. The thread sleeps while no page asks.
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use levada_io::Piece;
+use levada_log::disk::{Disk, RealDisk};
+use levada_wire::messages::RequestResponsePair;
+use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::LocalSet;
+
+use crate::api::entry::Entry;
+use crate::api::large::metered;
+use crate::api::{self, Context, Refusal, Reply, Service};
+use crate::blocking::off_shard;
+use crate::broker::Broker;
+use crate::quota::Used;
+use crate::security::Session;
+use crate::shutdown::Stop;
+
+/// Name of the console as a client, for quotas and logs.
+const CLIENT_ID: &str = "levada-console";
+
+/// Requests that are answered at the same time; further ones wait.
+const AT_ONCE: usize = 32;
+
+/// Requests that the thread has not picked up yet.
+const INBOX_REQUESTS: usize = 64;
+
+/// Most bytes of an answer, its records included.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+
+/// Longest time that an answer is held back for a client that exceeds its quota.
+const MUTE_MAX: Duration = Duration::from_secs(30);
+
+/// A handle on the console's thread; clones share it.
+#[derive(Clone)]
+pub(super) struct Desk {
+    inbox: mpsc::Sender<Ask>,
+}
+
+/// A principal at an address, for whom requests are answered.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub(super) session: Session,
+    pub(super) entry: Entry,
+    /// The address that answers name as the broker's.
+    pub(super) local: SocketAddr,
+}
+
+/// A request on its way to the thread.
+struct Ask {
+    header: RequestHeader,
+    body: BytesMut,
+    caller: Caller,
+    answer: oneshot::Sender<Result<Bytes, AskError>>,
+}
+
+/// A request of the console that has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AskError {
+    /// The API handler refused the request as a whole.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The answer exceeds the limit.
+    #[error("the answer has {bytes} bytes; the console reads at most {ANSWER_BYTES_MAX} at once")]
+    TooLarge {
+        /// Bytes of the answer.
+        bytes: u64,
+    },
+    /// Records could not be read from the log.
+    #[error("records cannot be read: {0}")]
+    Read(#[from] io::Error),
+    /// The request cannot be expressed in Kafka's protocol.
+    #[error("the request cannot be encoded: {0}")]
+    Encode(#[from] EncodeError),
+    /// The answer does not follow Kafka's protocol.
+    #[error("the answer cannot be decoded: {0}")]
+    Decode(#[from] DecodeError),
+    /// The broker stops.
+    #[error("the broker is stopping")]
+    Stopping,
+}
+
+impl Desk {
+    /// Starts the thread. It ends with the stop signal, or when the last handle is gone.
+    ///
+    /// # Errors
+    /// The thread or its runtime cannot be made.
+    pub(super) fn start(broker: Arc<Broker>, stop: Stop) -> io::Result<(Self, JoinHandle<()>)> {
+        let (inbox, asks) = mpsc::channel(INBOX_REQUESTS);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let thread = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
+            let service = Rc::new(Service { broker, stop, large: None });
+            LocalSet::new().block_on(&runtime, run(service, asks));
+        })?;
+        Ok((Self { inbox }, thread))
+    }
+
+    /// The answer to a request, in the newest version that the broker serves.
+    pub(super) async fn ask<R: RequestResponsePair>(
+        &self,
+        caller: &Caller,
+        request: &R,
+    ) -> Result<R::Response, AskError> {
+        self.ask_at(caller, i16::MAX, request).await
+    }
+
+    /// The same, in no newer version than this one.
+    pub(super) async fn ask_at<R: RequestResponsePair>(
+        &self,
+        caller: &Caller,
+        newest: i16,
+        request: &R,
+    ) -> Result<R::Response, AskError> {
+        let api = ApiKey::from_wire(R::API_KEY.value()).expect("the console asks only what clients may ask");
+        let version = api.api().max.min(newest);
+        let frame = levada_wire::encode_request(1, Some(CLIENT_ID), version, request)?;
+        let mut body = BytesMut::from(&frame[4..]);
+        let header = RequestHeader::decode(&mut body)?;
+        let (answer, answered) = oneshot::channel();
+        let ask = Ask { header, body, caller: caller.clone(), answer };
+        self.inbox.send(ask).await.map_err(|_| AskError::Stopping)?;
+        let frame = answered.await.map_err(|_| AskError::Stopping)??;
+        let (_, response) = levada_wire::decode_response(frame, version)?;
+        Ok(response)
+    }
+}
+
+async fn run(service: Rc<Service>, mut asks: mpsc::Receiver<Ask>) {
+    let stop = service.stop.clone();
+    let mut stopped = std::pin::pin!(stop.signalled());
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    loop {
+        let turn = turns.clone().acquire_owned().await.expect("the semaphore is never closed");
+        let ask = tokio::select! {
+            ask = asks.recv() => ask,
+            () = &mut stopped => return,
+        };
+        let Some(mut ask) = ask else { return };
+        let service = service.clone();
+        tokio::task::spawn_local(async move {
+            let (header, body) = (ask.header, std::mem::take(&mut ask.body));
+            let answer = tokio::select! {
+                answer = answer(service, (header, body), ask.caller) => answer,
+                // The page was closed.
+                () = ask.answer.closed() => return,
+            };
+            // The page may have been closed meanwhile.
+            let _ = ask.answer.send(answer);
+            drop(turn);
+        });
+    }
+}
+
+/// Answers one request, and holds the answer back for as long as a connection would be muted.
+async fn answer(
+    service: Rc<Service>,
+    (header, body): (RequestHeader, BytesMut),
+    caller: Caller,
+) -> Result<Bytes, AskError> {
+    let broker = service.broker.clone();
+    let who = (Rc::new(caller.entry), Rc::new(caller.session), caller.local);
+    let context = Context::new(service, header, who);
+    let spent = broker.quotas().has_quotas().then(Cell::default);
+    let reply = metered(spent.as_ref(), api::answer(&context, body)).await?;
+    let spent = spent.map_or(Duration::ZERO, Cell::into_inner) + context.spent_elsewhere();
+    let percent = spent.as_secs_f64() * 100.0;
+    let mute = context.mute().max(broker.quotas().book(Used::Time, context.client(), percent));
+    drop(context);
+    let frame = match reply {
+        Reply::Send(pieces) | Reply::Replay(pieces) => collect(pieces).await?,
+        // The console never produces without an acknowledgement.
+        Reply::Silent => Bytes::new(),
+    };
+    tokio::time::sleep(mute.min(MUTE_MAX)).await;
+    Ok(frame)
+}
+
+/// The frame of an answer without its size, in one buffer.
+async fn collect(mut pieces: Vec<Piece>) -> Result<Bytes, AskError> {
+    let bytes = pieces.iter().map(Piece::len).sum();
+    if bytes > ANSWER_BYTES_MAX {
+        return Err(AskError::TooLarge { bytes });
+    }
+    if let [Piece::Bytes(_)] = pieces[..]
+        && let Some(Piece::Bytes(mut frame)) = pieces.pop()
+    {
+        return Ok(frame.split_off(4.min(frame.len())));
+    }
+    off_shard(move || {
+        let mut frame = BytesMut::new();
+        for piece in pieces {
+            match piece {
+                Piece::Bytes(bytes) => frame.extend_from_slice(&bytes),
+                Piece::Extent(extent) | Piece::Volatile(extent) => {
+                    let (start, len) = (frame.len(), usize::try_from(extent.len).unwrap_or(usize::MAX));
+                    frame.resize(start + len, 0);
+                    let read =
+                        RealDisk.read_at(&extent.file, Path::new(""), &mut frame[start..], extent.offset)?;
+                    if read < len {
+                        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+                    }
+                }
+            }
+        }
+        Ok(frame.split_off(4.min(frame.len())).freeze())
+    })
+    .await
+}

@@ -1,0 +1,42 @@
+//! Fields of a form, or of the query in a link.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use super::failure::Failed;
+
+/// Names and values in the order in which the browser sent them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields(pub(super) Vec<(String, String)>);
+
+impl Fields {
+    /// A field's text without surrounding space; empty if there is none.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.raw(name).trim()
+    }
+
+    /// A field's text as it was sent; empty if there is none.
+    pub(super) fn raw(&self, name: &str) -> &str {
+        self.0.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
+    }
+
+    /// A number; none if the field is empty or missing.
+    pub(super) fn number<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Failed> {
+        let text = self.text(name);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let parsed = text.replace(',', "").parse();
+        parsed
+            .map(Some)
+            .map_err(|error| Failed::Input(format!("{name}: {text:?} is no number here ({error})")))
+    }
+
+    /// A field that must not be empty.
+    pub(super) fn required(&self, name: &str) -> Result<&str, Failed> {
+        match self.text(name) {
+            "" => Err(Failed::Input(format!("{name} is empty; fill it in"))),
+            text => Ok(text),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Tests of how values are shown.
+
+use super::*;
+
+#[test]
+fn sizes_counts_and_durations_have_the_fitting_unit() {
+    assert_eq!(bytes(0), "0 B");
+    assert_eq!(bytes(1023), "1023 B");
+    assert_eq!(bytes(1536), "1.50 KiB");
+    assert_eq!(bytes(u64::MAX), "16384 PiB");
+    assert_eq!(count(0), "0");
+    assert_eq!(count(999), "999");
+    assert_eq!(count(1_234_567), "1,234,567");
+    assert_eq!(count(-1000), "-1,000");
+    assert_eq!(duration(Duration::from_millis(12)), "12 ms");
+    assert_eq!(duration(Duration::from_secs(3_725)), "1 h 2 min");
+    assert_eq!(millis(-1), "—");
+}
+
+#[test]
+fn a_time_is_read_as_it_is_shown() {
+    assert_eq!(time(1_795_255_200_123), "2026-11-21 10:00:00.123");
+    assert_eq!(parse_time("2026-11-21T10:00"), Some(1_795_255_200_000));
+    assert_eq!(time(-1), "none");
+    assert_eq!(parse_time("yesterday"), None);
+}
+
+#[test]
+fn bytes_of_a_record_are_shown_in_the_form_that_fits() {
+    let json = shown(br#"{"a":[1,2]}"#, 100);
+    assert_eq!((json.form, json.text.as_str()), ("json", "{\n  \"a\": [\n    1,\n    2\n  ]\n}"));
+    let text = shown("<script>ü</script>".as_bytes(), 100);
+    assert_eq!((text.form, text.text.as_str(), text.left_out), ("text", "<script>ü</script>", 0));
+    let binary = shown(&[0, 255, 65], 100);
+    assert_eq!(binary.form, "hex");
+    assert!(
+        binary.text.starts_with("000000  00 ff 41 ") && binary.text.ends_with("..A\n"),
+        "{}",
+        binary.text
+    );
+}
+
+#[test]
+fn a_long_value_is_cut_between_two_characters() {
+    let long = "ü".repeat(100);
+    let cut = shown(long.as_bytes(), 51);
+    assert_eq!((cut.form, cut.text.as_str(), cut.left_out), ("text", "ü".repeat(25).as_str(), 150));
+    let binary = shown(&[0; 100], 64);
+    assert_eq!((binary.form, binary.left_out), ("hex", 84));
+}
+
+#[test]
+fn a_name_in_a_link_cannot_leave_its_place() {
+    assert_eq!(linked("a.b-c_1"), "a.b-c_1");
+    assert_eq!(linked("../x?y=\"<ü"), "..%2Fx%3Fy%3D%22%3C%C3%BC");
+}

@@ -1,0 +1,68 @@
+//! Streams of server-sent events: a body that is fed by a task for as long as a page listens.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use hyper::body::Frame;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::Console;
+
+/// Events that a page has not read yet; the feed waits for room.
+const EVENTS_MAX: usize = 4;
+
+/// The page's end of a stream.
+struct Events {
+    inbox: mpsc::Receiver<Bytes>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl hyper::body::Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.get_mut().inbox.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}
+
+/// The feed's end of a stream.
+pub(super) struct Feed {
+    events: mpsc::Sender<Bytes>,
+}
+
+impl Feed {
+    /// Sends an event; false if the page no longer listens.
+    pub(super) async fn send(&self, data: &serde_json::Value) -> bool {
+        self.events.send(format!("data: {data}\n\n").into()).await.is_ok()
+    }
+
+    /// Completes when the page no longer listens.
+    pub(super) async fn closed(&self) {
+        self.events.closed().await;
+    }
+}
+
+/// A stream of what `feed` sends, if there is a place for one more.
+pub(super) fn stream<F>(console: &Arc<Console>, feed: impl FnOnce(Feed) -> F) -> Response
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let Ok(place) = console.streams.clone().try_acquire_owned() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many pages follow the broker; close one\n")
+            .into_response();
+    };
+    let (events, inbox) = mpsc::channel(EVENTS_MAX);
+    tokio::spawn(feed(Feed { events }));
+    let body = Body::new(Events { inbox, _place: place });
+    ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
+}

@@ -1,0 +1,241 @@
+//! The login: a user of the broker shows its password, which the broker's own SASL code checks as it does on the wire.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use bytes::{Bytes, BytesMut};
+use levada_wire::StrBytes;
+use levada_wire::messages::{
+    KafkaRequest, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
+};
+use maud::{Markup, html};
+
+use super::layout::{self, PROOF};
+use super::visitor::{cookie, cookie_name, fields, peer, proof_of, proves, unproved};
+use super::{Console, LISTENER};
+use crate::blocking::off_shard;
+use crate::broker::Broker;
+use crate::clock::now_ms;
+use crate::security::sasl::{Exchange, Identity, Mechanism, Moment, Outcome, SaslConfig, SaslError};
+use crate::security::{Session, audit, nonce, process_secret, scram};
+
+/// Version of SaslAuthenticate and SaslHandshake in the console's exchange.
+const VERSION: i16 = 1;
+
+/// Longest name and password.
+const INPUT_BYTES_MAX: usize = 1024;
+
+/// A user who has shown the password, and the end of its session if the broker sets one.
+struct Entered {
+    identity: Identity,
+    expires_ms: Option<i64>,
+}
+
+/// Why a login failed; the page tells none of it.
+enum Refused {
+    Sasl(SaslError),
+    /// No listener offers a mechanism with a password.
+    NoPasswords,
+}
+
+/// The login form.
+pub(super) async fn show(State(console): State<Arc<Console>>, request: Request) -> Response {
+    if !console.asks_for_login() {
+        return layout::see_other("/");
+    }
+    match fields(request).await {
+        Ok((_, fields)) => layout::plain(StatusCode::OK, "Log in", form(fields.text("next"), None)),
+        Err(refusal) => refusal,
+    }
+}
+
+/// Checks the password and opens a session.
+pub(super) async fn submit(State(console): State<Arc<Console>>, request: Request) -> Response {
+    let address = peer(&request).ip();
+    let (request, fields) = match fields(request).await {
+        Ok(read) => read,
+        Err(refusal) => return refusal,
+    };
+    if !proves(&fields, &proof_of("login")) {
+        return unproved();
+    }
+    let (user, password) = (fields.text("user").to_owned(), fields.raw("password").to_owned());
+    if user.len().max(password.len()) > INPUT_BYTES_MAX {
+        return failed(fields.text("next"), "Name and password have at most 1024 bytes each.");
+    }
+    // Guesses wait for each other, and each failed one for the delay of the wire.
+    let _turn = console.logins.acquire().await.expect("the semaphore is never closed");
+    let broker = console.broker.clone();
+    let attempt = user.clone();
+    let entered = off_shard(move || authenticate(&broker, &attempt, &password)).await;
+    console.broker.stats().authenticated(entered.is_ok());
+    match entered {
+        Ok(Entered { identity, expires_ms }) => {
+            let session = Session::new(&identity.user, address);
+            audit::entered(&session, LISTENER, identity.mechanism.name());
+            let life = expires_ms.map(|at| Duration::from_millis((at - now_ms()).max(0).unsigned_abs()));
+            let secret = console.sessions().open(&identity.user, life, Instant::now());
+            let set =
+                format!("{}={secret}; Path=/; HttpOnly; SameSite=Strict", cookie_name(request.headers()));
+            with_cookie(layout::see_other(inside(fields.text("next"))), &set)
+        }
+        Err(Refused::Sasl(error)) => {
+            audit::refused(Some(&user), address, LISTENER, &error);
+            let delay = console.broker.config().security.failed_delay;
+            tokio::time::sleep(delay).await;
+            failed(fields.text("next"), "This name and password were not accepted.")
+        }
+        Err(Refused::NoPasswords) => {
+            let text = "No listener offers PLAIN or SCRAM, so that no user has a password. Next: add a mechanism to \
+                        sasl.enabled.mechanisms of a listener.";
+            failed(fields.text("next"), text)
+        }
+    }
+}
+
+/// Closes the session.
+pub(super) async fn leave(State(console): State<Arc<Console>>, request: Request) -> Response {
+    let (request, fields) = match fields(request).await {
+        Ok(read) => read,
+        Err(refusal) => return refusal,
+    };
+    let Some(secret) = cookie(request.headers()) else { return layout::see_other("/") };
+    if !proves(&fields, &proof_of(&secret)) {
+        return unproved();
+    }
+    console.sessions().close(&secret);
+    let gone = format!("{}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", cookie_name(request.headers()));
+    with_cookie(layout::see_other("/login"), &gone)
+}
+
+fn with_cookie(mut response: Response, cookie: &str) -> Response {
+    let value = HeaderValue::from_str(cookie).expect("names and secrets of sessions are printable");
+    response.headers_mut().insert(header::SET_COOKIE, value);
+    response.into_response()
+}
+
+/// The page to go on to: one of the console, nothing else.
+fn inside(next: &str) -> &str {
+    match next.starts_with('/') && !next.starts_with("//") && !next.contains(['\\', '\r', '\n']) {
+        true => next,
+        false => "/",
+    }
+}
+
+fn failed(next: &str, text: &str) -> Response {
+    layout::plain(StatusCode::UNAUTHORIZED, "Log in", form(next, Some(text)))
+}
+
+fn form(next: &str, failed: Option<&str>) -> Markup {
+    html! {
+        @if let Some(text) = failed { (layout::notice("bad", text)) }
+        form.card.narrow method="post" action="/login" {
+            input type="hidden" name=(PROOF) value=(proof_of("login"));
+            input type="hidden" name="next" value=(next);
+            (layout::field("User", html! { input name="user" autocomplete="username" required autofocus; }))
+            (layout::field("Password", html! {
+                input name="password" type="password" autocomplete="current-password" required;
+            }))
+            button { "Log in" }
+            p.soft { "A user with PLAIN or SCRAM credentials of this broker." }
+        }
+    }
+}
+
+/// Shows the password to the broker's SASL code as a client would.
+fn authenticate(broker: &Broker, user: &str, password: &str) -> Result<Entered, Refused> {
+    let (config, mechanism) = chosen(broker, user).ok_or(Refused::NoPasswords)?;
+    let image = broker.metadata().image();
+    let moment = Moment {
+        now_ms: now_ms(),
+        keys: &|source| broker.access().signing_keys().keys(source),
+        credential: &|user, mechanism| image.credentials().find(user, mechanism.code()).cloned(),
+        secret: process_secret(),
+    };
+    let mut talk = Talk { exchange: Exchange::new(config, nonce()), moment };
+    talk.enter(mechanism, user, password).map_err(Refused::Sasl)
+}
+
+/// The mechanism for a user: one that knows the user, else the first with a password, which then refuses.
+fn chosen(broker: &Broker, user: &str) -> Option<(Arc<SaslConfig>, Mechanism)> {
+    let image = broker.metadata().image();
+    let mut first = None;
+    for sasl in broker.config().security.sasl.values() {
+        for offer in &sasl.offers {
+            let known = match offer.mechanism {
+                Mechanism::Plain => sasl.passwords.contains_key(user),
+                Mechanism::Scram(scram) => image.credentials().find(user, scram.code()).is_some(),
+                Mechanism::OauthBearer => continue,
+            };
+            if known {
+                return Some((sasl.clone(), offer.mechanism));
+            }
+            first.get_or_insert_with(|| (sasl.clone(), offer.mechanism));
+        }
+    }
+    first
+}
+
+/// Both ends of an exchange.
+struct Talk<'a> {
+    exchange: Exchange,
+    moment: Moment<'a>,
+}
+
+impl Talk<'_> {
+    fn enter(&mut self, mechanism: Mechanism, user: &str, password: &str) -> Result<Entered, SaslError> {
+        let mut handshake = SaslHandshakeRequest::default();
+        handshake.mechanism = StrBytes::from(mechanism.name());
+        self.send(&handshake)?;
+        let outcome = match mechanism {
+            Mechanism::Scram(scram) => self.prove(scram, user, password)?,
+            _ => self.token(format!("\0{user}\0{password}").into_bytes())?,
+        };
+        match outcome {
+            Outcome::Done { identity, expires_ms, .. } => Ok(Entered { identity, expires_ms }),
+            _ => Err(scram::ScramError::Over.into()),
+        }
+    }
+
+    fn prove(
+        &mut self,
+        mechanism: scram::Mechanism,
+        user: &str,
+        password: &str,
+    ) -> Result<Outcome, SaslError> {
+        let malformed = || scram::ScramError::Malformed { message: "first" };
+        let first = format!("n={},r={}", user.replace('=', "=3D").replace(',', "=2C"), nonce());
+        let Outcome::Reply(reply) = self.token(format!("n,,{first}").into_bytes())? else {
+            return Err(malformed().into());
+        };
+        let (_, response) =
+            levada_wire::decode_response::<SaslAuthenticateResponse>(reply.slice(4..), VERSION)?;
+        let challenge = String::from_utf8_lossy(&response.auth_bytes).into_owned();
+        let part = |name: &str| challenge.split(',').find_map(|part| part.strip_prefix(name));
+        let (nonce, salt) = part("r=").zip(part("s=")).ok_or_else(malformed)?;
+        let salt = BASE64.decode(salt).map_err(|_| malformed())?;
+        let iterations = part("i=").and_then(|text| text.parse().ok()).ok_or_else(malformed)?;
+        let salted = mechanism.salted_password(password, &salt, iterations);
+        let without_proof = format!("c=biws,r={nonce}");
+        let proof = mechanism.client_proof(&salted, &format!("{first},{challenge},{without_proof}"));
+        self.token(format!("{without_proof},p={}", BASE64.encode(proof)).into_bytes())
+    }
+
+    fn token(&mut self, token: Vec<u8>) -> Result<Outcome, SaslError> {
+        let mut request = SaslAuthenticateRequest::default();
+        request.auth_bytes = Bytes::from(token);
+        self.send(&request)
+    }
+
+    fn send<R: KafkaRequest>(&mut self, request: &R) -> Result<Outcome, SaslError> {
+        let frame = levada_wire::encode_request(1, None, VERSION, request)?;
+        match self.exchange.step(BytesMut::from(&frame[4..]), &self.moment) {
+            Outcome::Refused { error, .. } => Err(error),
+            outcome => Ok(outcome),
+        }
+    }
+}

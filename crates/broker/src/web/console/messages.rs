@@ -1,0 +1,321 @@
+//! The records of a topic: from the start, the end, an offset or a time on, filtered by text, and followed as they arrive.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use levada_log::batch::Header;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use super::failure::Failed;
+use super::fields::Fields;
+use super::layout::{self, Page, Section, choice, field, notice, table};
+use super::live::{self, Feed};
+use super::question::{EARLIEST, LATEST};
+use super::records::{Filter, Found, Looked, Wanted};
+use super::topic::{Tab, tabs};
+use super::visitor::{Visit, Visiting, Visitor};
+use super::{Console, format};
+
+/// Records on one page, unless fewer are asked for.
+const PAGE_RECORDS: usize = 100;
+const USUAL_RECORDS: usize = 50;
+/// Bytes of batches that one page reads: without a filter, and in search of what one admits.
+const PAGE_BYTES: u64 = 1 << 20;
+const SEARCH_BYTES: u64 = 16 << 20;
+/// Partitions that one page reads.
+const PAGE_PARTITIONS: usize = 64;
+/// Bytes of a key, value or header that are shown.
+const SHOWN_BYTES: usize = 4096;
+/// Time that a followed topic is waited for at once, and pause between two events of a busy one.
+const TAIL_WAIT_MS: i32 = 2000;
+const TAIL_PAUSE: Duration = Duration::from_millis(250);
+/// Records of one event.
+const TAIL_RECORDS: usize = 50;
+
+const COLUMNS: [&str; 7] = ["#Partition", "#Offset", "Time (UTC)", "Key", "Value", "Headers", "#Batch"];
+
+/// The page.
+pub(super) async fn show(
+    State(console): State<Arc<Console>>,
+    Extension(Visit { visitor, fields }): Visiting,
+    Path(name): Path<String>,
+) -> Response {
+    let page = page(&console, &visitor, (&name, &fields)).await;
+    layout::respond(&visitor, Section::Topics, page)
+}
+
+async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fields)) -> Result<Page, Failed> {
+    let follows = fields.text("from") == "tail";
+    let content = html! {
+        (tabs(name, Tab::Messages))
+        (layout::done(fields.text("done")))
+        (form(fields))
+        @if follows { (followed(name, fields)) }
+        @else if !fields.text("from").is_empty() { (found(console, visitor, (name, fields)).await?) }
+        @else { p { "Choose where to begin, then " em { "Show" } "." } }
+    };
+    Ok(Page::new(Section::Topics, name, content))
+}
+
+fn form(fields: &Fields) -> Markup {
+    let starts = [
+        ("end", "the last records"),
+        ("start", "the start of the log"),
+        ("offset", "an offset"),
+        ("time", "a time (UTC)"),
+        ("tail", "now, following"),
+    ];
+    let isolation = [("committed", "committed"), ("all", "all, aborted ones as well")];
+    html! {
+        form.line method="get" {
+            (field("Partition (empty: all)", html! { input type="number" name="partition" min="0" value=(fields.text("partition")); }))
+            (field("From", choice("from", starts, fields.text("from"))))
+            (field("Offset", html! { input type="number" name="offset" min="0" value=(fields.text("offset")); }))
+            (field("Time", html! { input type="datetime-local" step="1" name="time" value=(fields.text("time")); }))
+            (field("Key contains", html! { input name="key" value=(fields.raw("key")); }))
+            (field("Value contains", html! { input name="value" value=(fields.raw("value")); }))
+            (field("Header contains", html! { input name="header" value=(fields.raw("header")); }))
+            (field("Transactions", choice("isolation", isolation, fields.text("isolation"))))
+            (field("Records", html! { input type="number" name="limit" min="1" max=(PAGE_RECORDS) value=(fields.text("limit")) placeholder=(USUAL_RECORDS); }))
+            button { "Show" }
+        }
+    }
+}
+
+/// The partitions that are read, and where reading begins in each.
+async fn wanted(
+    console: &Console,
+    visitor: &Visitor,
+    (name, fields): (&str, &Fields),
+) -> Result<(Wanted, bool), Failed> {
+    let topic = console.topic(&visitor.caller, name).await?;
+    let chosen = fields.number::<i32>("partition")?;
+    let served = topic.partitions.iter().filter(|one| one.leader_id >= 0).map(|one| one.partition_index);
+    let mut indexes: Vec<i32> = served.filter(|index| chosen.is_none_or(|chosen| chosen == *index)).collect();
+    if let (Some(chosen), true) = (chosen, indexes.is_empty()) {
+        return Err(Failed::Missing(format!("Topic {name} has no partition {chosen} that is served.")));
+    }
+    let cut = indexes.len() > PAGE_PARTITIONS;
+    indexes.truncate(PAGE_PARTITIONS);
+    let positions = positions(console, visitor, (name, &indexes, fields)).await?;
+    let filter = Filter {
+        key: fields.raw("key").as_bytes().to_vec(),
+        value: fields.raw("value").as_bytes().to_vec(),
+        header: fields.raw("header").as_bytes().to_vec(),
+    };
+    let committed_only = fields.text("isolation") != "all";
+    Ok((Wanted { topic: name.to_owned(), positions, filter, committed_only, wait_ms: 0 }, cut))
+}
+
+async fn positions(
+    console: &Console,
+    visitor: &Visitor,
+    (name, indexes, fields): (&str, &[i32], &Fields),
+) -> Result<BTreeMap<i32, i64>, Failed> {
+    let at = |time: i64| indexes.iter().map(move |index| ((name.to_owned(), *index), time));
+    let caller = &visitor.caller;
+    let first = console.offsets(caller, at(EARLIEST)).await?;
+    let last = console.offsets(caller, at(LATEST)).await?;
+    let time = match fields.text("from") {
+        "time" => {
+            let text = fields.required("time")?;
+            let ms = format::parse_time(text);
+            ms.ok_or_else(|| Failed::Input(format!("time: {text:?} is no time; write 2026-01-31T12:00:00")))?
+        }
+        _ => EARLIEST,
+    };
+    let timed = console.offsets(caller, at(time)).await?;
+    let limit = i64::try_from(limit(fields)?).unwrap_or(0);
+    let offset = fields.number::<i64>("offset")?.unwrap_or(0);
+    let position = |index: &i32| {
+        let place = (name.to_owned(), *index);
+        let (start, end) = (first.get(&place).copied()?, last.get(&place).copied()?);
+        let position = match fields.text("from") {
+            "start" => start,
+            "offset" => offset.clamp(start, end),
+            // No record is so late.
+            "time" => timed.get(&place).copied().filter(|offset| *offset >= 0).unwrap_or(end),
+            "tail" => end,
+            _ => (end - limit).max(start),
+        };
+        Some((*index, position))
+    };
+    Ok(indexes.iter().filter_map(position).collect())
+}
+
+fn limit(fields: &Fields) -> Result<usize, Failed> {
+    Ok(fields.number::<usize>("limit")?.unwrap_or(USUAL_RECORDS).clamp(1, PAGE_RECORDS))
+}
+
+async fn found(
+    console: &Console,
+    visitor: &Visitor,
+    (name, fields): (&str, &Fields),
+) -> Result<Markup, Failed> {
+    let _turn = console.reads.acquire().await.expect("the semaphore is never closed");
+    let (mut wanted, cut) = wanted(console, visitor, (name, fields)).await?;
+    let limit = limit(fields)?;
+    let bytes_max = if wanted.filter.is_empty() { PAGE_BYTES } else { SEARCH_BYTES };
+    let mut all = Looked::default();
+    while all.found.len() < limit && all.bytes < bytes_max {
+        let looked = console.look(&visitor.caller, &mut wanted, limit - all.found.len()).await?;
+        let done = looked.bytes == 0;
+        all.records += looked.records;
+        all.bytes += looked.bytes;
+        all.found.extend(looked.found);
+        all.damaged.extend(looked.damaged);
+        if done || !all.damaged.is_empty() {
+            break;
+        }
+    }
+    let from_end = !["start", "offset", "time"].contains(&fields.text("from"));
+    match from_end {
+        true => {
+            all.found.sort_by_key(|one| (std::cmp::Reverse(one.timestamp_ms), one.partition, -one.offset))
+        }
+        false => all.found.sort_by_key(|one| (one.partition, one.offset)),
+    }
+    let further = (wanted.positions.len() == 1).then(|| wanted.positions.iter().next()).flatten();
+    Ok(html! {
+        @for text in &all.damaged { (notice("bad", format!("A batch cannot be read: {text}"))) }
+        @if cut { (notice("warn", format!("The first {PAGE_PARTITIONS} partitions are shown; choose one to see another."))) }
+        p.soft {
+            (all.found.len()) " records shown; "
+            (format::count(i128::from(all.records))) " looked at, in batches of " (format::bytes(all.bytes)) "."
+        }
+        (table(&COLUMNS, html! { @for one in &all.found { (row(one)) } }))
+        @if let Some((partition, offset)) = further.filter(|_| !all.found.is_empty() || all.bytes >= bytes_max) {
+            (next(fields, *partition, *offset))
+        }
+    })
+}
+
+/// The form that goes on behind what was read, with the same filter.
+fn next(fields: &Fields, partition: i32, offset: i64) -> Markup {
+    html! {
+        form method="get" {
+            @for name in ["key", "value", "header", "isolation", "limit"] {
+                input type="hidden" name=(name) value=(fields.raw(name));
+            }
+            input type="hidden" name="partition" value=(partition);
+            input type="hidden" name="offset" value=(offset);
+            input type="hidden" name="from" value="offset";
+            button { "From offset " (format::count(i128::from(offset))) " on" }
+        }
+    }
+}
+
+fn row(found: &Found) -> Markup {
+    let batch = found.batch;
+    html! {
+        tr {
+            td.n { (found.partition) }
+            td.n { (found.offset) }
+            td { (format::time(found.timestamp_ms)) }
+            td.wide { (bytes(found.record.key.as_deref(), "no key")) }
+            td.wide { (bytes(found.record.value.as_deref(), "tombstone")) }
+            td.wide { @for header in &found.record.headers { div { (self::header(header)) } } }
+            td.n {
+                (format::bytes(batch.bytes as u64))
+                span.hint { (batch.records) " records, " (batch.codec) @if batch.transactional { ", transaction" } }
+            }
+        }
+    }
+}
+
+/// Bytes of a record, or the word for their absence.
+fn bytes(bytes: Option<&[u8]>, absent: &str) -> Markup {
+    let Some(bytes) = bytes else { return html! { span.form-tag { (absent) } } };
+    let shown = format::shown(bytes, SHOWN_BYTES);
+    html! {
+        span.form-tag { (shown.form) " · " (format::bytes(bytes.len() as u64)) }
+        pre { (shown.text) }
+        @if shown.left_out > 0 { span.hint { (format::bytes(shown.left_out as u64)) " more are not shown" } }
+    }
+}
+
+fn header(header: &Header) -> String {
+    let text = |bytes: &[u8]| format::shown(bytes, 256).text;
+    match &header.value {
+        Some(value) => format!("{}: {}", text(&header.key), text(value)),
+        None => format!("{} (no value)", text(&header.key)),
+    }
+}
+
+fn followed(name: &str, fields: &Fields) -> Markup {
+    let query: Vec<String> = ["partition", "key", "value", "header", "isolation"]
+        .iter()
+        .map(|field| format!("{field}={}", format::linked(fields.raw(field))))
+        .collect();
+    let target = format!("/topics/{}/tail?from=tail&{}", format::linked(name), query.join("&"));
+    html! {
+        p data-tail-state role="status" { "Waiting for records." }
+        div data-tail=(target) { (table(&COLUMNS, html! {})) }
+    }
+}
+
+/// The records of a topic as they arrive.
+pub(super) async fn tail(
+    State(console): State<Arc<Console>>,
+    Extension(Visit { visitor, fields }): Visiting,
+    Path(name): Path<String>,
+) -> Response {
+    let follower = console.clone();
+    live::stream(&console, |feed| async move {
+        tokio::select! {
+            ended = follow(&follower, &visitor, (&name, &fields), &feed) => {
+                if let Err(failed) = ended {
+                    feed.send(&json!({ "failed": failed.text() })).await;
+                }
+            }
+            () = feed.closed() => {}
+        }
+    })
+}
+
+async fn follow(
+    console: &Console,
+    visitor: &Visitor,
+    (name, fields): (&str, &Fields),
+    feed: &Feed,
+) -> Result<(), Failed> {
+    let (mut wanted, _) = wanted(console, visitor, (name, fields)).await?;
+    wanted.wait_ms = TAIL_WAIT_MS;
+    loop {
+        let looked = console.look(&visitor.caller, &mut wanted, TAIL_RECORDS).await?;
+        let records: Vec<Value> = looked.found.iter().map(event).collect();
+        if let Some(text) = looked.damaged.first() {
+            return Err(Failed::Missing(format!("A batch cannot be read: {text}")));
+        }
+        // An empty event tells a page that is gone.
+        if !feed.send(&json!({ "records": records })).await {
+            return Ok(());
+        }
+        tokio::time::sleep(TAIL_PAUSE).await;
+    }
+}
+
+fn event(found: &Found) -> Value {
+    let bytes = |bytes: Option<&[u8]>, absent: &str| match bytes {
+        None => json!({ "form": absent, "text": "" }),
+        Some(bytes) => {
+            let shown = format::shown(bytes, SHOWN_BYTES);
+            json!({ "form": shown.form, "text": shown.text })
+        }
+    };
+    let headers: Vec<String> = found.record.headers.iter().map(header).collect();
+    json!({
+        "partition": found.partition,
+        "offset": found.offset,
+        "time": format::time(found.timestamp_ms),
+        "key": bytes(found.record.key.as_deref(), "no key"),
+        "value": bytes(found.record.value.as_deref(), "tombstone"),
+        "headers": headers.join("\n"),
+        "size": format::bytes(found.batch.bytes as u64),
+    })
+}

@@ -1,0 +1,164 @@
+//! The first page: rates, memory, what is wrong, and the bytes by transfer path as they leave.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use levada_io::Path;
+use levada_wire::messages::{DescribeClusterRequest, MetadataRequest};
+use maud::{Markup, html};
+use serde_json::json;
+
+use super::failure::{Failed, check};
+use super::layout::{self, Page, Section, notice, tile};
+use super::live;
+use super::visitor::{Visit, Visiting};
+use super::{Console, format};
+use crate::broker::Broker;
+use crate::web::Source;
+use crate::web::process::Process;
+
+/// Time between two events of a page.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// The page.
+pub(super) async fn show(
+    State(console): State<Arc<Console>>,
+    Extension(Visit { visitor, .. }): Visiting,
+) -> Response {
+    let page = page(&console, &visitor).await;
+    layout::respond(&visitor, Section::Overview, page)
+}
+
+/// The counters once a second, for as long as the page is open.
+pub(super) async fn live(State(console): State<Arc<Console>>, _: Visiting) -> Response {
+    let broker = console.broker.clone();
+    live::stream(&console, |feed| async move {
+        let mut beat = tokio::time::interval(BEAT);
+        loop {
+            tokio::select! {
+                _ = beat.tick() => {}
+                () = feed.closed() => return,
+            }
+            if !feed.send(&counters(&broker)).await {
+                return;
+            }
+        }
+    })
+}
+
+fn counters(broker: &Broker) -> serde_json::Value {
+    let transfers = Source::transfers(broker);
+    let stats = Source::stats(broker);
+    let process = Process::read();
+    let paths: serde_json::Map<String, serde_json::Value> =
+        Path::ALL.iter().map(|path| (path.label().to_owned(), json!(transfers.bytes(*path)))).collect();
+    let requests: u64 = stats.requests().map(|(_, count)| count).sum();
+    json!({
+        "produced": stats.produced_bytes(),
+        "fetched": stats.fetched_bytes(),
+        "requests": requests,
+        "connections": stats.connections_open(),
+        "partitions": broker.partitions(),
+        "held": broker.request_bytes_held(),
+        "resident": process.resident_bytes,
+        "cpu": process.cpu_seconds,
+        "files": process.open_fds,
+        "paths": paths,
+    })
+}
+
+async fn page(console: &Console, visitor: &super::visitor::Visitor) -> Result<Page, Failed> {
+    let cluster = console.desk.ask(&visitor.caller, &DescribeClusterRequest::default()).await?;
+    let sentence = cluster.error_message.as_deref().map(str::to_owned);
+    check(cluster.error_code, sentence.as_deref(), || "describe the cluster".to_owned())?;
+    let mut request = MetadataRequest::default();
+    request.topics = None;
+    let metadata = console.desk.ask(&visitor.caller, &request).await?;
+    let offline = metadata.topics.iter().flat_map(|topic| &topic.partitions);
+    let offline = offline.filter(|partition| partition.leader_id < 0).count();
+    let topics = metadata.topics.iter().filter(|topic| !topic.is_internal).count();
+    let content = html! {
+        (wrong(&console.broker, offline))
+        div.tiles data-stream="/live" {
+            (tile("Produced", "—", Some("produced")))
+            (tile("Fetched", "—", Some("fetched")))
+            (tile("Requests", "—", Some("requests")))
+            (tile("Connections", "—", Some("connections")))
+            (tile("Memory", "—", Some("resident")))
+            (tile("Processor", "—", Some("cpu")))
+            (tile("Partitions", format::count(i128::from(console.broker.partitions())), Some("partitions")))
+            (tile("Your topics", format::count(topics as i128), None))
+        }
+        h2 { "Bytes by transfer path" }
+        p.soft {
+            "Bytes that left the broker, counted where they left. " code { "splice" } " and " code { "sendfile" }
+            " send from the page cache without a copy; " code { "send" } " copies from memory once, "
+            code { "read_write" } " twice."
+        }
+        div.chart data-chart="paths" { (paths(&console.broker)) }
+        h2 { "Broker" }
+        (facts(console, cluster.cluster_id.as_str()))
+    };
+    Ok(Page::new(Section::Overview, "Overview", content))
+}
+
+/// Everything that an operator has to look at.
+fn wrong(broker: &Broker, offline: usize) -> Markup {
+    let recovery = broker.recovery();
+    let cleaner = broker.cleaner();
+    let unhealthy = broker.unhealthy();
+    let fine = unhealthy.is_none() && offline == 0 && recovery.left == 0 && cleaner.uncleanable == 0;
+    html! {
+        @if let Some(reason) = &unhealthy { (notice("bad", reason)) }
+        @if offline > 0 && unhealthy.is_none() {
+            (notice("bad", format!("{offline} partitions that you may see have no leader")))
+        }
+        @if recovery.left > 0 {
+            (notice("warn", format!("The logs of {} partitions are being checked after an unclean stop", recovery.left)))
+        }
+        @if cleaner.uncleanable > 0 {
+            (notice("warn", format!("{} partitions cannot be compacted; the log tells why", cleaner.uncleanable)))
+        }
+        @if fine { (notice("good", "Nothing is wrong: all partitions are served.")) }
+    }
+}
+
+/// The table behind the chart; the script keeps it current.
+fn paths(broker: &Broker) -> Markup {
+    let transfers = Source::transfers(broker);
+    let rows = html! {
+        @for path in Path::ALL {
+            tr data-path=(path.label()) {
+                th scope="row" { (path.label()) }
+                td.n data-rate { "—" }
+                td.n data-total { (format::bytes(transfers.bytes(path))) }
+                td.bar { progress max="1" value="0" aria-label={ "share of " (path.label()) } {} }
+            }
+        }
+    };
+    layout::table(&["Path", "#Now", "#Since the start", "Share of the last minute"], rows)
+}
+
+fn facts(console: &Console, cluster_id: &str) -> Markup {
+    let broker = &console.broker;
+    let config = broker.config();
+    let started = Source::stats(&**broker).started();
+    let up = SystemTime::now().duration_since(started).unwrap_or_default();
+    html! {
+        dl.facts {
+            dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) }
+            dt { "Cluster" } dd { (cluster_id) }
+            dt { "Node" } dd { (config.node_id) }
+            dt { "Running for" } dd { (format::duration(up)) }
+            dt { "Listeners" } dd {
+                @for listener in &config.listeners {
+                    div { (listener.name) " · " (listener.protocol) " · " (listener.bind) }
+                }
+            }
+            dt { "Data" } dd { @for directory in &config.log_dirs { div { (directory.display()) } } }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Tests of the record that a form describes.
+
+use levada_log::batch;
+
+use super::*;
+
+fn fields(pairs: &[(&str, &str)]) -> Fields {
+    Fields(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+}
+
+#[test]
+fn a_form_becomes_the_record_that_it_describes() {
+    let form = fields(&[
+        ("key", "AAH/"),
+        ("key-form", "base64"),
+        ("value", "one\r\ntwo "),
+        ("value-form", "text"),
+        ("headers", "trace: a:b\r\n\r\nempty:"),
+        ("codec", "zstd"),
+    ]);
+    let bytes = batch(&form).unwrap();
+    let view = batch::check(&bytes).unwrap();
+    assert_eq!(view.compression().unwrap(), Compression::Zstd);
+    let record = batch::records(&bytes).unwrap().next().unwrap().unwrap();
+    assert_eq!(record.key.as_deref(), Some(&[0, 1, 255][..]));
+    assert_eq!(record.value.as_deref(), Some(&b"one\ntwo "[..]));
+    let headers: Vec<_> = record.headers.iter().map(|one| (&one.key[..], one.value.as_deref())).collect();
+    assert_eq!(headers, [(&b"trace"[..], Some(&b"a:b"[..])), (b"empty", Some(b""))]);
+}
+
+#[test]
+fn an_absent_value_is_a_tombstone_and_an_empty_one_is_not() {
+    let tombstone = batch(&fields(&[("key", "k"), ("value", "x"), ("value-form", "null")])).unwrap();
+    assert_eq!(batch::records(&tombstone).unwrap().next().unwrap().unwrap().value, None);
+    let empty = batch(&fields(&[("key", "k"), ("value", ""), ("value-form", "text")])).unwrap();
+    assert_eq!(batch::records(&empty).unwrap().next().unwrap().unwrap().value.as_deref(), Some(&b""[..]));
+}
+
+#[test]
+fn wrong_fields_are_named() {
+    let text = |pairs| batch(&fields(pairs)).unwrap_err().text();
+    assert!(text(&[("value", "%"), ("value-form", "base64")]).contains("value is no Base64"));
+    assert!(text(&[("headers", "none")]).contains("\"none\" is no header"));
+}

@@ -1,0 +1,138 @@
+//! Questions that several pages ask the broker: topics, offsets by time, sizes, settings.
+
+use std::collections::BTreeMap;
+
+use levada_wire::StrBytes;
+use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
+use levada_wire::messages::describe_configs_response::DescribeConfigsResult;
+use levada_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
+use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use levada_wire::messages::metadata_request::MetadataRequestTopic;
+use levada_wire::messages::metadata_response::MetadataResponseTopic;
+use levada_wire::messages::{
+    DescribeConfigsRequest, DescribeLogDirsRequest, ListOffsetsRequest, MetadataRequest,
+};
+
+use super::Console;
+use super::desk::Caller;
+use super::failure::{Failed, check};
+
+/// Asks for the first offset of a log, for its end, or for the record with the latest timestamp.
+pub(super) const EARLIEST: i64 = -2;
+pub(super) const LATEST: i64 = -1;
+
+/// A topic's name and the number of a partition.
+pub(super) type Place = (String, i32);
+
+impl Console {
+    /// The topics that the caller may see, by name.
+    pub(super) async fn topics(&self, caller: &Caller) -> Result<Vec<MetadataResponseTopic>, Failed> {
+        let mut request = MetadataRequest::default();
+        request.topics = None;
+        let mut topics = self.desk.ask(caller, &request).await?.topics;
+        topics.sort_by(|one, other| one.name.as_deref().cmp(&other.name.as_deref()));
+        Ok(topics)
+    }
+
+    /// One topic, with its partitions in order.
+    pub(super) async fn topic(&self, caller: &Caller, name: &str) -> Result<MetadataResponseTopic, Failed> {
+        let mut wanted = MetadataRequestTopic::default();
+        wanted.name = Some(StrBytes::from(name));
+        let mut request = MetadataRequest::default();
+        request.topics = Some(vec![wanted]);
+        request.allow_auto_topic_creation = false;
+        let answer = self.desk.ask(caller, &request).await?;
+        let topic = answer.topics.into_iter().next();
+        let mut topic = topic.ok_or_else(|| Failed::Missing(format!("There is no topic {name}.")))?;
+        check(topic.error_code, None, || format!("show topic {name}"))?;
+        topic.partitions.sort_by_key(|partition| partition.partition_index);
+        Ok(topic)
+    }
+
+    /// The offset of each partition at a time, or at [`EARLIEST`] or [`LATEST`]: -1 if no record is so late. Partitions that are refused are
+    /// left out.
+    pub(super) async fn offsets(
+        &self,
+        caller: &Caller,
+        places: impl IntoIterator<Item = (Place, i64)>,
+    ) -> Result<BTreeMap<Place, i64>, Failed> {
+        let mut topics: BTreeMap<String, Vec<ListOffsetsPartition>> = BTreeMap::new();
+        for ((topic, index), time) in places {
+            let mut partition = ListOffsetsPartition::default();
+            partition.partition_index = index;
+            partition.current_leader_epoch = -1;
+            partition.timestamp = time;
+            topics.entry(topic).or_default().push(partition);
+        }
+        if topics.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let mut request = ListOffsetsRequest::default();
+        request.replica_id = -1;
+        request.topics = topics
+            .into_iter()
+            .map(|(name, partitions)| {
+                let mut topic = ListOffsetsTopic::default();
+                topic.name = StrBytes::from(name);
+                topic.partitions = partitions;
+                topic
+            })
+            .collect();
+        let answer = self.desk.ask(caller, &request).await?;
+        let found = answer.topics.iter().flat_map(|topic| {
+            let known = topic.partitions.iter().filter(|partition| partition.error_code == 0);
+            known.map(|one| ((topic.name.as_str().to_owned(), one.partition_index), one.offset))
+        });
+        Ok(found.collect())
+    }
+
+    /// Bytes of the logs of these partitions, by topic; none if the caller may not describe the cluster.
+    pub(super) async fn sizes(
+        &self,
+        caller: &Caller,
+        topics: &[MetadataResponseTopic],
+    ) -> Result<Option<BTreeMap<Place, u64>>, Failed> {
+        let mut request = DescribeLogDirsRequest::default();
+        let asked = topics.iter().map(|topic| {
+            let mut asked = DescribableLogDirTopic::default();
+            asked.topic = topic.name.clone().unwrap_or_default();
+            asked.partitions = topic.partitions.iter().map(|partition| partition.partition_index).collect();
+            asked
+        });
+        request.topics = Some(asked.collect());
+        let answer = self.desk.ask(caller, &request).await?;
+        if answer.error_code != 0 {
+            return Ok(None);
+        }
+        let topics = answer.results.iter().flat_map(|directory| &directory.topics);
+        let sizes = topics.flat_map(|topic| {
+            topic.partitions.iter().map(|one| {
+                let bytes = u64::try_from(one.partition_size).unwrap_or(0);
+                ((topic.name.as_str().to_owned(), one.partition_index), bytes)
+            })
+        });
+        Ok(Some(sizes.collect()))
+    }
+
+    /// The settings of resources of one kind; of all keys, or of these.
+    pub(super) async fn settings(
+        &self,
+        caller: &Caller,
+        (kind, names): (i8, &[&str]),
+        keys: Option<&[&str]>,
+    ) -> Result<Vec<DescribeConfigsResult>, Failed> {
+        let resource = |name: &&str| {
+            let mut resource = DescribeConfigsResource::default();
+            resource.resource_type = kind;
+            resource.resource_name = StrBytes::from(*name);
+            resource.configuration_keys =
+                keys.map(|keys| keys.iter().map(|key| StrBytes::from(*key)).collect());
+            resource
+        };
+        let mut request = DescribeConfigsRequest::default();
+        request.resources = names.iter().map(resource).collect();
+        request.include_synonyms = keys.is_none();
+        request.include_documentation = keys.is_none();
+        Ok(self.desk.ask(caller, &request).await?.results)
+    }
+}

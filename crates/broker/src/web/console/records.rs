@@ -1,0 +1,249 @@
+//! Records of a topic, read by Fetch within limits and taken out of their batches on a thread that may block.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use levada_log::batch::{self, BatchError, BatchView, Record};
+use levada_wire::StrBytes;
+use levada_wire::messages::FetchRequest;
+use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use levada_wire::messages::fetch_response::{AbortedTransaction, PartitionData};
+
+use super::Console;
+use super::desk::Caller;
+use super::failure::{Failed, check};
+use crate::blocking::off_shard;
+
+/// Most bytes of one answer, unless a single batch is larger.
+const ANSWER_BYTES: i32 = 1 << 20;
+/// Most bytes that one batch may expand to.
+const EXPANDED_BYTES_MAX: usize = 16 << 20;
+/// The newest version of Fetch that names topics by name.
+const NEWEST_WITH_NAMES: i16 = 12;
+
+/// A text that a record must contain, and where.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter {
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    pub(super) header: Vec<u8>,
+}
+
+/// Positions in partitions, and what is wanted from there on.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) topic: String,
+    /// The next offset of each partition; moves with what was read.
+    pub(super) positions: BTreeMap<i32, i64>,
+    pub(super) filter: Filter,
+    /// Leaves out records of transactions that are open or were aborted.
+    pub(super) committed_only: bool,
+    /// Time to wait for the first record, ms.
+    pub(super) wait_ms: i32,
+}
+
+/// A record with its place.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) partition: i32,
+    pub(super) offset: i64,
+    pub(super) timestamp_ms: i64,
+    pub(super) record: Record,
+    pub(super) batch: Batch,
+}
+
+/// The batch of a record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batch {
+    /// Bytes in the log.
+    pub(super) bytes: usize,
+    pub(super) records: i32,
+    pub(super) codec: &'static str,
+    pub(super) transactional: bool,
+}
+
+/// One look at the partitions.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    pub(super) found: Vec<Found>,
+    /// Records that were looked at.
+    pub(super) records: u64,
+    /// Bytes of their batches.
+    pub(super) bytes: u64,
+    /// Batches that cannot be read, in words.
+    pub(super) damaged: Vec<String>,
+}
+
+impl Filter {
+    fn admits(&self, record: &Record) -> bool {
+        let within = |text: &[u8], bytes: Option<&Bytes>| {
+            text.is_empty() || bytes.is_some_and(|bytes| contains(bytes, text))
+        };
+        let in_headers = || {
+            record.headers.iter().any(|one| {
+                contains(&one.key, &self.header)
+                    || one.value.as_ref().is_some_and(|value| contains(value, &self.header))
+            })
+        };
+        within(&self.key, record.key.as_ref())
+            && within(&self.value, record.value.as_ref())
+            && (self.header.is_empty() || in_headers())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.key.is_empty() && self.value.is_empty() && self.header.is_empty()
+    }
+}
+
+fn contains(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len().max(1)).any(|window| window == text)
+}
+
+impl Console {
+    /// Reads once from the positions on, up to the limit of one answer, and moves the positions behind what was read. At most `most`
+    /// records are found; the positions then stand behind the last of each partition.
+    pub(super) async fn look(
+        &self,
+        caller: &Caller,
+        wanted: &mut Wanted,
+        most: usize,
+    ) -> Result<Looked, Failed> {
+        let answer = self.desk.ask_at(caller, NEWEST_WITH_NAMES, &request(wanted)).await?;
+        check(answer.error_code, None, || format!("read topic {}", wanted.topic))?;
+        let partitions: Vec<PartitionData> =
+            answer.responses.into_iter().flat_map(|topic| topic.partitions).collect();
+        for one in &partitions {
+            check(one.error_code, None, || {
+                let at = wanted.positions.get(&one.partition_index).copied().unwrap_or_default();
+                format!("read {}/{} at offset {at}", wanted.topic, one.partition_index)
+            })?;
+        }
+        let mut reader = wanted.clone();
+        let (looked, positions) = off_shard(move || {
+            let mut looked = Looked::default();
+            for data in partitions {
+                reader.take(data, (most, &mut looked));
+            }
+            (looked, reader.positions)
+        })
+        .await;
+        wanted.positions = positions;
+        Ok(looked)
+    }
+}
+
+fn request(wanted: &Wanted) -> FetchRequest {
+    let share = ANSWER_BYTES / i32::try_from(wanted.positions.len().max(1)).unwrap_or(i32::MAX);
+    let partition = |(index, offset): (&i32, &i64)| {
+        let mut partition = FetchPartition::default();
+        (partition.partition, partition.fetch_offset) = (*index, *offset);
+        partition.current_leader_epoch = -1;
+        partition.partition_max_bytes = share.max(1);
+        partition
+    };
+    let mut topic = FetchTopic::default();
+    topic.topic = StrBytes::from(wanted.topic.as_str());
+    topic.partitions = wanted.positions.iter().map(partition).collect();
+    let mut request = FetchRequest::default();
+    request.replica_id = -1;
+    request.max_wait_ms = wanted.wait_ms;
+    request.min_bytes = 1;
+    request.max_bytes = ANSWER_BYTES;
+    request.isolation_level = i8::from(wanted.committed_only);
+    // A fetch outside of any session.
+    request.session_epoch = -1;
+    request.topics = vec![topic];
+    request
+}
+
+impl Wanted {
+    /// Takes the records of one partition's answer.
+    fn take(&mut self, data: PartitionData, (most, looked): (usize, &mut Looked)) {
+        let partition = data.partition_index;
+        let mut aborted = Aborted::new(data.aborted_transactions);
+        let mut rest = data.records.unwrap_or_default();
+        while !rest.is_empty() && looked.found.len() < most {
+            let batch = match batch::check_stored(&rest) {
+                Ok(view) => rest.split_to(view.bytes().len()),
+                // Cut off by the limit of the answer.
+                Err(BatchError::Truncated { .. }) => return,
+                Err(error) => {
+                    let at = self.positions.get(&partition).copied().unwrap_or_default();
+                    looked.damaged.push(format!("partition {partition}, offset {at}: {error}"));
+                    return;
+                }
+            };
+            let Ok(view) = BatchView::parse(&batch) else { return };
+            looked.bytes += batch.len() as u64;
+            if !aborted.hides(&view) && !view.is_control() {
+                self.take_batch(partition, &view, (most, looked));
+            }
+            if looked.found.len() < most {
+                let position = self.positions.entry(partition).or_default();
+                *position = (*position).max(view.last_offset() + 1);
+            }
+        }
+    }
+
+    fn take_batch(&mut self, partition: i32, view: &BatchView<'_>, (most, looked): (usize, &mut Looked)) {
+        let position = self.positions.entry(partition).or_default();
+        let batch = Batch {
+            bytes: view.size_bytes(),
+            records: view.record_count(),
+            codec: view.compression().map_or("unknown", |codec| codec.name()),
+            transactional: view.is_transactional(),
+        };
+        let records = match batch::records_within(view.bytes(), EXPANDED_BYTES_MAX) {
+            Ok(records) => records,
+            Err(error) => {
+                looked.damaged.push(format!("partition {partition}, offset {}: {error}", view.base_offset()));
+                return;
+            }
+        };
+        for record in records.map_while(Result::ok) {
+            let offset = view.base_offset() + i64::from(record.offset_delta);
+            if offset < *position {
+                continue;
+            }
+            if looked.found.len() == most {
+                return;
+            }
+            *position = offset + 1;
+            looked.records += 1;
+            if self.filter.admits(&record) {
+                let timestamp_ms = view.timestamp_of(&record);
+                looked.found.push(Found { partition, offset, timestamp_ms, record, batch });
+            }
+        }
+    }
+}
+
+/// The aborted transactions of an answer, as a consumer with read_committed follows them.
+struct Aborted {
+    /// Those that begin further on, the next one last.
+    coming: Vec<AbortedTransaction>,
+    producers: BTreeSet<i64>,
+}
+
+impl Aborted {
+    fn new(listed: Option<Vec<AbortedTransaction>>) -> Self {
+        let mut coming = listed.unwrap_or_default();
+        coming.sort_by_key(|one| std::cmp::Reverse(one.first_offset));
+        Self { coming, producers: BTreeSet::new() }
+    }
+
+    /// True if the batch belongs to an aborted transaction.
+    fn hides(&mut self, view: &BatchView<'_>) -> bool {
+        while let Some(next) = self.coming.pop_if(|next| next.first_offset <= view.last_offset()) {
+            self.producers.insert(next.producer_id);
+        }
+        if view.is_control() {
+            self.producers.remove(&view.producer_id());
+            return false;
+        }
+        view.is_transactional() && self.producers.contains(&view.producer_id())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Tests of the records that are taken out of an answer.
+
+use levada_log::batch::{Builder, EndMarker, Marker};
+
+use super::*;
+
+fn wanted(position: i64) -> Wanted {
+    Wanted {
+        topic: "t".to_owned(),
+        positions: BTreeMap::from([(0, position)]),
+        filter: Filter::default(),
+        committed_only: true,
+        wait_ms: 0,
+    }
+}
+
+fn data(batches: &[Bytes], aborted: &[(i64, i64)]) -> PartitionData {
+    let mut data = PartitionData::default();
+    data.records = Some(batches.concat().into());
+    let aborted = aborted.iter().map(|(producer_id, first_offset)| {
+        let mut one = AbortedTransaction::default();
+        (one.producer_id, one.first_offset) = (*producer_id, *first_offset);
+        one
+    });
+    data.aborted_transactions = Some(aborted.collect());
+    data
+}
+
+fn plain(base: i64, values: &[&str]) -> Bytes {
+    let mut builder = Builder::new().base_offset(base);
+    for value in values {
+        builder.push(1000, Some(b"key"), Some(value.as_bytes()));
+    }
+    builder.build().unwrap().freeze()
+}
+
+fn in_transaction(base: i64, producer: i64, value: &str) -> Bytes {
+    let mut builder = Builder::new().base_offset(base).producer(producer, 0, 0).transactional();
+    builder.push(1000, None, Some(value.as_bytes()));
+    builder.build().unwrap().freeze()
+}
+
+fn marker(base: i64, producer_id: i64, marker: Marker) -> Bytes {
+    let end = EndMarker { marker, producer_id, producer_epoch: 0, coordinator_epoch: 0, timestamp_ms: 1000 };
+    let mut batch = end.build().unwrap();
+    batch[..8].copy_from_slice(&base.to_be_bytes());
+    batch.freeze()
+}
+
+fn values(looked: &Looked) -> Vec<(i64, String)> {
+    let text =
+        |one: &Found| String::from_utf8_lossy(one.record.value.as_deref().unwrap_or_default()).into_owned();
+    looked.found.iter().map(|one| (one.offset, text(one))).collect()
+}
+
+#[test]
+fn reading_begins_inside_a_batch_and_ends_where_the_next_page_goes_on() {
+    let batches = [plain(0, &["a", "b", "c"]), plain(3, &["d", "e"])];
+    let mut wanted = wanted(1);
+    let mut looked = Looked::default();
+    wanted.take(data(&batches, &[]), (3, &mut looked));
+    assert_eq!(values(&looked), [(1, "b".into()), (2, "c".into()), (3, "d".into())]);
+    assert_eq!(wanted.positions[&0], 4);
+    let mut rest = Looked::default();
+    wanted.take(data(&batches, &[]), (3, &mut rest));
+    assert_eq!(values(&rest), [(4, "e".into())]);
+    assert_eq!(wanted.positions[&0], 5);
+}
+
+#[test]
+fn a_filter_moves_on_over_what_it_does_not_admit() {
+    let mut wanted = wanted(0);
+    wanted.filter.value = b"an".to_vec();
+    let mut looked = Looked::default();
+    wanted.take(data(&[plain(0, &["apple", "banana", "orange", "fig"])], &[]), (10, &mut looked));
+    assert_eq!(values(&looked), [(1, "banana".into()), (2, "orange".into())]);
+    assert_eq!((looked.records, wanted.positions[&0]), (4, 4));
+    wanted.filter.header = b"x".to_vec();
+    assert!(!wanted.filter.is_empty() && !wanted.filter.admits(&looked.found[0].record));
+}
+
+#[test]
+fn records_of_aborted_transactions_and_markers_are_left_out() {
+    let batches = [
+        in_transaction(0, 7, "aborted"),
+        in_transaction(1, 8, "committed"),
+        marker(2, 7, Marker::Abort),
+        in_transaction(3, 7, "later"),
+        marker(4, 8, Marker::Commit),
+    ];
+    let mut committed = wanted(0);
+    let mut looked = Looked::default();
+    committed.take(data(&batches, &[(7, 0)]), (10, &mut looked));
+    assert_eq!(values(&looked), [(1, "committed".into()), (3, "later".into())]);
+    assert_eq!(committed.positions[&0], 5, "the markers have been passed");
+}
+
+#[test]
+fn a_damaged_batch_is_told_of() {
+    let mut damaged = plain(0, &["a"]).to_vec();
+    *damaged.last_mut().unwrap() ^= 1;
+    let mut wanted = wanted(0);
+    let mut looked = Looked::default();
+    wanted.take(data(&[damaged.into()], &[]), (10, &mut looked));
+    assert!(looked.damaged[0].starts_with("partition 0, offset 0: batch checksum"), "{:?}", looked.damaged);
+}

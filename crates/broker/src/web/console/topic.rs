@@ -1,0 +1,230 @@
+//! One topic: its partitions and producers, and the forms that change it.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use levada_wire::StrBytes;
+use levada_wire::messages::DescribeProducersRequest;
+use levada_wire::messages::describe_producers_request::TopicRequest;
+use levada_wire::messages::metadata_response::MetadataResponseTopic;
+use maud::{Markup, html};
+
+use super::failure::{self, Failed};
+use super::fields::Fields;
+use super::layout::{self, Page, Section, field, notice, proof, table, tile};
+use super::question::{EARLIEST, LATEST, Place};
+use super::visitor::{Visit, Visiting, Visitor};
+use super::{Console, format, topics};
+
+/// Partitions, or partitions whose producers are listed, on one page.
+const PAGE_PARTITIONS: usize = 200;
+
+/// The tabs of a topic's pages.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Tab {
+    Partitions,
+    Messages,
+    Produce,
+    Settings,
+    Producers,
+}
+
+impl Tab {
+    const ALL: [(Self, &'static str, &'static str); 5] = [
+        (Self::Partitions, "", "Partitions"),
+        (Self::Messages, "/messages", "Messages"),
+        (Self::Produce, "/produce", "Produce"),
+        (Self::Settings, "/settings", "Settings"),
+        (Self::Producers, "/producers", "Producers"),
+    ];
+}
+
+/// Links between a topic's pages.
+pub(super) fn tabs(name: &str, current: Tab) -> Markup {
+    html! {
+        nav.tabs aria-label="Topic" {
+            @for (tab, target, text) in Tab::ALL {
+                a href={ "/topics/" (format::linked(name)) (target) } aria-current=[(tab == current).then_some("page")] { (text) }
+            }
+        }
+    }
+}
+
+/// The partitions.
+pub(super) async fn show(
+    State(console): State<Arc<Console>>,
+    Extension(Visit { visitor, fields }): Visiting,
+    Path(name): Path<String>,
+) -> Response {
+    let page = page(&console, &visitor, (&name, &fields)).await;
+    layout::respond(&visitor, Section::Topics, page)
+}
+
+async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fields)) -> Result<Page, Failed> {
+    let caller = &visitor.caller;
+    let mut topic = console.topic(caller, name).await?;
+    let number = fields.number::<usize>("page")?.unwrap_or(0);
+    let all = [topic.clone()];
+    let at = |time| topics::places(&all).map(move |place| (place, time));
+    let first = console.offsets(caller, at(EARLIEST)).await?;
+    let last = console.offsets(caller, at(LATEST)).await?;
+    let sizes = console.sizes(caller, &all).await?;
+    let records = |place: &Place| {
+        let (first, last) = first.get(place).zip(last.get(place))?;
+        u64::try_from(last - first).ok()
+    };
+    let count = topic.partitions.len();
+    let total: u64 = topics::places(&all).filter_map(|place| records(&place)).sum();
+    let offline = topic.partitions.iter().filter(|one| one.leader_id < 0).count();
+    topic.partitions = topic
+        .partitions
+        .into_iter()
+        .skip(number.saturating_mul(PAGE_PARTITIONS))
+        .take(PAGE_PARTITIONS)
+        .collect();
+    let rows = html! {
+        @for partition in &topic.partitions {
+            @let place = (name.to_owned(), partition.partition_index);
+            tr {
+                th scope="row" {
+                    a href={ "/topics/" (format::linked(name)) "/messages?partition=" (partition.partition_index) "&from=end" } {
+                        (partition.partition_index)
+                    }
+                }
+                td.n { (shown(first.get(&place).copied())) }
+                td.n { (shown(last.get(&place).copied())) }
+                td.n { (shown(records(&place).map(u64::cast_signed))) }
+                td.n { (sizes.as_ref().and_then(|sizes| sizes.get(&place)).map_or("—".to_owned(), |bytes| format::bytes(*bytes))) }
+                td.n { (partition.leader_epoch) }
+                td { @if partition.leader_id < 0 { span.bad-text { "offline" } } @else { "node " (partition.leader_id) } }
+            }
+        }
+    };
+    let size = sizes.as_ref().map_or("—".to_owned(), |sizes| format::bytes(sizes.values().sum()));
+    let target = format!("/topics/{}?page=", format::linked(name));
+    let content = html! {
+        (tabs(name, Tab::Partitions))
+        (layout::done(fields.text("done")))
+        @if offline > 0 { (notice("bad", format!("{offline} partitions are offline; the broker's log tells why"))) }
+        div.tiles {
+            (tile("Partitions", format::count(count as i128), None))
+            (tile("Records", format::count(i128::from(total)), None))
+            (tile("Size", size, None))
+            (tile("Topic id", id(&topic), None))
+        }
+        (table(&["Partition", "#Start", "#End", "#Records", "#Size", "#Epoch", "Leader"], rows))
+        (layout::pages(&target, number, count.div_ceil(PAGE_PARTITIONS)))
+        (changes(visitor, name, count))
+    };
+    Ok(Page::new(Section::Topics, name, content))
+}
+
+/// The id in the form that Kafka's tools print.
+fn id(topic: &MetadataResponseTopic) -> Markup {
+    use base64::Engine as _;
+    let id = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(topic.topic_id.to_bytes());
+    html! { code { (id) } }
+}
+
+fn shown(offset: Option<i64>) -> String {
+    offset.map_or("—".to_owned(), |offset| format::count(i128::from(offset)))
+}
+
+fn changes(visitor: &Visitor, name: &str, partitions: usize) -> Markup {
+    let action = |what: &str| format!("/topics/{}/{what}", format::linked(name));
+    let confirm = || {
+        field(&format!("Type {name} to confirm"), html! { input name="confirm" autocomplete="off" required; })
+    };
+    html! {
+        h2 { "Changes" }
+        details {
+            summary { "Add partitions" }
+            form.card method="post" action=(action("extend")) {
+                (proof(visitor))
+                p { "Records with a key may go to another partition from then on. Partitions cannot be removed again." }
+                (field("Partitions in all", html! { input type="number" name="count" min=(partitions + 1) required; }))
+                button { "Add partitions" }
+            }
+        }
+        details {
+            summary { "Delete records" }
+            form.card method="post" action=(action("trim")) {
+                (proof(visitor))
+                p { "Deletes records from the start of the log. They cannot be brought back." }
+                (field("Partition (empty: all)", html! { input type="number" name="partition" min="0" max=(partitions.saturating_sub(1)); }))
+                (field("Before this offset (empty: all records)", html! { input type="number" name="offset" min="0"; }))
+                (confirm())
+                button.danger { "Delete records" }
+            }
+        }
+        details {
+            summary { "Delete the topic" }
+            form.card method="post" action=(action("delete")) {
+                (proof(visitor))
+                p { "Deletes the topic with all its records. They cannot be brought back." }
+                (confirm())
+                button.danger { "Delete the topic" }
+            }
+        }
+    }
+}
+
+/// The idempotent and transactional producers that the partitions know.
+pub(super) async fn producers(
+    State(console): State<Arc<Console>>,
+    Extension(Visit { visitor, fields }): Visiting,
+    Path(name): Path<String>,
+) -> Response {
+    let page = producers_page(&console, &visitor, (&name, &fields)).await;
+    layout::respond(&visitor, Section::Topics, page)
+}
+
+async fn producers_page(
+    console: &Console,
+    visitor: &Visitor,
+    (name, fields): (&str, &Fields),
+) -> Result<Page, Failed> {
+    let topic = console.topic(&visitor.caller, name).await?;
+    let number = fields.number::<usize>("page")?.unwrap_or(0);
+    let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
+    let mut wanted = TopicRequest::default();
+    wanted.name = StrBytes::from(name);
+    wanted.partition_indexes =
+        indexes.skip(number.saturating_mul(PAGE_PARTITIONS)).take(PAGE_PARTITIONS).collect();
+    let mut request = DescribeProducersRequest::default();
+    request.topics = vec![wanted];
+    let answer = console.desk.ask(&visitor.caller, &request).await?;
+    let partitions = || answer.topics.iter().flat_map(|topic| &topic.partitions);
+    for one in partitions() {
+        failure::check(one.error_code, one.error_message.as_deref(), || {
+            format!("list the producers of {name}/{}", one.partition_index)
+        })?;
+    }
+    let rows = html! {
+        @for partition in partitions() {
+            @for producer in &partition.active_producers {
+                tr {
+                    th scope="row" { (partition.partition_index) }
+                    td.n { (producer.producer_id) }
+                    td.n { (producer.producer_epoch) }
+                    td.n { (producer.last_sequence) }
+                    td { (format::time(producer.last_timestamp)) }
+                    td { @if producer.current_txn_start_offset >= 0 { "since offset " (producer.current_txn_start_offset) } @else { "none" } }
+                }
+            }
+        }
+        @if partitions().all(|one| one.active_producers.is_empty()) {
+            tr { td colspan="6" { "No idempotent or transactional producer has written here lately." } }
+        }
+    };
+    let target = format!("/topics/{}/producers?page=", format::linked(name));
+    let content = html! {
+        (tabs(name, Tab::Producers))
+        p.soft { "Producers without idempotence leave no trace and are not listed. Times are in UTC." }
+        (table(&["Partition", "#Producer id", "#Epoch", "#Last sequence", "Last write", "Open transaction"], rows))
+        (layout::pages(&target, number, topic.partitions.len().div_ceil(PAGE_PARTITIONS)))
+    };
+    Ok(Page::new(Section::Topics, name, content))
+}

@@ -1,0 +1,226 @@
+//! The entrance of the console: requests of other sites are refused, the principal of a request is found, and changes must come from
+//! a form of the console.
+//!
+//! Three checks keep other pages of the same browser out, each of which would suffice: browsers say that a request comes from another site
+//! (`Sec-Fetch-Site`, `Origin`), a form carries a proof that only a page of the console can read, and the cookie is never sent along
+//! with a request of another site.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{FromRequest as _, FromRequestParts as _, Query, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Form};
+use maud::html;
+use ring::hmac;
+
+use super::desk::Caller;
+use super::fields::Fields;
+use super::layout::{self, PROOF};
+use super::{Console, format};
+use crate::security::{Session, nonce, process_secret};
+use crate::web::Peer;
+
+/// Sessions that are open at the same time; the one that would expire first makes room for another.
+const SESSIONS_MAX: usize = 256;
+/// Longest life of a session, and its life without a page being asked for.
+const SESSION_TIME: Duration = Duration::from_secs(12 * 3600);
+const IDLE_TIME: Duration = Duration::from_secs(3600);
+
+/// The principal who asks for pages, from where, and the proof that its forms carry.
+#[derive(Clone)]
+pub(super) struct Visitor {
+    pub(super) caller: Caller,
+    pub(super) proof: String,
+    /// True if there is a session to be closed.
+    pub(super) logged_in: bool,
+}
+
+/// One request: its principal, and the fields of its form or link.
+#[derive(Clone)]
+pub(super) struct Visit {
+    pub(super) visitor: Visitor,
+    pub(super) fields: Arc<Fields>,
+}
+
+/// The open sessions by their secret.
+#[derive(Default)]
+pub(super) struct Sessions(HashMap<String, Open>);
+
+struct Open {
+    user: String,
+    expires: Instant,
+    used: Instant,
+}
+
+impl Sessions {
+    /// Opens a session of this user, of at most so long a life; returns its secret.
+    pub(super) fn open(&mut self, user: &str, life: Option<Duration>, now: Instant) -> String {
+        self.0.retain(|_, open| open.is_alive(now));
+        if self.0.len() >= SESSIONS_MAX
+            && let Some(first) =
+                self.0.iter().min_by_key(|(_, open)| open.expires).map(|(secret, _)| secret.clone())
+        {
+            self.0.remove(&first);
+        }
+        let secret = nonce();
+        let expires = now + life.unwrap_or(SESSION_TIME).min(SESSION_TIME);
+        self.0.insert(secret.clone(), Open { user: user.to_owned(), expires, used: now });
+        secret
+    }
+
+    /// The user of a session. `uses` says whether the request keeps an idle session alive.
+    fn user(&mut self, secret: &str, now: Instant, uses: bool) -> Option<String> {
+        let open = self.0.get_mut(secret).filter(|open| open.is_alive(now))?;
+        if uses {
+            open.used = now;
+        }
+        Some(open.user.clone())
+    }
+
+    pub(super) fn close(&mut self, secret: &str) {
+        self.0.remove(secret);
+    }
+}
+
+impl Open {
+    fn is_alive(&self, now: Instant) -> bool {
+        now < self.expires && now.saturating_duration_since(self.used) < IDLE_TIME
+    }
+}
+
+/// The proof that forms of a session carry: nobody outside this process can make it.
+pub(super) fn proof_of(session: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, process_secret().as_bytes());
+    let tag = hmac::sign(&key, format!("console form {session}").as_bytes());
+    tag.as_ref().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// True if the fields carry the proof.
+pub(super) fn proves(fields: &Fields, proof: &str) -> bool {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, process_secret().as_bytes());
+    hmac::verify(&key, fields.raw(PROOF).as_bytes(), hmac::sign(&key, proof.as_bytes()).as_ref()).is_ok()
+}
+
+/// The name of the cookie: browsers share cookies between the ports of a host, brokers do not share sessions.
+pub(super) fn cookie_name(headers: &HeaderMap) -> String {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let port = host.rsplit_once(':').map(|(_, port)| port);
+    match port.filter(|port| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit())) {
+        Some(port) => format!("levada_{port}"),
+        None => "levada".to_owned(),
+    }
+}
+
+/// The secret in the cookie of a request.
+pub(super) fn cookie(headers: &HeaderMap) -> Option<String> {
+    let name = cookie_name(headers);
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(found, _)| *found == name).map(|(_, secret)| secret.to_owned())
+}
+
+/// The address of the browser.
+pub(super) fn peer(request: &Request) -> SocketAddr {
+    let unknown = SocketAddr::from((IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
+    request.extensions().get::<Peer>().map_or(unknown, |peer| peer.0)
+}
+
+/// Refuses what another site has the browser ask for, except links that are followed to a page.
+pub(super) async fn refuse_others(request: Request, next: Next) -> Response {
+    let refused = "this request comes from another site; open the console itself\n";
+    match is_foreign(request.method(), request.headers()) {
+        true => (StatusCode::FORBIDDEN, refused).into_response(),
+        false => next.run(request).await,
+    }
+}
+
+fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let reads = [Method::GET, Method::HEAD].contains(method);
+    let follows_link =
+        reads && text("sec-fetch-mode") == Some("navigate") && text("sec-fetch-dest") == Some("document");
+    match text("sec-fetch-site") {
+        Some("same-origin" | "none") | None => {}
+        Some(_) if follows_link => return false,
+        Some(_) => return true,
+    }
+    let own = text("host").unwrap_or_default();
+    let from_own =
+        |origin: &str| origin.split_once("://").is_some_and(|(_, host)| host.eq_ignore_ascii_case(own));
+    text("origin").is_some_and(|origin| !from_own(origin))
+}
+
+/// Finds the principal of a request, or sends it to the login; reads the form, which must carry the proof.
+pub(super) async fn enter(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
+    let streams = request.headers().get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream");
+    let Some(visitor) = visitor(&console, request.headers(), peer(&request), !streams) else {
+        return match request.method() {
+            &Method::GET if !streams => {
+                let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+                layout::see_other(&format!("/login?next={}", format::linked(target)))
+            }
+            _ => (StatusCode::UNAUTHORIZED, "log in first, at /login\n").into_response(),
+        };
+    };
+    let changes = request.method() == Method::POST;
+    let (request, fields) = match fields(request).await {
+        Ok(read) => read,
+        Err(refusal) => return refusal,
+    };
+    if changes && !proves(&fields, &visitor.proof) {
+        return unproved();
+    }
+    let mut request = request;
+    request.extensions_mut().insert(Visit { visitor, fields: Arc::new(fields) });
+    next.run(request).await
+}
+
+/// The answer to a form that does not come from a page of this session.
+pub(super) fn unproved() -> Response {
+    let text = html! {
+        p { "This form does not belong to your session, which may have ended. Nothing was changed." }
+        p { a href="/" { "Open the console anew" } }
+    };
+    layout::plain(StatusCode::FORBIDDEN, "Not done", text)
+}
+
+/// The fields of the form of a POST, of the query of anything else.
+pub(super) async fn fields(request: Request) -> Result<(Request, Fields), Response> {
+    if request.method() != Method::POST {
+        let (mut parts, body) = request.into_parts();
+        let query = Query::<Vec<(String, String)>>::from_request_parts(&mut parts, &()).await;
+        let fields = query.map(|Query(fields)| Fields(fields)).map_err(IntoResponse::into_response)?;
+        return Ok((Request::from_parts(parts, body), fields));
+    }
+    let (parts, body) = request.into_parts();
+    let head = Request::from_parts(parts.clone(), axum::body::Body::empty());
+    let form = Form::<Vec<(String, String)>>::from_request(Request::from_parts(parts, body), &()).await;
+    let Form(fields) = form.map_err(IntoResponse::into_response)?;
+    Ok((head, Fields(fields)))
+}
+
+fn visitor(console: &Console, headers: &HeaderMap, peer: SocketAddr, uses: bool) -> Option<Visitor> {
+    if !console.asks_for_login() {
+        let caller = console.caller(Session::anonymous(peer.ip()), peer);
+        return Some(Visitor { caller, proof: proof_of("anonymous"), logged_in: false });
+    }
+    let secret = cookie(headers)?;
+    let user = console.sessions().user(&secret, Instant::now(), uses)?;
+    let caller = console.caller(Session::new(&user, peer.ip()), peer);
+    Some(Visitor { caller, proof: proof_of(&secret), logged_in: true })
+}
+
+/// A request as handlers take it.
+pub(super) type Visiting = Extension<Visit>;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Tests of the entrance.
+
+use axum::http::HeaderValue;
+
+use super::*;
+
+fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+    pairs
+        .iter()
+        .map(|(name, value)| (header::HeaderName::from_static(name), HeaderValue::from_static(value)))
+        .collect()
+}
+
+#[test]
+fn requests_of_other_sites_are_refused() {
+    let host = ("host", "127.0.0.1:9644");
+    let post = |pairs: &[_]| is_foreign(&Method::POST, &headers(&[&[host], pairs].concat()));
+    let get = |pairs: &[_]| is_foreign(&Method::GET, &headers(&[&[host], pairs].concat()));
+    assert!(!post(&[("origin", "http://127.0.0.1:9644"), ("sec-fetch-site", "same-origin")]));
+    assert!(!post(&[]), "a program that is no browser");
+    assert!(post(&[("origin", "http://127.0.0.1:9645")]), "another port");
+    assert!(post(&[("origin", "null")]));
+    assert!(post(&[("sec-fetch-site", "same-site"), ("origin", "http://127.0.0.1:9644")]));
+    assert!(post(&[
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "document")
+    ]));
+    assert!(!get(&[("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")]));
+    assert!(!get(&[
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "document")
+    ]));
+    assert!(get(&[
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "iframe")
+    ]));
+    assert!(get(&[
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "no-cors"),
+        ("sec-fetch-dest", "image")
+    ]));
+}
+
+#[test]
+fn a_session_ends_by_age_by_idleness_and_at_the_logout() {
+    let mut sessions = Sessions::default();
+    let start = Instant::now();
+    let at = |minutes: u64| start + Duration::from_secs(60 * minutes);
+    let secret = sessions.open("alice", None, start);
+    for minute in (0..12 * 60).step_by(50) {
+        assert_eq!(sessions.user(&secret, at(minute), true).as_deref(), Some("alice"), "minute {minute}");
+    }
+    assert_eq!(sessions.user(&secret, at(12 * 60), true), None, "too old");
+    let idle = sessions.open("bob", None, start);
+    assert!(sessions.user(&idle, at(40), false).is_some(), "a stream does not keep it alive");
+    assert_eq!(sessions.user(&idle, at(61), true), None);
+    let short = sessions.open("carol", Some(Duration::from_secs(90)), start);
+    assert!(sessions.user(&short, at(1), true).is_some());
+    assert_eq!(sessions.user(&short, at(2), true), None, "no longer than its credential");
+    let closed = sessions.open("dave", None, start);
+    sessions.close(&closed);
+    assert_eq!(sessions.user(&closed, start, true), None);
+    assert_eq!(sessions.user("", start, true), None);
+}
+
+#[test]
+fn only_so_many_sessions_are_open() {
+    let mut sessions = Sessions::default();
+    let start = Instant::now();
+    let first = sessions.open("first", Some(Duration::from_secs(60)), start);
+    let others: Vec<_> = (0..SESSIONS_MAX).map(|_| sessions.open("other", None, start)).collect();
+    assert_eq!(sessions.0.len(), SESSIONS_MAX);
+    assert_eq!(sessions.user(&first, start, true), None, "the one that expires first made room");
+    assert!(others.iter().all(|secret| sessions.user(secret, start, true).is_some()));
+}
+
+#[test]
+fn a_form_proves_its_session_and_no_other() {
+    let with = |proof: &str| Fields(vec![(PROOF.to_owned(), proof.to_owned())]);
+    let proof = proof_of("one");
+    assert!(proves(&with(&proof), &proof));
+    assert!(!proves(&with(&proof_of("other")), &proof));
+    assert!(!proves(&with(""), &proof));
+    assert!(!proves(&Fields::default(), &proof));
+}
+
+#[test]
+fn brokers_on_ports_of_one_host_have_cookies_of_their_own() {
+    let sent = headers(&[("host", "localhost:9644"), ("cookie", "levada_9645=other; levada_9644=own; x=y")]);
+    assert_eq!(cookie(&sent).as_deref(), Some("own"));
+    assert_eq!(cookie(&headers(&[("host", "localhost:9646"), ("cookie", "levada_9645=other")])), None);
+    assert_eq!(cookie_name(&headers(&[("host", "[::1]")])), "levada");
+}
