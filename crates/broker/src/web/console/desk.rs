@@ -3,14 +3,13 @@
 //! A request is encoded, answered and decoded as on the wire, so that access control, validation, quotas and the audit log are those of
 //! any client. Records of an answer are read on a thread that may block. The thread sleeps while no page asks.
 
-use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use levada_io::Piece;
@@ -21,7 +20,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::LocalSet;
 
 use crate::api::entry::Entry;
-use crate::api::large::metered;
+use crate::api::meter::Meter;
 use crate::api::{self, Context, Refusal, Reply, Service};
 use crate::blocking::off_shard;
 use crate::broker::Broker;
@@ -102,7 +101,8 @@ impl Desk {
         let (inbox, asks) = mpsc::channel(INBOX_REQUESTS);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let thread = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
-            let service = Rc::new(Service { broker, stop, large: None });
+            let requests = broker.stats().recorder();
+            let service = Rc::new(Service { broker, stop, large: None, requests });
             LocalSet::new().block_on(&runtime, run(service, asks));
         })?;
         Ok((Self { inbox }, thread))
@@ -172,10 +172,11 @@ async fn answer(
 ) -> Result<Bytes, AskError> {
     let broker = service.broker.clone();
     let who = (Rc::new(caller.entry), Rc::new(caller.session), caller.local);
+    service.requests.received(header.api, body.len());
     let context = Context::new(service, header, who);
-    let spent = broker.quotas().has_quotas().then(Cell::default);
-    let reply = metered(spent.as_ref(), api::answer(&context, body)).await?;
-    let spent = spent.map_or(Duration::ZERO, Cell::into_inner) + context.spent_elsewhere();
+    let meter = Meter::new(Instant::now());
+    let reply = meter.measure(api::answer(&context, body)).await?;
+    let spent = meter.busy() + context.spent_elsewhere();
     let percent = spent.as_secs_f64() * 100.0;
     let mute = context.mute().max(broker.quotas().book(Used::Time, context.client(), percent));
     drop(context);

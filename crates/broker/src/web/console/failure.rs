@@ -59,7 +59,7 @@ impl Failed {
                         p { "Cannot " (doing) ": " strong { (name(*code)) } }
                         @if let Some(sentence) = sentence { p { (sentence) } }
                         @if is_authorization(*code) {
-                            p { "Next: log in as another user, or have an entry added under Users and ACLs." }
+                            p { "Next: log in as another user, or have an entry added by levada acl." }
                         }
                     },
                     Self::Unanswered(error) => { p { (error) } },

@@ -23,22 +23,14 @@ pub(super) struct Page {
 pub(super) enum Section {
     Overview,
     Topics,
-    Groups,
-    Transactions,
-    Access,
     Settings,
-    Performance,
 }
 
 impl Section {
-    const ALL: [(Self, &'static str, &'static str); 7] = [
+    const ALL: [(Self, &'static str, &'static str); 3] = [
         (Self::Overview, "/", "Overview"),
         (Self::Topics, "/topics", "Topics"),
-        (Self::Groups, "/groups", "Groups"),
-        (Self::Transactions, "/transactions", "Transactions"),
-        (Self::Access, "/access", "Users and ACLs"),
         (Self::Settings, "/settings", "Settings"),
-        (Self::Performance, "/performance", "Performance"),
     ];
 }
 
@@ -166,10 +158,6 @@ pub(super) fn done(code: &str) -> Markup {
         "altered" => "The change is in force.",
         "trimmed" => "The records were deleted.",
         "partitions" => "The partitions were added.",
-        "reset" => "The offsets were committed.",
-        "aborted" => "The transaction was aborted.",
-        "user" => "The credential was changed.",
-        "acl" => "The access control entries were changed.",
         _ => return html! {},
     };
     notice("good", sentence)

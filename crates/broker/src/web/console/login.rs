@@ -21,7 +21,7 @@ use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::clock::now_ms;
 use crate::security::sasl::{Exchange, Identity, Mechanism, Moment, Outcome, SaslConfig, SaslError};
-use crate::security::{Session, audit, nonce, process_secret, scram};
+use crate::security::{Session, nonce, process_secret, scram};
 
 /// Version of SaslAuthenticate and SaslHandshake in the console's exchange.
 const VERSION: i16 = 1;
@@ -72,11 +72,12 @@ pub(super) async fn submit(State(console): State<Arc<Console>>, request: Request
     let broker = console.broker.clone();
     let attempt = user.clone();
     let entered = off_shard(move || authenticate(&broker, &attempt, &password)).await;
-    console.broker.stats().authenticated(entered.is_ok());
     match entered {
         Ok(Entered { identity, expires_ms }) => {
             let session = Session::new(&identity.user, address);
-            audit::entered(&session, LISTENER, identity.mechanism.name());
+            let mechanism = identity.mechanism.name();
+            console.broker.stats().authentication(LISTENER, mechanism, "success");
+            console.broker.access().audit().entered(&session, LISTENER, mechanism);
             let life = expires_ms.map(|at| Duration::from_millis((at - now_ms()).max(0).unsigned_abs()));
             let secret = console.sessions().open(&identity.user, life, Instant::now());
             let set =
@@ -84,7 +85,8 @@ pub(super) async fn submit(State(console): State<Arc<Console>>, request: Request
             with_cookie(layout::see_other(inside(fields.text("next"))), &set)
         }
         Err(Refused::Sasl(error)) => {
-            audit::refused(Some(&user), address, LISTENER, &error);
+            console.broker.stats().authentication(LISTENER, "PASSWORD", "failure");
+            console.broker.access().audit().refused(Some(&user), address, LISTENER, &error);
             let delay = console.broker.config().security.failed_delay;
             tokio::time::sleep(delay).await;
             failed(fields.text("next"), "This name and password were not accepted.")

@@ -55,7 +55,7 @@ fn counters(broker: &Broker) -> serde_json::Value {
     let process = Process::read();
     let paths: serde_json::Map<String, serde_json::Value> =
         Path::ALL.iter().map(|path| (path.label().to_owned(), json!(transfers.bytes(*path)))).collect();
-    let requests: u64 = stats.requests().map(|(_, count)| count).sum();
+    let requests: u64 = stats.requests().iter().map(|(_, totals)| totals.requests).sum();
     json!({
         "produced": stats.produced_bytes(),
         "fetched": stats.fetched_bytes(),
