@@ -22,7 +22,7 @@ mod visitor;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use axum::extract::Request;
@@ -75,7 +75,7 @@ impl Console {
     }
 
     fn caller(&self, session: Session, peer: SocketAddr) -> Caller {
-        let entry = Entry { listener: self.listener.clone(), peer, certificate: None };
+        let entry = Entry { listener: self.listener.clone(), peer, certificate: None, software: OnceLock::new() };
         Caller { session, entry, local: self.local }
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use levada_io::Piece;
-use levada_log::disk::{Disk, RealDisk};
+use levada_log::disk::{ReadFiles, RealDisk};
 use levada_wire::messages::RequestResponsePair;
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader};
 use tokio::sync::{Semaphore, mpsc, oneshot};
