@@ -171,7 +171,18 @@ impl Server {
             pulse,
         };
         let admin = admin::start(runtime, duties)?;
-        Ok(Server { broker, stop, kafka_addresses, web, console, shards, large, handshakes, admin })
+        Ok(Server {
+            broker,
+            stop,
+            kafka_addresses,
+            web,
+            console,
+            shards,
+            large,
+            handshakes,
+            admin,
+            supervisor,
+        })
     }
 
     /// Where Kafka clients connect, one address for each listener.

@@ -75,7 +75,8 @@ impl Console {
     }
 
     fn caller(&self, session: Session, peer: SocketAddr) -> Caller {
-        let entry = Entry { listener: self.listener.clone(), peer, certificate: None, software: OnceLock::new() };
+        let entry =
+            Entry { listener: self.listener.clone(), peer, certificate: None, software: OnceLock::new() };
         Caller { session, entry, local: self.local }
     }
 }
