@@ -35,7 +35,7 @@ use tokio::sync::Semaphore;
 
 use self::desk::{Caller, Desk};
 use self::visitor::Sessions;
-use crate::api::entry::Entry;
+use crate::api::connection_info::ConnectionInfo;
 use crate::broker::Broker;
 use crate::config::{HostPort, Listener, Protocol};
 use crate::security::Session;
@@ -75,9 +75,13 @@ impl Console {
     }
 
     fn caller(&self, session: Session, peer: SocketAddr) -> Caller {
-        let entry =
-            Entry { listener: self.listener.clone(), peer, certificate: None, software: OnceLock::new() };
-        Caller { session, entry, local: self.local }
+        let info = ConnectionInfo {
+            listener: self.listener.clone(),
+            peer,
+            certificate: None,
+            software: OnceLock::new(),
+        };
+        Caller { session, info, local: self.local }
     }
 }
 

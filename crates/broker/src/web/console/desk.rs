@@ -19,9 +19,9 @@ use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::LocalSet;
 
-use crate::api::entry::Entry;
+use crate::api::connection_info::ConnectionInfo;
 use crate::api::meter::Meter;
-use crate::api::{self, Context, Refusal, Reply, Service};
+use crate::api::{self, Context, Reply, RequestError, Service};
 use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::quota::Used;
@@ -53,7 +53,7 @@ pub(super) struct Desk {
 #[derive(Clone)]
 pub(super) struct Caller {
     pub(super) session: Session,
-    pub(super) entry: Entry,
+    pub(super) info: ConnectionInfo,
     /// The address that answers name as the broker's.
     pub(super) local: SocketAddr,
 }
@@ -71,7 +71,7 @@ struct Ask {
 pub(super) enum AskError {
     /// The API handler refused the request as a whole.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] RequestError),
     /// The answer exceeds the limit.
     #[error("the answer has {bytes} bytes; the console reads at most {ANSWER_BYTES_MAX} at once")]
     TooLarge {
@@ -171,7 +171,7 @@ async fn answer(
     caller: Caller,
 ) -> Result<Bytes, AskError> {
     let broker = service.broker.clone();
-    let who = (Rc::new(caller.entry), Rc::new(caller.session), caller.local);
+    let who = (Rc::new(caller.info), Rc::new(caller.session), caller.local);
     service.requests.received(header.api, body.len());
     let context = Context::new(service, header, who);
     let meter = Meter::new(Instant::now());
@@ -181,7 +181,7 @@ async fn answer(
     let mute = context.mute().max(broker.quotas().book(Used::Time, context.client(), percent));
     drop(context);
     let frame = match reply {
-        Reply::Send(pieces) | Reply::Replay(pieces) => collect(pieces).await?,
+        Reply::Send(pieces) | Reply::SendOld(pieces) => collect(pieces).await?,
         // The console never produces without an acknowledgement.
         Reply::Silent => Bytes::new(),
     };

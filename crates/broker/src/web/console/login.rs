@@ -20,7 +20,9 @@ use super::{Console, LISTENER};
 use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::clock::now_ms;
-use crate::security::sasl::{Exchange, Identity, Mechanism, Moment, Outcome, SaslConfig, SaslError};
+use crate::security::sasl::{
+    AuthenticatedUser, Exchange, FrameContext, Mechanism, SaslConfig, SaslError, SaslOutcome,
+};
 use crate::security::{Session, nonce, process_secret, scram};
 
 /// Version of SaslAuthenticate and SaslHandshake in the console's exchange.
@@ -31,7 +33,7 @@ const INPUT_BYTES_MAX: usize = 1024;
 
 /// A user who has shown the password, and the end of its session if the broker sets one.
 struct Entered {
-    identity: Identity,
+    identity: AuthenticatedUser,
     expires_ms: Option<i64>,
 }
 
@@ -152,7 +154,7 @@ fn form(next: &str, failed: Option<&str>) -> Markup {
 fn authenticate(broker: &Broker, user: &str, password: &str) -> Result<Entered, Refused> {
     let (config, mechanism) = chosen(broker, user).ok_or(Refused::NoPasswords)?;
     let image = broker.metadata().image();
-    let moment = Moment {
+    let moment = FrameContext {
         now_ms: now_ms(),
         keys: &|source| broker.access().signing_keys().keys(source),
         credential: &|user, mechanism| image.credentials().find(user, mechanism.code()).cloned(),
@@ -185,7 +187,7 @@ fn chosen(broker: &Broker, user: &str) -> Option<(Arc<SaslConfig>, Mechanism)> {
 /// Both ends of an exchange.
 struct Talk<'a> {
     exchange: Exchange,
-    moment: Moment<'a>,
+    moment: FrameContext<'a>,
 }
 
 impl Talk<'_> {
@@ -198,20 +200,20 @@ impl Talk<'_> {
             _ => self.token(format!("\0{user}\0{password}").into_bytes())?,
         };
         match outcome {
-            Outcome::Done { identity, expires_ms, .. } => Ok(Entered { identity, expires_ms }),
+            SaslOutcome::Done { identity, expires_ms, .. } => Ok(Entered { identity, expires_ms }),
             _ => Err(scram::ScramError::Over.into()),
         }
     }
 
     fn prove(
         &mut self,
-        mechanism: scram::Mechanism,
+        mechanism: scram::ScramMechanism,
         user: &str,
         password: &str,
-    ) -> Result<Outcome, SaslError> {
+    ) -> Result<SaslOutcome, SaslError> {
         let malformed = || scram::ScramError::Malformed { message: "first" };
         let first = format!("n={},r={}", user.replace('=', "=3D").replace(',', "=2C"), nonce());
-        let Outcome::Reply(reply) = self.token(format!("n,,{first}").into_bytes())? else {
+        let SaslOutcome::Reply(reply) = self.token(format!("n,,{first}").into_bytes())? else {
             return Err(malformed().into());
         };
         let (_, response) =
@@ -227,16 +229,16 @@ impl Talk<'_> {
         self.token(format!("{without_proof},p={}", BASE64.encode(proof)).into_bytes())
     }
 
-    fn token(&mut self, token: Vec<u8>) -> Result<Outcome, SaslError> {
+    fn token(&mut self, token: Vec<u8>) -> Result<SaslOutcome, SaslError> {
         let mut request = SaslAuthenticateRequest::default();
         request.auth_bytes = Bytes::from(token);
         self.send(&request)
     }
 
-    fn send<R: KafkaRequest>(&mut self, request: &R) -> Result<Outcome, SaslError> {
+    fn send<R: KafkaRequest>(&mut self, request: &R) -> Result<SaslOutcome, SaslError> {
         let frame = levada_wire::encode_request(1, None, VERSION, request)?;
         match self.exchange.step(BytesMut::from(&frame[4..]), &self.moment) {
-            Outcome::Refused { error, .. } => Err(error),
+            SaslOutcome::Refused { error, .. } => Err(error),
             outcome => Ok(outcome),
         }
     }

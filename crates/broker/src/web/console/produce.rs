@@ -95,7 +95,7 @@ async fn write(
 ) -> Result<Page, Failed> {
     let mut data = PartitionProduceData::default();
     data.index = fields.number("partition")?.unwrap_or_default();
-    data.records = Some(batch(fields)?.into());
+    data.records = Some(batch(fields)?);
     let mut topic = TopicProduceData::default();
     topic.name = StrBytes::from(name);
     topic.partition_data = vec![data];
