@@ -1,7 +1,8 @@
-//! Requests to the controller: each change of the metadata is decided by `metadata::controller`, written to the metadata log, acted on
-//! by `publishing`, and then visible in the published image. All of it happens off the shards, one change at a time.
+//! Requests to the controller: all that this broker wants changed in the metadata. Nobody else changes it.
 //!
-//! This broker is its own controller. A broker in a cluster asks another node the same questions.
+//! `embedded` is the controller itself: each change is decided by `metadata::controller`, written to the metadata log, acted on by
+//! `publishing`, and then visible in the published image. All of it happens off the shards, one change at a time. The other files
+//! check what a request needs besides the image. A broker in a cluster puts the same requests to another node.
 
 use std::sync::Arc;
 
@@ -9,12 +10,14 @@ use crate::blocking::off_shard;
 use crate::config::LiveConfig;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::Metadata;
-use crate::metadata::controller::Refusal;
+use crate::metadata::controller::{Node, Refusal};
+use crate::metadata::image::Image;
+use crate::metadata::store::{Store, StoreError};
 use crate::publishing::Publisher;
-use crate::replica::Replicas;
 
 mod access;
 mod configs;
+mod embedded;
 mod features;
 mod producer_ids;
 mod quotas;
@@ -22,14 +25,14 @@ mod rules;
 mod topics;
 
 pub(crate) use self::configs::ConfigChanges;
+use self::embedded::Embedded;
 use self::producer_ids::ProducerIds;
 
 /// The controller as the rest of the broker asks it.
 pub(crate) struct Controller {
     config: Arc<LiveConfig>,
     metadata: Arc<Metadata>,
-    replicas: Arc<Replicas>,
-    publisher: Arc<Publisher>,
+    embedded: Embedded,
     producer_ids: ProducerIds,
 }
 
@@ -37,10 +40,30 @@ impl Controller {
     pub(crate) fn new(
         config: Arc<LiveConfig>,
         metadata: Arc<Metadata>,
-        replicas: Arc<Replicas>,
         publisher: Arc<Publisher>,
+        store: Store,
     ) -> Self {
-        Self { config, metadata, replicas, publisher, producer_ids: ProducerIds::default() }
+        Self {
+            config,
+            metadata,
+            embedded: Embedded::new(store, publisher),
+            producer_ids: ProducerIds::default(),
+        }
+    }
+
+    /// Records that this node serves, and returns the image to begin with. Blocks.
+    pub(crate) fn register(&self, node: &Node) -> Result<Image, StoreError> {
+        self.embedded.register(node)
+    }
+
+    /// Records that this node no longer serves. Blocks.
+    pub(crate) fn retreat(&self) -> Result<(), StoreError> {
+        self.embedded.retreat(self.config.load().node_id)
+    }
+
+    /// Keeps the metadata log short. Blocks.
+    pub(crate) fn shorten(&self) {
+        self.embedded.shorten();
     }
 
     /// Runs `work` on a thread that may block, so that no shard does.

@@ -15,7 +15,7 @@ impl Broker {
             broker.publisher.open_unopened();
             broker.replicas.store_checkpoints();
             broker.replicas.remove_discarded();
-            broker.metadata.shorten();
+            broker.controller.shorten();
             broker.tls.refresh(&broker.config());
             broker.fetch_sessions().end_idle(now_ms());
             broker.access.audit().tell_left_out();

@@ -98,7 +98,7 @@ impl Broker {
         let fetch_sessions = Mutex::new(Sessions::new(config.fetch_session_slots as usize));
 
         let config = Arc::new(LiveConfig::new(config));
-        let metadata = Arc::new(Metadata::new(store));
+        let metadata = Arc::new(Metadata::new(store.identity().clone(), store.kraft_version()));
         let quotas = Arc::<QuotaBook>::default();
         let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), data_dir, &left));
         let coordinators = Arc::new(Coordinators::new(config.clone()));
@@ -111,7 +111,7 @@ impl Broker {
             tls: tls.clone(),
         });
         let controller =
-            Arc::new(Controller::new(config.clone(), metadata.clone(), replicas.clone(), publisher.clone()));
+            Arc::new(Controller::new(config.clone(), metadata.clone(), publisher.clone(), store));
         let broker = Arc::new(Self {
             transactions: Arc::new(Transactions::new(
                 config.clone(),
@@ -135,9 +135,9 @@ impl Broker {
             stats: Stats::new(SystemTime::now()),
             stopping: AtomicBool::new(false),
         });
-        broker.metadata.node_started(&broker.node(bound))?;
+        let first = broker.controller.register(&broker.node(bound))?;
         let (clean, is_new) = (left.clean, report.unused);
-        broker.publisher.begin(left)?;
+        broker.publisher.begin(&first, left)?;
         let recovery = broker.replicas.recovery();
         recovery.wait(RECOVERY_GRACE);
         let (took_ms, recovering) = (started.elapsed().as_millis(), recovery.progress().left);
@@ -151,9 +151,9 @@ impl Broker {
 
     /// Closes every log and tells the metadata log of the stop. Nobody may append any more. Blocks.
     pub(crate) fn close(&self) {
-        let node_id = self.node_id();
-        let broker_epoch = self.metadata.image().brokers().broker(node_id).map_or(-1, |one| one.broker_epoch);
-        if let Err(error) = self.metadata.node_stopped(node_id) {
+        let registered = self.metadata.image();
+        let broker_epoch = registered.brokers().broker(self.node_id()).map_or(-1, |one| one.broker_epoch);
+        if let Err(error) = self.controller.retreat() {
             tracing::error!(%error, "cannot record the shutdown in the metadata log");
         }
         self.replicas.close(broker_epoch);

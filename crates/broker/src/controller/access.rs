@@ -11,12 +11,10 @@ use crate::security::acl::{Acl, AclFilter};
 impl Controller {
     /// Adds entries of access control, all or none.
     pub(crate) async fn create_acls(self: &Arc<Self>, acls: Vec<Acl>) -> Result<(), Failure> {
-        let created: Result<_, Failure> = self
-            .off_shard(move |controller| {
-                controller.metadata.change(|image| create_acls(image, &acls, uuid::random), |_, _| Ok(()))
-            })
-            .await;
-        created?.map_err(Failure::from)
+        let created = self.off_shard(move |controller| {
+            controller.embedded.change(|image| create_acls(image, &acls, uuid::random))
+        });
+        created.await?.map_err(Failure::from)
     }
 
     /// Removes entries of access control; for each filter those that it meant.
@@ -25,9 +23,8 @@ impl Controller {
         filters: Vec<AclFilter>,
     ) -> Vec<Result<Vec<Acl>, Failure>> {
         let count = filters.len();
-        let deleted = self.off_shard(move |controller| {
-            controller.metadata.change(|image| delete_acls(image, &filters), |_, _| Ok(()))
-        });
+        let deleted = self
+            .off_shard(move |controller| controller.embedded.change(|image| delete_acls(image, &filters)));
         flatten(deleted.await, count)
     }
 
@@ -38,7 +35,7 @@ impl Controller {
         users: Vec<String>,
     ) -> Vec<(String, Result<(), Failure>)> {
         let altered = self.off_shard(move |controller| {
-            controller.metadata.change(|image| alter_credentials(image, &changes), |_, _| Ok(()))
+            controller.embedded.change(|image| alter_credentials(image, &changes))
         });
         flatten_keyed(altered.await, users)
     }

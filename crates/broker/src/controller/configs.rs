@@ -1,5 +1,4 @@
-//! Changing configuration while the broker runs: the decision goes into the metadata log first, then every log and the broker
-//! itself go by it, then the image that has it is published.
+//! Changes of configuration while the broker runs.
 
 use std::sync::Arc;
 
@@ -17,10 +16,11 @@ pub(crate) enum ConfigChanges {
 }
 
 impl ConfigChanges {
-    fn resources(&self) -> Vec<&ConfigResource> {
+    /// The number of resources.
+    fn count(&self) -> usize {
         match self {
-            Self::Single(changes) => changes.iter().map(|(resource, _)| resource).collect(),
-            Self::Whole(changes) => changes.iter().map(|(resource, _)| resource).collect(),
+            Self::Single(changes) => changes.len(),
+            Self::Whole(changes) => changes.len(),
         }
     }
 }
@@ -32,18 +32,12 @@ impl Controller {
         changes: ConfigChanges,
         validate_only: bool,
     ) -> Vec<Result<(), Failure>> {
-        let count = changes.resources().len();
+        let count = changes.count();
         let changed = self.off_shard(move |controller| {
             if validate_only {
                 return Ok(controller.decide_configs(&controller.metadata.image(), &changes).outcome);
             }
-            controller.metadata.change(
-                |image| controller.decide_configs(image, &changes),
-                |next, _| {
-                    controller.publisher.apply_configs(next, &changes.resources());
-                    Ok(())
-                },
-            )
+            controller.embedded.change(|image| controller.decide_configs(image, &changes))
         });
         flatten(changed.await, count)
     }

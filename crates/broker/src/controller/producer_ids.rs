@@ -28,9 +28,7 @@ impl Controller {
                     return Ok(id);
                 }
                 let node_id = controller.config.load().node_id;
-                let block = controller
-                    .metadata
-                    .decide::<_, Failure>(|image| allocate_producer_ids(image, node_id))?;
+                let block = controller.embedded.decide(|image| allocate_producer_ids(image, node_id))?;
                 assert!(left.end <= block.start && block.start < block.end, "{block:?} follows {left:?}");
                 *left = block;
             }

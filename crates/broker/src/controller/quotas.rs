@@ -26,13 +26,7 @@ impl Controller {
             let changed = if validate_only {
                 Ok(alter_client_quotas(&controller.metadata.image(), &requests).outcome)
             } else {
-                controller.metadata.change(
-                    |image| alter_client_quotas(image, &requests),
-                    |next, _| {
-                        controller.publisher.apply_quotas(next.quotas());
-                        Ok(())
-                    },
-                )
+                controller.embedded.change(|image| alter_client_quotas(image, &requests))
             };
             refused.extend(flatten_keyed(changed, entities));
             refused

@@ -1,9 +1,8 @@
-//! Creating and deleting topics and partitions: the decision goes into the metadata log first, then the partitions enter or leave
-//! service.
+//! Creation and deletion of topics and partitions.
 
 use std::sync::Arc;
 
-use crate::controller::{Controller, flatten, flatten_keyed, storage_failure};
+use crate::controller::{Controller, flatten, flatten_keyed};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{
     CreatedTopic, DeletedTopic, MorePartitions, NewTopic, Refusal, TopicKey, TopicRules, create_partitions,
@@ -41,15 +40,7 @@ impl Controller {
             let image = self.metadata.image();
             return Ok(create_topics(&image, topics, rules, uuid::random).outcome);
         }
-        let created = self.metadata.change(
-            |image| create_topics(image, topics, rules, uuid::random),
-            |next, created| {
-                let ids = created.iter().flatten().map(|topic| topic.topic_id);
-                self.publisher.serve_missing(next, ids).map_err(storage_failure)
-            },
-        );
-        self.publisher.topics_changed(|| self.metadata.image());
-        created
+        self.embedded.change(|image| create_topics(image, topics, rules, uuid::random))
     }
 
     /// Sees to it that `__consumer_offsets` or `__transaction_state` exists. Some of its partitions may be offline nevertheless.
@@ -114,16 +105,7 @@ impl Controller {
             if validate_only {
                 return Ok(create_partitions(&controller.metadata.image(), &topics).outcome);
             }
-            let created = controller.metadata.change(
-                |image| create_partitions(image, &topics),
-                |next, _| {
-                    let ids =
-                        topics.iter().filter_map(|topic| next.topic(&topic.topic)).map(|topic| topic.id());
-                    controller.publisher.serve_missing(next, ids).map_err(storage_failure)
-                },
-            );
-            controller.publisher.topics_changed(|| controller.metadata.image());
-            created
+            controller.embedded.change(|image| create_partitions(image, &topics))
         });
         flatten_keyed(created.await, names)
     }
@@ -138,26 +120,8 @@ impl Controller {
             return keys.into_iter().map(|key| (key, Err(refused()))).collect();
         }
         let asked = keys.clone();
-        let deleted = self.off_shard(move |controller| {
-            let mut doomed = Vec::new();
-            let deleted = controller.metadata.change(
-                |image| delete_topics(image, &keys),
-                |_, deleted| {
-                    let topics = deleted.iter().flat_map(|(_, deleted)| deleted);
-                    doomed.extend(topics.flat_map(|topic| controller.publisher.drop_topic(topic)));
-                    // Or a crash would have a new topic of the same name begin where the old one did, and trust it as far.
-                    if !doomed.is_empty() {
-                        controller.replicas.store_checkpoints();
-                    }
-                    Ok(())
-                },
-            );
-            controller.publisher.topics_changed(|| controller.metadata.image());
-            for dir in doomed {
-                controller.replicas.remove_directory(&dir);
-            }
-            deleted
-        });
+        let deleted =
+            self.off_shard(move |controller| controller.embedded.change(|image| delete_topics(image, &keys)));
         flatten_keyed(deleted.await, asked)
     }
 }

@@ -94,6 +94,24 @@ impl Image {
         self.configs.iter().map(|(resource, values)| (resource, &**values))
     }
 
+    /// Resources whose configuration is not what it was in `before`. A broker's also counts if it was set to the same values
+    /// again: that is how a broker is told to read its key stores anew.
+    pub fn configs_changed_since<'a>(&'a self, before: &'a Image) -> Vec<&'a ConfigResource> {
+        if Arc::ptr_eq(&self.configs, &before.configs) {
+            return Vec::new();
+        }
+        // What a record sets is copied first, so that values which nobody has set since are those of the earlier image.
+        let is_set = |(resource, values): &(&'a ConfigResource, &Arc<BTreeMap<String, String>>)| {
+            before.configs.get(*resource).is_none_or(|earlier| {
+                let is_same = || resource.kind != ResourceKind::Broker && earlier == *values;
+                !Arc::ptr_eq(earlier, values) && !is_same()
+            })
+        };
+        let set = self.configs.iter().filter(is_set).map(|(resource, _)| resource);
+        let unset = before.configs.keys().filter(|resource| !self.configs.contains_key(*resource));
+        set.chain(unset).collect()
+    }
+
     /// Finalised features and their levels, by name.
     pub fn features(&self) -> &BTreeMap<String, i16> {
         &self.features

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::config::{BrokerConfig, ConfigErrors, Differences, Values};
 use crate::group::OwnSetting;
 use crate::keystore::TlsError;
-use crate::metadata::image::{ConfigResource, Image, ResourceKind};
+use crate::metadata::image::{ConfigResource, Image, ResourceKind, Topic};
 use crate::publishing::Publisher;
 use crate::replica::log_config::{log_config, topic_config};
 use crate::tls::Tls;
@@ -22,21 +22,6 @@ pub(crate) enum ReloadError {
 }
 
 impl Publisher {
-    /// Has everything go by the configuration that these resources have in the image.
-    pub(crate) fn apply_configs(&self, image: &Image, changed: &[&ConfigResource]) {
-        if changed.iter().any(|resource| resource.kind == ResourceKind::Group) {
-            self.apply_group_configs(image);
-        }
-        if changed.iter().any(|resource| resource.kind == ResourceKind::Broker) {
-            self.apply_broker_config(image);
-            image.topics().iter().for_each(|topic| self.apply_topic_config(image, topic.name()));
-            return;
-        }
-        for resource in changed.iter().filter(|resource| resource.kind == ResourceKind::Topic) {
-            self.apply_topic_config(image, &resource.name);
-        }
-    }
-
     /// Has everything go by a configuration that was read again, as far as that needs no restart, and reads TLS keys and trust again.
     /// Returns the names of the changed keys. An error leaves everything as it was. Blocks for files.
     pub(crate) fn reload(&self, fresh: &BrokerConfig) -> Result<Differences, ReloadError> {
@@ -47,12 +32,13 @@ impl Publisher {
             self.config.replace(config);
             self.tls.reload(&self.config.load());
             self.apply_group_configs(image);
-            image.topics().iter().for_each(|topic| self.apply_topic_config(image, topic.name()));
+            image.topics().iter().for_each(|topic| self.apply_topic_config(image, topic));
             Ok(differences)
         })
     }
 
-    fn apply_broker_config(&self, image: &Image) {
+    /// Has the broker go by the configuration that it has in the image, and reads TLS keys and trust again.
+    pub(super) fn apply_broker_config(&self, image: &Image) {
         let none = Values::new();
         let stored = |resource| image.configs(&resource).map_or(&none, |values| &**values);
         let config = self.config.load();
@@ -82,11 +68,11 @@ impl Publisher {
         self.coordinators.own_settings_changed(own.collect());
     }
 
-    fn apply_topic_config(&self, image: &Image, name: &str) {
-        let Some(topic) = image.topic(name) else { return };
-        let own = image.configs(&ConfigResource::topic(name));
+    /// Has the topic's partitions go by its configuration and the broker's.
+    pub(super) fn apply_topic_config(&self, image: &Image, topic: &Topic) {
+        let own = image.configs(&ConfigResource::topic(&**topic.name()));
         let broker = self.config.load();
-        let config = Arc::new(topic_config(&broker, name, own.map(|own| &**own)));
+        let config = Arc::new(topic_config(&broker, topic.name(), own.map(|own| &**own)));
         let log = log_config(&broker, &config);
         let partitions = self.replicas.partitions();
         for partition in topic.partitions().filter_map(|(index, _)| partitions.by_id(topic.id(), index)) {

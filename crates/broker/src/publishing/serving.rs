@@ -5,23 +5,32 @@ use std::path::PathBuf;
 use levada_log::LogError;
 use levada_wire::Uuid;
 
-use crate::metadata::controller::DeletedTopic;
 use crate::metadata::image::Image;
-use crate::publishing::Publisher;
+use crate::publishing::diff::{Change, DeletedTopic, diff};
+use crate::publishing::{Aftermath, Publisher};
 use crate::replica::data_dir::DataDirError;
 use crate::replica::last_shutdown::{LastShutdown, PartitionAtShutdown};
 use crate::replica::opening::Missing;
 use crate::replica::{Partition, TopicPartition};
 
 impl Publisher {
-    /// Brings everything in line with the image that a start has found. What an unclean stop has left is recovered beside serving.
-    pub(crate) fn begin(&self, left: LastShutdown) -> Result<(), DataDirError> {
-        let image = self.metadata.image();
-        self.apply_quotas(image.quotas());
-        self.topics_changed(|| image.clone());
-        self.apply_group_configs(&image);
-        self.coordinators.provide(&image);
-        let missing = self.replicas.missing(&image, image.topics().iter().map(|topic| topic.id()));
+    /// Publishes the image that a start has found, and acts on all that it has. What an unclean stop has left is recovered beside serving.
+    pub(crate) fn begin(&self, image: &Image, left: LastShutdown) -> Result<(), DataDirError> {
+        let node_id = self.config.load().node_id;
+        // Nobody else reads or acts yet.
+        let changes = self.metadata.replace(image, |none| diff(none, image, node_id));
+        let (mut missing, mut aftermath) = (Vec::new(), Aftermath::default());
+        for change in changes {
+            match change {
+                // A start has read it before it opened anything.
+                Change::BrokerConfig => {}
+                Change::Serve(topics) => missing = self.replicas.missing(image, topics.into_iter()),
+                change => self.apply(change, image, &mut aftermath),
+            }
+        }
+        // Coordinators know the topics before they are loaded. No partition was opened that could have failed.
+        let _ = self.finish(aftermath);
+        self.coordinators.provide(image);
         let known =
             |topic: &str, index| image.topic(topic).is_some_and(|topic| topic.partition(index).is_some());
         self.replicas.quarantine_strays(known)?;
@@ -40,7 +49,7 @@ impl Publisher {
     }
 
     /// Opens those partitions of the topics that are not served yet.
-    pub(crate) fn serve_missing(
+    pub(super) fn serve_missing(
         &self,
         image: &Image,
         topics: impl Iterator<Item = Uuid>,
@@ -90,10 +99,10 @@ impl Publisher {
     }
 
     /// Takes a topic that the metadata no longer has out of service, and its directories out of the way of
-    /// a new topic of the same name; returns them for removal. Only as part of the change that deletes it:
+    /// a new topic of the same name; returns them for removal. Only before the image without it is visible:
     /// later the name may be another topic's.
-    pub(crate) fn drop_topic(&self, topic: &DeletedTopic) -> Vec<PathBuf> {
-        let removed = self.replicas.partitions().remove(topic.topic_id);
+    pub(super) fn drop_topic(&self, topic: &DeletedTopic) -> Vec<PathBuf> {
+        let removed = self.replicas.partitions().remove(topic.id);
         self.coordinators.resign(&topic.name);
         // Those too that are not served yet: their logs are being checked, or cannot be opened.
         self.coordinators.partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);

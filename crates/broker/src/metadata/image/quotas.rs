@@ -65,6 +65,11 @@ impl Quotas {
         self.0.get(entity)
     }
 
+    /// True if every limit is what it is in `other`.
+    pub(crate) fn is_same(&self, other: &Quotas) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+
     /// Every entity with its limits.
     pub fn iter(&self) -> impl Iterator<Item = (&QuotaEntity, &QuotaLimits)> {
         self.0.iter()

@@ -68,6 +68,16 @@ impl Topics {
         self.ids.values().filter_map(|id| self.topics.get(id))
     }
 
+    /// True if no topic or partition can be another than in `other`.
+    pub(crate) fn is_same(&self, other: &Topics) -> bool {
+        Arc::ptr_eq(&self.topics, &other.topics)
+    }
+
+    /// Topics that are new, or may be another than in `before`, in the order of their names.
+    pub(crate) fn changed_since(&self, before: &Topics) -> impl Iterator<Item = &Arc<Topic>> {
+        self.iter().filter(|topic| before.by_id(topic.id).is_none_or(|earlier| !Arc::ptr_eq(earlier, topic)))
+    }
+
     /// How many topics there are.
     pub fn len(&self) -> usize {
         self.ids.len()

@@ -1,0 +1,90 @@
+//! The controller of a cluster of one: decisions of `metadata::controller` go into the metadata log of this process, and each
+//! image that comes of it to the publisher.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::clock::now_ms;
+use crate::controller::storage_failure;
+use crate::error_code::Failure;
+use crate::metadata::controller::{Decision, Node, Refusal, start_node, stop_node};
+use crate::metadata::image::Image;
+use crate::metadata::store::{Store, StoreError};
+use crate::publishing::{Aftermath, Publisher};
+
+/// The metadata log, and the right to change what it says.
+pub(super) struct Embedded {
+    store: Mutex<Store>,
+    publisher: Arc<Publisher>,
+    /// Held by whoever writes a snapshot.
+    shortening: Mutex<()>,
+}
+
+impl Embedded {
+    pub(super) fn new(store: Store, publisher: Arc<Publisher>) -> Self {
+        Self { store: Mutex::new(store), publisher, shortening: Mutex::default() }
+    }
+
+    /// Makes one change: it is on the device first, then acted on, then visible. What is recorded stays recorded, also if a new
+    /// partition cannot be opened. Blocks.
+    pub(super) fn change<T>(&self, decide: impl FnOnce(&Image) -> Decision<T>) -> Result<T, Failure> {
+        let (outcome, aftermath) = self.update(|image, _| decide(image))?;
+        self.publisher.finish(aftermath).map_err(storage_failure)?;
+        Ok(outcome)
+    }
+
+    /// As [`Embedded::change`], for a decision that may be refused as a whole.
+    pub(super) fn decide<T>(
+        &self,
+        decide: impl FnOnce(&Image) -> Result<Decision<T>, Refusal>,
+    ) -> Result<T, Failure> {
+        let refusable = |image: &Image| match decide(image) {
+            Ok(Decision { records, outcome }) => Decision { records, outcome: Ok(outcome) },
+            Err(refusal) => Decision::nothing(Err(refusal)),
+        };
+        Ok(self.change(refusable)??)
+    }
+
+    /// One change at a time, and images are published in the order of the changes.
+    fn update<T>(
+        &self,
+        decide: impl FnOnce(&Image, i64) -> Decision<T>,
+    ) -> Result<(T, Aftermath), StoreError> {
+        let mut store = self.store.lock();
+        let outcome = store.update(now_ms(), decide)?;
+        Ok((outcome, self.publisher.publish(store.image())))
+    }
+
+    /// Records that this node serves. The image is returned for [`Publisher::begin`], which publishes it.
+    pub(super) fn register(&self, node: &Node) -> Result<Image, StoreError> {
+        let mut store = self.store.lock();
+        store.update(now_ms(), |image, offset| Decision {
+            records: start_node(image, node, offset),
+            outcome: (),
+        })?;
+        Ok(store.image().clone())
+    }
+
+    /// Records that this node no longer serves.
+    pub(super) fn retreat(&self, node_id: i32) -> Result<(), StoreError> {
+        let decide = |image: &Image, _| Decision { records: stop_node(image, node_id), outcome: () };
+        let ((), aftermath) = self.update(decide)?;
+        // A retreat opens no partition.
+        let _ = self.publisher.finish(aftermath);
+        Ok(())
+    }
+
+    /// Takes a snapshot of the metadata log if one is due, and removes what it makes superfluous. Changes wait for neither. Blocks.
+    pub(super) fn shorten(&self) {
+        let _alone = self.shortening.lock();
+        let due = self.store.lock().due_snapshot(now_ms());
+        match due.and_then(|due| due.map(|due| due.write(now_ms())).transpose()) {
+            Ok(None) => {}
+            Ok(Some(end_offset)) => tracing::info!(end_offset, "metadata snapshot written"),
+            Err(error) => {
+                tracing::error!(%error, "cannot write a metadata snapshot; the metadata log keeps growing")
+            }
+        }
+    }
+}

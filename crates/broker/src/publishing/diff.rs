@@ -1,0 +1,96 @@
+//! The differences between two images that this broker has to act on. Pure: two images in, an ordered list of changes out.
+//!
+//! The later image may follow the earlier one by any number of records, so that a snapshot needs no other way. Credentials, access
+//! control, features and registrations of brokers are no changes: they are read from the published image by each request that needs
+//! them. A replica that leaves this node while its topic stays is none either: no decision of `metadata::controller` makes one.
+
+use levada_wire::Uuid;
+
+use crate::metadata::image::{ConfigResource, Image, PartitionRegistration, ResourceKind};
+
+/// One kind of change. A list has each kind at most once, in the order of the variants.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Change {
+    /// Topics are deleted. A topic that was deleted and created again counts here, under its former id.
+    Delete(Vec<DeletedTopic>),
+    /// A configuration of this broker, or of all brokers, was set.
+    BrokerConfig,
+    /// Settings of single groups.
+    GroupConfigs,
+    /// Limits of clients.
+    Quotas,
+    /// Topics with partitions of which this node has a replica from now on.
+    Serve(Vec<Uuid>),
+    /// Topics that were there before have another configuration.
+    TopicConfigs(Vec<Uuid>),
+    /// Topics have come, gone, or grown.
+    Topics,
+}
+
+/// A topic that the later image does not have.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeletedTopic {
+    pub(super) id: Uuid,
+    pub(super) name: String,
+    pub(super) partitions: Vec<i32>,
+}
+
+/// The changes between two images, for this node.
+pub(super) fn diff(old: &Image, new: &Image, node_id: i32) -> Vec<Change> {
+    let is_same = old.topics().is_same(new.topics());
+    let deleted = if is_same { Vec::new() } else { deleted(old, new) };
+    let (to_serve, has_more) = if is_same { (Vec::new(), false) } else { added(old, new, node_id) };
+    let resources = new.configs_changed_since(old);
+    let own = [ConfigResource::broker(node_id), ConfigResource::all_brokers()];
+    let is_group = |one: &&ConfigResource| one.kind == ResourceKind::Group;
+    let are_others = has_more || !deleted.is_empty();
+    let changes = [
+        unless_empty(deleted, Change::Delete),
+        resources.iter().any(|one| own.contains(one)).then_some(Change::BrokerConfig),
+        resources.iter().any(is_group).then_some(Change::GroupConfigs),
+        (!old.quotas().is_same(new.quotas())).then_some(Change::Quotas),
+        unless_empty(to_serve, Change::Serve),
+        unless_empty(configured(old, new, &resources), Change::TopicConfigs),
+        are_others.then_some(Change::Topics),
+    ];
+    changes.into_iter().flatten().collect()
+}
+
+fn unless_empty<T>(list: Vec<T>, change: impl FnOnce(Vec<T>) -> Change) -> Option<Change> {
+    (!list.is_empty()).then(|| change(list))
+}
+
+fn deleted(old: &Image, new: &Image) -> Vec<DeletedTopic> {
+    let gone = old.topics().iter().filter(|topic| new.topic_by_id(topic.id()).is_none());
+    let told = gone.map(|topic| DeletedTopic {
+        id: topic.id(),
+        name: topic.name().to_string(),
+        partitions: topic.partitions().map(|(index, _)| index).collect(),
+    });
+    told.collect()
+}
+
+/// Topics with partitions that this node has to serve from now on, and whether any topic has more partitions than before.
+fn added(old: &Image, new: &Image, node_id: i32) -> (Vec<Uuid>, bool) {
+    let (mut to_serve, mut has_more) = (Vec::new(), false);
+    for topic in new.topics().changed_since(old.topics()) {
+        let before = old.topic_by_id(topic.id());
+        has_more |= before.is_none_or(|before| before.partition_count() < topic.partition_count());
+        let is_ours = |partition: &PartitionRegistration| partition.replicas.contains(&node_id);
+        let was_ours = |index| before.and_then(|before| before.partition(index)).is_some_and(is_ours);
+        if topic.partitions().any(|(index, partition)| is_ours(partition) && !was_ours(index)) {
+            to_serve.push(topic.id());
+        }
+    }
+    (to_serve, has_more)
+}
+
+/// Topics among the resources that are in both images.
+fn configured(old: &Image, new: &Image, resources: &[&ConfigResource]) -> Vec<Uuid> {
+    let named = resources.iter().filter(|one| one.kind == ResourceKind::Topic);
+    let ids = named.filter_map(|one| new.topic(&one.name)).map(|topic| topic.id());
+    ids.filter(|id| old.topic_by_id(*id).is_some()).collect()
+}
+
+#[cfg(test)]
+mod tests;

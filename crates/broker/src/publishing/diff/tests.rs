@@ -1,0 +1,266 @@
+//! Differences of images, against a model of what a broker has acted on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::metadata::image::{Position, QuotaEntity, QuotaLimits};
+use crate::metadata::records::{
+    ClientQuotaRecord, ConfigRecord, PartitionRecord, Record, RemoveTopicRecord, TopicRecord,
+};
+
+const NODE: i32 = 1;
+
+/// What somebody changes; names are few, so that they come again.
+#[derive(Clone, Debug)]
+enum Operation {
+    /// Creates a topic; each item is a partition, true if this node has a replica.
+    Create(u8, Vec<bool>),
+    Delete(u8),
+    Grow(u8, Vec<bool>),
+    Configure(ResourceKind, u8, Option<u8>),
+    Limit(u8, Option<u8>),
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let replicas = || prop::collection::vec(any::<bool>(), 1..4);
+    let kinds = [ResourceKind::Topic, ResourceKind::Broker, ResourceKind::Group, ResourceKind::ClientMetrics];
+    prop_oneof![
+        3 => (0..3_u8, replicas()).prop_map(|(name, ours)| Operation::Create(name, ours)),
+        2 => (0..3_u8).prop_map(Operation::Delete),
+        2 => (0..3_u8, replicas()).prop_map(|(name, ours)| Operation::Grow(name, ours)),
+        4 => (prop::sample::select(kinds.to_vec()), 0..3_u8, prop::option::of(0..2_u8))
+            .prop_map(|(kind, name, value)| Operation::Configure(kind, name, value)),
+        1 => (0..2_u8, prop::option::of(0..2_u8)).prop_map(|(user, limit)| Operation::Limit(user, limit)),
+    ]
+}
+
+fn topic_name(name: u8) -> String {
+    format!("topic-{name}")
+}
+
+/// The resource of that number; brokers are the default of all, this one and another one.
+fn resource(kind: ResourceKind, name: u8) -> ConfigResource {
+    match (kind, name) {
+        (ResourceKind::Topic, name) => ConfigResource::topic(topic_name(name)),
+        (ResourceKind::Broker, 0) => ConfigResource::all_brokers(),
+        (ResourceKind::Broker, name) => ConfigResource::broker(i32::from(name)),
+        (kind, name) => ConfigResource { kind, name: name.to_string() },
+    }
+}
+
+/// The operation's records; none if the image does not allow it.
+fn records(image: &Image, operation: &Operation) -> Vec<Record> {
+    let partitions = |topic_id, first: usize, ours: &[bool]| -> Vec<Record> {
+        let of = |(at, is_ours): (usize, &bool)| PartitionRecord {
+            topic_id,
+            partition_id: (first + at) as i32,
+            replicas: if *is_ours { vec![2, NODE] } else { vec![2] },
+            ..PartitionRecord::default()
+        };
+        ours.iter().enumerate().map(|one| of(one).into()).collect()
+    };
+    match operation {
+        Operation::Create(name, ours) if image.topic(&topic_name(*name)).is_none() => {
+            let topic_id = Uuid::from_bytes([(image.offset() + 2) as u8; 16]);
+            let topic = TopicRecord { name: topic_name(*name), topic_id };
+            [vec![topic.into()], partitions(topic_id, 0, ours)].concat()
+        }
+        Operation::Create(..) => Vec::new(),
+        Operation::Delete(name) => {
+            let topic = image.topic(&topic_name(*name));
+            topic.map(|topic| RemoveTopicRecord { topic_id: topic.id() }.into()).into_iter().collect()
+        }
+        Operation::Grow(name, ours) => image
+            .topic(&topic_name(*name))
+            .map_or_else(Vec::new, |topic| partitions(topic.id(), topic.partition_count(), ours)),
+        Operation::Configure(ResourceKind::Topic, name, _) if image.topic(&topic_name(*name)).is_none() => {
+            Vec::new()
+        }
+        Operation::Configure(kind, name, value) => vec![set(&resource(*kind, *name), *value)],
+        Operation::Limit(user, limit) => {
+            let record = ClientQuotaRecord {
+                entity: vec![("user".to_owned(), Some(user.to_string()))],
+                key: "request_percentage".to_owned(),
+                value: limit.unwrap_or_default().into(),
+                remove: limit.is_none(),
+            };
+            vec![record.into()]
+        }
+    }
+}
+
+fn set(resource: &ConfigResource, value: Option<u8>) -> Record {
+    let record = ConfigRecord {
+        resource_type: resource.kind.id(),
+        resource_name: resource.name.clone(),
+        name: "key".to_owned(),
+        value: value.map(|value| value.to_string()),
+    };
+    record.into()
+}
+
+/// The images after each operation.
+fn images(operations: &[Operation]) -> Vec<Image> {
+    let mut images = vec![Image::empty()];
+    for operation in operations {
+        let before = images.last().unwrap();
+        images.push(after(before, &records(before, operation)));
+    }
+    images
+}
+
+fn after(image: &Image, records: &[Record]) -> Image {
+    let mut next = image.clone();
+    for record in records {
+        let position = Position { offset: next.offset() + 1, ..Position::default() };
+        next.apply(record, position).unwrap();
+    }
+    next
+}
+
+type Values = BTreeMap<String, String>;
+
+/// All that a broker has acted on.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Model {
+    served: BTreeMap<(Uuid, i32), Option<Values>>,
+    broker: [Option<Values>; 2],
+    groups: BTreeMap<String, Values>,
+    quotas: Vec<(QuotaEntity, QuotaLimits)>,
+    announced: BTreeMap<String, (Uuid, usize)>,
+}
+
+impl Model {
+    /// The state of a broker that starts with this image.
+    fn of(image: &Image) -> Model {
+        let mut model = Model::default();
+        let all: Vec<Uuid> = image.topics().iter().map(|topic| topic.id()).collect();
+        for change in
+            [Change::BrokerConfig, Change::GroupConfigs, Change::Quotas, Change::Serve(all), Change::Topics]
+        {
+            model.apply(&change, image);
+        }
+        model
+    }
+
+    fn apply(&mut self, change: &Change, image: &Image) {
+        let configs = |resource| image.configs(&resource).map(|values| (**values).clone());
+        let topic_config = |id| configs(ConfigResource::topic(&**image.topic_by_id(id).unwrap().name()));
+        match change {
+            Change::Delete(topics) => {
+                let gone =
+                    topics.iter().flat_map(|topic| topic.partitions.iter().map(|index| (topic.id, *index)));
+                gone.for_each(|key| drop(self.served.remove(&key)));
+            }
+            Change::BrokerConfig => {
+                self.broker = [ConfigResource::broker(NODE), ConfigResource::all_brokers()].map(configs);
+            }
+            Change::GroupConfigs => {
+                let groups = image.config_resources().filter(|(one, _)| one.kind == ResourceKind::Group);
+                self.groups = groups.map(|(one, values)| (one.name.clone(), values.clone())).collect();
+            }
+            Change::Quotas => {
+                self.quotas =
+                    image.quotas().iter().map(|(one, limits)| (one.clone(), limits.clone())).collect();
+            }
+            Change::Serve(topics) => {
+                for id in topics {
+                    let partitions = image.topic_by_id(*id).unwrap().partitions();
+                    let ours = partitions.filter(|(_, partition)| partition.replicas.contains(&NODE));
+                    // One that is served already keeps its configuration.
+                    ours.for_each(|(index, _)| {
+                        drop(self.served.entry((*id, index)).or_insert(topic_config(*id)))
+                    });
+                }
+            }
+            Change::TopicConfigs(topics) => {
+                for ((id, _), config) in self.served.iter_mut().filter(|((id, _), _)| topics.contains(id)) {
+                    *config = topic_config(*id);
+                }
+            }
+            Change::Topics => {
+                let topics = image.topics().iter();
+                let told =
+                    topics.map(|topic| (topic.name().to_string(), (topic.id(), topic.partition_count())));
+                self.announced = told.collect();
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whichever images are left out, the broker ends in the state of the last one.
+    #[test]
+    fn differences_lead_from_one_image_to_any_later_one(
+        operations in prop::collection::vec(operation(), 0..12),
+    ) {
+        let images = images(&operations);
+        for (at, from) in images.iter().enumerate() {
+            prop_assert_eq!(diff(from, from, NODE), []);
+            for to in &images[at..] {
+                let mut model = Model::of(from);
+                diff(from, to, NODE).iter().for_each(|change| model.apply(change, to));
+                prop_assert_eq!(model, Model::of(to));
+            }
+        }
+    }
+
+    /// Each kind of change comes once and in order, and none for what is as it was.
+    #[test]
+    fn differences_name_only_what_has_changed(
+        operations in prop::collection::vec(operation(), 0..12),
+    ) {
+        let images = images(&operations);
+        for (from, to) in images.iter().zip(&images[1..]) {
+            let (before, after) = (Model::of(from), Model::of(to));
+            let changes = diff(from, to, NODE);
+            let order: BTreeSet<usize> = changes.iter().map(place).collect();
+            prop_assert_eq!(changes.iter().map(place).collect::<Vec<_>>(), Vec::from_iter(order.clone()));
+            prop_assert_eq!(order.contains(&place(&Change::Quotas)), before.quotas != after.quotas);
+            prop_assert_eq!(order.contains(&place(&Change::GroupConfigs)), before.groups != after.groups);
+            prop_assert_eq!(order.contains(&place(&Change::Topics)), before.announced != after.announced);
+        }
+        // The same image made again shares nothing with the first, and only a broker looks at its files again.
+        let (last, again) = (images.last().unwrap(), self::images(&operations).pop().unwrap());
+        let repeated = diff(last, &again, NODE);
+        prop_assert!(repeated.iter().all(|change| *change == Change::BrokerConfig), "{:?}", repeated);
+    }
+}
+
+/// The place of a change among the others.
+fn place(change: &Change) -> usize {
+    match change {
+        Change::Delete(_) => 0,
+        Change::BrokerConfig => 1,
+        Change::GroupConfigs => 2,
+        Change::Quotas => 3,
+        Change::Serve(_) => 4,
+        Change::TopicConfigs(_) => 5,
+        Change::Topics => 6,
+    }
+}
+
+#[test]
+fn a_broker_that_is_set_to_the_same_value_again_reads_its_key_stores_again() {
+    let own = ConfigResource::broker(NODE);
+    let once = after(&Image::empty(), &[set(&own, Some(1))]);
+    assert_eq!(diff(&once, &after(&once, &[set(&own, Some(1))]), NODE), [Change::BrokerConfig]);
+    let other = ConfigResource::broker(NODE + 1);
+    assert_eq!(diff(&once, &after(&once, &[set(&other, Some(1))]), NODE), []);
+}
+
+#[test]
+fn a_topic_of_the_same_name_takes_the_place_of_a_deleted_one() {
+    let first = images(&[Operation::Create(0, vec![true, true])]).pop().unwrap();
+    let former = first.topic("topic-0").unwrap().id();
+    let gone = after(&first, &records(&first, &Operation::Delete(0)));
+    let second = after(&gone, &records(&gone, &Operation::Create(0, vec![true])));
+    let latter = second.topic("topic-0").unwrap().id();
+    let deleted = DeletedTopic { id: former, name: "topic-0".to_owned(), partitions: vec![0, 1] };
+    let expected = [Change::Delete(vec![deleted]), Change::Serve(vec![latter]), Change::Topics];
+    assert_eq!(diff(&first, &second, NODE), expected);
+}
