@@ -9,7 +9,7 @@ import tempfile
 
 here = os.path.dirname(os.path.abspath(__file__))
 lines = open(os.path.join(here, "../crates/wire/testdata/frames.hex")).read().split()
-for number, line in enumerate(lines[::2]):
+for number, (line, answer) in enumerate(zip(lines[::2], lines[1::2])):
     frame = bytes.fromhex(line)
     key, version = frame[1], frame[3]
     client_id = int.from_bytes(frame[8:10], "big", signed=True)
@@ -24,6 +24,7 @@ for number, line in enumerate(lines[::2]):
         seeds.append(("batch", frame[start:end]))
     if key == 1:
         seeds.append(("fetch", bytes([version - 4]) + body[version >= 12:]))
+        seeds.append(("fetch_answer", bytes([version - 4]) + bytes.fromhex(answer)))
     for target, seed in seeds:
         folder = os.path.join(here, "corpus", target)
         os.makedirs(folder, exist_ok=True)

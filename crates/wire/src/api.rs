@@ -1,5 +1,8 @@
 //! The one table of Kafka APIs: key, name, the versions a Kafka 4.3.1 broker offers clients, and the first
-//! version with flexible (compact, tagged) encoding. Nothing else in Levada knows a version range.
+//! version with flexible (compact, tagged) encoding. What a broker requests from a controller is in [`controller`].
+//! Nothing else in Levada knows a version range.
+
+pub mod controller;
 
 use std::ops::RangeInclusive;
 

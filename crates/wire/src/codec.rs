@@ -205,6 +205,14 @@ pub enum EncodeError {
     /// A field is not expressible in this version.
     #[error(transparent)]
     Body(#[from] kafka_wire_core::EncodeError),
+    /// The version is not one that Levada sends.
+    #[error("{api} version {version} cannot be encoded")]
+    Version {
+        /// The API.
+        api: ApiKey,
+        /// The version asked for.
+        version: i16,
+    },
     /// A length does not fit its prefix.
     #[error("{bytes} bytes are more than a length prefix can express")]
     TooLarge {

@@ -144,9 +144,15 @@ impl<B: Source> Cursor<B> {
     /// have at most [`MAX_ARRAY_ELEMENTS`].
     pub(crate) fn count(&mut self, flexible: bool) -> Result<usize, Malformed> {
         let offset = self.offset();
+        let count = self.nullable_count(flexible)?;
+        count.ok_or(Malformed::NullNotAllowed { kind: "array", offset })
+    }
+
+    /// As [`count`](Cursor::count), for an array that may be null.
+    pub(crate) fn nullable_count(&mut self, flexible: bool) -> Result<Option<usize>, Malformed> {
+        let offset = self.offset();
         let count = self.length("array", Prefix::of(flexible, Prefix::I32))?;
-        let count = count.ok_or(Malformed::NullNotAllowed { kind: "array", offset })?;
-        self.elements = self.elements.saturating_add(count);
+        self.elements = self.elements.saturating_add(count.unwrap_or(0));
         if self.elements > MAX_ARRAY_ELEMENTS {
             let (length, limit) = (self.elements, MAX_ARRAY_ELEMENTS);
             return Err(Malformed::LimitExceeded { kind: "array", length, limit, offset });

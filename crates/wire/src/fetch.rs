@@ -1,5 +1,6 @@
 //! Fetch, versions 4 to 18: the request, and the response as a gather list in which records are holes. From
-//! version 12 on tagged fields follow each partition's records, so bytes and holes alternate.
+//! version 12 on tagged fields follow each partition's records, so bytes and holes alternate. A broker that fetches
+//! itself encodes the request and decodes the response (`ask`, `answer`).
 
 use bytes::{Bytes, BytesMut};
 use kafka_wire_core::DecodeError as Malformed;
@@ -11,6 +12,11 @@ use crate::gather::{Gather, HoleLen, Holes};
 use crate::messages::{StrBytes, Uuid};
 use crate::produce::{LeaderEpoch, NodeEndpoint, node_endpoints};
 use crate::writer::Writer;
+
+mod answer;
+mod ask;
+
+pub use ask::LOWEST_ENCODED;
 
 /// A decoded Fetch request. Strings share the memory of the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -253,6 +259,8 @@ pub struct FetchedPartition<H> {
     pub diverging_epoch: Option<EpochEnd>,
     /// The leader to go to instead (from version 12).
     pub current_leader: Option<LeaderEpoch>,
+    /// The snapshot to load instead of records (from version 12; metadata log only).
+    pub snapshot_id: Option<SnapshotId>,
     /// Whole batches; `None` is sent as no records (length 0), never as null.
     pub records: Option<H>,
 }
@@ -270,6 +278,7 @@ impl<H> FetchedPartition<H> {
             preferred_read_replica: -1,
             diverging_epoch: None,
             current_leader: None,
+            snapshot_id: None,
             records: None,
         }
     }
@@ -291,6 +300,15 @@ pub struct EpochEnd {
     pub epoch: i32,
     /// The offset behind its last record.
     pub end_offset: i64,
+}
+
+/// The name of a snapshot of the metadata log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotId {
+    /// The offset behind the last record that the snapshot covers.
+    pub end_offset: i64,
+    /// The epoch of that record.
+    pub epoch: i32,
 }
 
 impl<H: HoleLen> FetchResponse<H> {
@@ -366,12 +384,17 @@ fn encode_partition<H: HoleLen>(
         holes.push(w.out.len(), records);
     }
     if w.flexible {
-        encode_partition_tags(w, partition.diverging_epoch, partition.current_leader);
+        encode_partition_tags(w, partition.diverging_epoch, partition.current_leader, partition.snapshot_id);
     }
     Ok(())
 }
 
-fn encode_partition_tags(w: &mut Writer, diverging: Option<EpochEnd>, leader: Option<LeaderEpoch>) {
+fn encode_partition_tags(
+    w: &mut Writer,
+    diverging: Option<EpochEnd>,
+    leader: Option<LeaderEpoch>,
+    snapshot: Option<SnapshotId>,
+) {
     let diverging = diverging.map(|end| {
         let mut value = [0; 13];
         value[..4].copy_from_slice(&end.epoch.to_be_bytes());
@@ -379,12 +402,26 @@ fn encode_partition_tags(w: &mut Writer, diverging: Option<EpochEnd>, leader: Op
         value
     });
     let leader = leader.map(LeaderEpoch::encode);
-    match (&diverging, &leader) {
-        (None, None) => w.tags(&[]),
-        (Some(diverging), None) => w.tags(&[(0, diverging)]),
-        (None, Some(leader)) => w.tags(&[(1, leader)]),
-        (Some(diverging), Some(leader)) => w.tags(&[(0, diverging), (1, leader)]),
+    let snapshot = snapshot.map(|id| {
+        let mut value = [0; 13];
+        value[..8].copy_from_slice(&id.end_offset.to_be_bytes());
+        value[8..12].copy_from_slice(&id.epoch.to_be_bytes());
+        value
+    });
+    let values = [
+        diverging.as_ref().map(<[u8; 13]>::as_slice),
+        leader.as_ref().map(<[u8; 9]>::as_slice),
+        snapshot.as_ref().map(<[u8; 13]>::as_slice),
+    ];
+    let mut fields: [(u32, &[u8]); 3] = [(0, &[]); 3];
+    let mut count = 0;
+    for (tag, value) in (0..).zip(values) {
+        if let Some(value) = value {
+            fields[count] = (tag, value);
+            count += 1;
+        }
     }
+    w.tags(&fields[..count]);
 }
 
 #[cfg(test)]

@@ -49,6 +49,15 @@ pub use kafka_wire::{
     UpdateFeaturesResponse, WriteShareGroupStateRequest, WriteShareGroupStateResponse,
     WriteTxnMarkersRequest, WriteTxnMarkersResponse,
 };
+/// Requests to a controller. `AlterPartition`, `BrokerRegistration` and their kin are never served by a broker.
+pub use kafka_wire::{
+    AllocateProducerIdsRequest, AllocateProducerIdsResponse, AlterPartitionRequest, AlterPartitionResponse,
+    AssignReplicasToDirsRequest, AssignReplicasToDirsResponse, BrokerHeartbeatRequest, BrokerHeartbeatResponse,
+    BrokerRegistrationRequest, BrokerRegistrationResponse, EnvelopeRequest, EnvelopeResponse,
+    FetchSnapshotRequest, FetchSnapshotResponse, alter_partition_request, alter_partition_response,
+    assign_replicas_to_dirs_request, assign_replicas_to_dirs_response, broker_registration_request,
+    fetch_snapshot_request, fetch_snapshot_response,
+};
 pub use kafka_wire::{
     ConsumerProtocolAssignment, ConsumerProtocolSubscription, KafkaMessage, KafkaRequest, KafkaResponse,
     RequestResponsePair, consumer_protocol_assignment, consumer_protocol_subscription,

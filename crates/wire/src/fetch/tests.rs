@@ -87,6 +87,10 @@ fn fetched(partition: fetch_response::PartitionData) -> FetchedPartition<Bytes> 
             .then_some(EpochEnd { epoch: diverging.epoch, end_offset: diverging.end_offset }),
         current_leader: (leader != Default::default())
             .then_some(LeaderEpoch { leader_id: leader.leader_id, leader_epoch: leader.leader_epoch }),
+        snapshot_id: (partition.snapshot_id != Default::default()).then_some(SnapshotId {
+            end_offset: partition.snapshot_id.end_offset,
+            epoch: partition.snapshot_id.epoch,
+        }),
         // Null and empty mean the same.
         records: partition.records.filter(|records| !records.is_empty()),
     }
@@ -131,6 +135,65 @@ fn responses_agree_with_the_codec() {
 }
 
 #[test]
+fn responses_decode_as_the_codec_does() {
+    for version in VERSIONS {
+        for (message, bytes) in samples::<fetch_response::FetchResponse>(version, 40) {
+            let header: &[u8] = if version < 12 { &[0, 0, 0, 7] } else { &[0, 0, 0, 7, 0] };
+            let frame = Bytes::from([header, &bytes].concat());
+            let expected = response(message);
+            let (correlation_id, found) = FetchResponse::decode(frame.clone(), version).unwrap();
+            assert_eq!((correlation_id, found), (7, expected.clone()), "version {version}: {bytes:02x?}");
+            let again = flatten(expected.clone().encode(7, version).unwrap());
+            assert_eq!(FetchResponse::decode(again.slice(4..), version).unwrap(), (7, expected));
+            for end in 0..frame.len() {
+                assert!(FetchResponse::decode(frame.slice(..end), version).is_err(), "cut at {end}");
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_responses_never_panic_and_are_judged_as_the_codec_does() {
+    let mut random = Random::new(2);
+    for version in VERSIONS {
+        for (_, bytes) in samples::<fetch_response::FetchResponse>(version, 4) {
+            let header: &[u8] = if version < 12 { &[0, 0, 0, 7] } else { &[0, 0, 0, 7, 0] };
+            for _ in 0..60 {
+                let mut changed = [header, &bytes].concat();
+                let at = header.len() + random.below(bytes.len());
+                changed[at] = random.next() as u8;
+                let changed = Bytes::from(changed);
+                let expected = codec::decode_response(changed.clone(), version);
+                match FetchResponse::decode(changed, version) {
+                    Ok((_, found)) => assert_eq!(found, response(expected.unwrap().1)),
+                    Err(_) => assert!(expected.is_err()),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_of_a_replica_survive_encoding() {
+    for version in LOWEST_ENCODED..=18 {
+        for (message, _) in samples::<fetch_request::FetchRequest>(version, 40) {
+            let ours = request(message, version);
+            let frame = ours.encode(9, "levada", version).unwrap();
+            assert_eq!(frame[..4], (frame.len() as u32 - 4).to_be_bytes());
+            let mut body = BytesMut::from(&frame[4..]);
+            let header = crate::RequestHeader::decode(&mut body).unwrap();
+            assert_eq!((header.correlation_id, header.client_id.as_deref()), (9, Some("levada")));
+            assert_eq!((header.api, header.version), (ApiKey::Fetch, version));
+            assert_eq!(FetchRequest::decode(body.freeze(), version).unwrap(), ours, "version {version}");
+        }
+        assert!(matches!(
+            request(Default::default(), version).encode(1, "", LOWEST_ENCODED - 1),
+            Err(EncodeError::Version { .. })
+        ));
+    }
+}
+
+#[test]
 fn recorded_frames_round_trip() {
     let mut versions = std::collections::BTreeSet::new();
     for (header, sent, answer) in golden::exchanges() {
@@ -145,6 +208,8 @@ fn recorded_frames_round_trip() {
         let theirs = codec::decode(body.clone(), version).unwrap();
         assert_eq!(FetchRequest::decode(body, version).unwrap(), request(theirs, version));
         let (correlation_id, theirs) = codec::decode_response(answer.clone(), version).unwrap();
+        assert_eq!(FetchResponse::decode(answer.clone(), version).unwrap(), (correlation_id, response(theirs)));
+        let (_, theirs) = codec::decode_response(answer.clone(), version).unwrap();
         let again = flatten(response(theirs).encode(correlation_id, version).unwrap());
         assert_eq!(again[4..], answer, "version {version}");
     }

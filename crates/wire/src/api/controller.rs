@@ -1,0 +1,86 @@
+//! The APIs that a broker requests from a KRaft controller, and the versions that Levada sends. No listener of
+//! Levada advertises them: [`APIS`](super::APIS) is the table of what a broker serves.
+
+use std::ops::RangeInclusive;
+
+use crate::client::OfferedVersions;
+
+/// One row of [`CONTROLLER_APIS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControllerApi {
+    /// The number on the wire.
+    pub key: i16,
+    /// Kafka's name.
+    pub name: &'static str,
+    /// Lowest version that Levada sends.
+    pub min: i16,
+    /// Highest version that Levada sends: the highest of Kafka 4.3.1.
+    pub max: i16,
+}
+
+macro_rules! controller_apis {
+    ($($constant:ident = $key:literal $name:literal $min:literal ..= $max:literal;)*) => {
+        $(#[doc = concat!("Row of ", $name, ".")]
+        pub const $constant: ControllerApi =
+            ControllerApi { key: $key, name: $name, min: $min, max: $max };)*
+
+        /// Every API that a broker requests from a controller, by key.
+        pub const CONTROLLER_APIS: &[ControllerApi] = &[$($constant,)*];
+    };
+}
+
+// Below version 13 a controller refuses to serve the metadata log; version 4 of the registration is the first in
+// which a feature's lowest level may be 0.
+controller_apis! {
+    FETCH = 1 "Fetch" 13..=18;
+    API_VERSIONS = 18 "ApiVersions" 0..=4;
+    CREATE_TOPICS = 19 "CreateTopics" 2..=7;
+    ALTER_PARTITION = 56 "AlterPartition" 2..=3;
+    ENVELOPE = 58 "Envelope" 0..=0;
+    FETCH_SNAPSHOT = 59 "FetchSnapshot" 0..=1;
+    DESCRIBE_CLUSTER = 60 "DescribeCluster" 0..=2;
+    BROKER_REGISTRATION = 62 "BrokerRegistration" 4..=4;
+    BROKER_HEARTBEAT = 63 "BrokerHeartbeat" 0..=2;
+    ALLOCATE_PRODUCER_IDS = 67 "AllocateProducerIds" 0..=0;
+    ASSIGN_REPLICAS_TO_DIRS = 73 "AssignReplicasToDirs" 0..=0;
+}
+
+impl ControllerApi {
+    /// The versions that Levada sends.
+    pub const fn versions(&self) -> RangeInclusive<i16> {
+        self.min..=self.max
+    }
+
+    /// The highest version that both sides have, given what the controller offers.
+    pub fn best(&self, offered: &[OfferedVersions]) -> Option<i16> {
+        let offered = offered.iter().find(|offered| offered.key == self.key)?;
+        let best = self.max.min(offered.max);
+        (best >= self.min.max(offered.min)).then_some(best)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_lies_within_the_codec() {
+        for api in CONTROLLER_APIS {
+            let mut descriptors = kafka_wire::API_DESCRIPTORS.iter();
+            let codec = descriptors.find(|descriptor| descriptor.api_key.value() == api.key).unwrap();
+            let supported = codec.supported_versions;
+            assert!(supported.min().value() <= api.min, "{}", api.name);
+            assert!(api.min <= api.max && api.max <= supported.max().value(), "{}", api.name);
+        }
+    }
+
+    #[test]
+    fn the_best_version_is_common_to_both() {
+        let offered = |min, max| OfferedVersions { key: 1, min, max };
+        assert_eq!(FETCH.best(&[offered(4, 17)]), Some(17));
+        assert_eq!(FETCH.best(&[offered(4, 19)]), Some(18));
+        assert_eq!(FETCH.best(&[offered(4, 12)]), None);
+        assert_eq!(FETCH.best(&[offered(19, 20)]), None);
+        assert_eq!(FETCH.best(&[]), None);
+    }
+}
