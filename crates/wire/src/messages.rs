@@ -52,11 +52,11 @@ pub use kafka_wire::{
 /// Requests to a controller. `AlterPartition`, `BrokerRegistration` and their kin are never served by a broker.
 pub use kafka_wire::{
     AllocateProducerIdsRequest, AllocateProducerIdsResponse, AlterPartitionRequest, AlterPartitionResponse,
-    AssignReplicasToDirsRequest, AssignReplicasToDirsResponse, BrokerHeartbeatRequest, BrokerHeartbeatResponse,
-    BrokerRegistrationRequest, BrokerRegistrationResponse, EnvelopeRequest, EnvelopeResponse,
-    FetchSnapshotRequest, FetchSnapshotResponse, alter_partition_request, alter_partition_response,
-    assign_replicas_to_dirs_request, assign_replicas_to_dirs_response, broker_registration_request,
-    fetch_snapshot_request, fetch_snapshot_response,
+    AssignReplicasToDirsRequest, AssignReplicasToDirsResponse, BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse, BrokerRegistrationRequest, BrokerRegistrationResponse, EnvelopeRequest,
+    EnvelopeResponse, FetchSnapshotRequest, FetchSnapshotResponse, alter_partition_request,
+    alter_partition_response, assign_replicas_to_dirs_request, assign_replicas_to_dirs_response,
+    broker_registration_request, fetch_snapshot_request, fetch_snapshot_response,
 };
 pub use kafka_wire::{
     ConsumerProtocolAssignment, ConsumerProtocolSubscription, KafkaMessage, KafkaRequest, KafkaResponse,

@@ -5,9 +5,10 @@ use toml::{Table, Value};
 use super::{Complaint, Source};
 
 /// A crate may use these crates of the workspace and no others.
-const EDGES: [(&str, &[&str]); 9] = [
+const EDGES: [(&str, &[&str]); 10] = [
     ("levada", &["levada-broker", "levada-files", "levada-io", "levada-lab", "levada-log", "levada-wire"]),
     ("levada-broker", &["levada-io", "levada-log", "levada-wire"]),
+    ("levada-cluster", &["levada-log", "levada-wire"]),
     ("levada-files", &["levada-io"]),
     ("levada-io", &[]),
     ("levada-lab", &["levada-io", "levada-log", "levada-wire"]),

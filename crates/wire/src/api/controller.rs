@@ -3,8 +3,6 @@
 
 use std::ops::RangeInclusive;
 
-use crate::client::OfferedVersions;
-
 /// One row of [`CONTROLLER_APIS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerApi {
@@ -51,11 +49,10 @@ impl ControllerApi {
         self.min..=self.max
     }
 
-    /// The highest version that both sides have, given what the controller offers.
-    pub fn best(&self, offered: &[OfferedVersions]) -> Option<i16> {
-        let offered = offered.iter().find(|offered| offered.key == self.key)?;
-        let best = self.max.min(offered.max);
-        (best >= self.min.max(offered.min)).then_some(best)
+    /// The highest version that both sides have, given the versions that the controller offers.
+    pub fn best(&self, offered: RangeInclusive<i16>) -> Option<i16> {
+        let best = self.max.min(*offered.end());
+        (best >= self.min.max(*offered.start())).then_some(best)
     }
 }
 
@@ -76,11 +73,9 @@ mod tests {
 
     #[test]
     fn the_best_version_is_common_to_both() {
-        let offered = |min, max| OfferedVersions { key: 1, min, max };
-        assert_eq!(FETCH.best(&[offered(4, 17)]), Some(17));
-        assert_eq!(FETCH.best(&[offered(4, 19)]), Some(18));
-        assert_eq!(FETCH.best(&[offered(4, 12)]), None);
-        assert_eq!(FETCH.best(&[offered(19, 20)]), None);
-        assert_eq!(FETCH.best(&[]), None);
+        assert_eq!(FETCH.best(4..=17), Some(17));
+        assert_eq!(FETCH.best(4..=19), Some(18));
+        assert_eq!(FETCH.best(4..=12), None);
+        assert_eq!(FETCH.best(19..=20), None);
     }
 }

@@ -76,11 +76,8 @@ fn decode_partition(
     version: i16,
     flexible: bool,
 ) -> Result<FetchedPartition<Bytes>, Malformed> {
-    let mut partition = FetchedPartition {
-        error_code: 0,
-        high_watermark: -1,
-        ..FetchedPartition::new(cursor.i32()?)
-    };
+    let mut partition =
+        FetchedPartition { error_code: 0, high_watermark: -1, ..FetchedPartition::new(cursor.i32()?) };
     partition.error_code = cursor.i16()?;
     partition.high_watermark = cursor.i64()?;
     partition.last_stable_offset = cursor.i64()?;

@@ -208,7 +208,10 @@ fn recorded_frames_round_trip() {
         let theirs = codec::decode(body.clone(), version).unwrap();
         assert_eq!(FetchRequest::decode(body, version).unwrap(), request(theirs, version));
         let (correlation_id, theirs) = codec::decode_response(answer.clone(), version).unwrap();
-        assert_eq!(FetchResponse::decode(answer.clone(), version).unwrap(), (correlation_id, response(theirs)));
+        assert_eq!(
+            FetchResponse::decode(answer.clone(), version).unwrap(),
+            (correlation_id, response(theirs))
+        );
         let (_, theirs) = codec::decode_response(answer.clone(), version).unwrap();
         let again = flatten(response(theirs).encode(correlation_id, version).unwrap());
         assert_eq!(again[4..], answer, "version {version}");

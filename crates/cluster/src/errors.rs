@@ -1,0 +1,81 @@
+//! Kafka's error codes that a controller answers with, and the reaction of a broker that follows the quorum.
+
+/// No error.
+pub const NONE: i16 = 0;
+/// A request could not be processed in time.
+pub const REQUEST_TIMED_OUT: i16 = 7;
+/// The node is not the leader of the partition.
+pub const NOT_LEADER_OR_FOLLOWER: i16 = 6;
+/// The connection's principal lacks CLUSTER_ACTION on the cluster.
+pub const CLUSTER_AUTHORIZATION_FAILED: i16 = 31;
+/// The request's version is not supported, or the announced features do not cover the finalised ones.
+pub const UNSUPPORTED_VERSION: i16 = 35;
+/// The node is not the active controller.
+pub const NOT_CONTROLLER: i16 = 41;
+/// The request is malformed.
+pub const INVALID_REQUEST: i16 = 42;
+/// The request's leader epoch is older than the node's.
+pub const FENCED_LEADER_EPOCH: i16 = 74;
+/// The request's leader epoch is newer than the node's.
+pub const UNKNOWN_LEADER_EPOCH: i16 = 75;
+/// The broker's registration has been replaced by another.
+pub const STALE_BROKER_EPOCH: i16 = 77;
+/// The envelope's principal cannot be read.
+pub const PRINCIPAL_DESERIALIZATION_FAILURE: i16 = 97;
+/// Another incarnation of the broker is still registered.
+pub const DUPLICATE_BROKER_REGISTRATION: i16 = 101;
+/// The broker id has no registration.
+pub const BROKER_ID_NOT_REGISTERED: i16 = 102;
+/// The node belongs to another cluster.
+pub const INCONSISTENT_CLUSTER_ID: i16 = 104;
+/// The registration itself is not valid.
+pub const INVALID_REGISTRATION: i16 = 119;
+
+/// Reaction to an error code of a Fetch of the metadata log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// There is no error.
+    Proceed,
+    /// The answer names leader and epoch: ask again with these.
+    Learn,
+    /// The node cannot serve the request: ask another one.
+    OtherNode,
+    /// Asking again cannot help: an operator has to change something.
+    Stop,
+}
+
+impl Reaction {
+    /// The reaction to `code`. Codes of later Kafka versions count as a failure of the node.
+    pub fn to(code: i16) -> Reaction {
+        match code {
+            NONE => Reaction::Proceed,
+            NOT_LEADER_OR_FOLLOWER | FENCED_LEADER_EPOCH | UNKNOWN_LEADER_EPOCH => Reaction::Learn,
+            CLUSTER_AUTHORIZATION_FAILED | INCONSISTENT_CLUSTER_ID | INVALID_REQUEST => Reaction::Stop,
+            _ => Reaction::OtherNode,
+        }
+    }
+}
+
+/// Cause and next step of an error that an operator has to resolve, for a message.
+pub fn remedy(code: i16) -> &'static str {
+    match code {
+        CLUSTER_AUTHORIZATION_FAILED => {
+            "the controllers do not let this broker's principal act for the cluster (error 31): add it to super.users of \
+             the controllers, or grant it CLUSTER_ACTION"
+        }
+        INCONSISTENT_CLUSTER_ID => {
+            "the controllers belong to another cluster (error 104): compare cluster.id in meta.properties with the \
+             cluster's id, and check controller.quorum.bootstrap.servers"
+        }
+        INVALID_REQUEST => {
+            "the controllers refuse the request as malformed (error 42): their version is not supported"
+        }
+        UNSUPPORTED_VERSION => {
+            "the cluster has finalised a feature that this version does not have (error 35): upgrade Levada first"
+        }
+        INVALID_REGISTRATION => {
+            "the controllers refuse the registration (error 119): check that no other broker has this log directory's id"
+        }
+        _ => "the controllers refuse the request",
+    }
+}

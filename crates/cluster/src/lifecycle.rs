@@ -1,0 +1,480 @@
+//! The life of a broker in its cluster: registration, heartbeats, fencing, controlled shutdown.
+//!
+//! As Kafka's, with two differences on purpose. Listeners accept connections before the heartbeat that unfences the
+//! broker, so `Ready` must follow them. And a broker whose registration has been replaced (`STALE_BROKER_EPOCH`)
+//! stops writing at once and exits after a session timeout, where Kafka's goes on without ever being heard again.
+
+mod identity;
+#[cfg(test)]
+mod tests;
+mod times;
+
+use std::collections::BTreeMap;
+
+use levada_wire::messages::{
+    BrokerHeartbeatRequest, BrokerHeartbeatResponse, BrokerRegistrationRequest, BrokerRegistrationResponse,
+    Uuid,
+};
+
+pub use self::identity::{BrokerIdentity, BrokerListener, FeatureRange, IdentityFault};
+pub use self::times::LifecycleTimes;
+use crate::errors;
+
+/// Pause after a first failure, ms. It doubles with each further one, up to the heartbeat interval.
+const RETRY_MS: i64 = 100;
+
+/// Pause until the next heartbeat while catching up, ms.
+const CATCH_UP_MS: i64 = 10;
+
+/// Pause until the second heartbeat of a controlled shutdown, ms.
+const SHUTDOWN_RETRY_MS: i64 = 50;
+
+/// Where a broker is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BrokerPhase {
+    /// Not registered, or registered and catching up with the metadata.
+    Starting,
+    /// Caught up; logs are recovered and listeners opened.
+    Recovery,
+    /// Has been unfenced.
+    Running,
+    /// Asks the controller to move its leaderships away.
+    ShuttingDown,
+    /// The registration belongs to another process: nothing may be written.
+    Replaced,
+    /// Nothing is sent any more.
+    Stopped,
+}
+
+/// What happens to a broker. Answers carry the number of their request.
+#[derive(Clone, Debug)]
+pub enum LifecycleEvent {
+    /// The start, or the deadline has passed.
+    Tick,
+    /// A registration was answered.
+    Registered(u64, BrokerRegistrationResponse),
+    /// A heartbeat was answered.
+    Heartbeat(u64, BrokerHeartbeatResponse),
+    /// A request led to no answer.
+    Failed(u64),
+    /// The metadata is applied up to the record at this offset.
+    Applied(i64),
+    /// Logs are open, the first state of the cluster is in force, listeners accept connections.
+    Ready,
+    /// A log directory has failed.
+    DirectoryFailed(Uuid),
+    /// The directories on which the controller may place nothing. Before the first of these events the controller
+    /// keeps those that it has.
+    Cordoned(Vec<Uuid>),
+    /// The registration in the metadata lacks something: it is sent again, by the same incarnation.
+    RegistrationOutdated,
+    /// Begin a controlled shutdown.
+    Stop,
+}
+
+/// What a driver has to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LifecycleAction {
+    /// Send a registration to the active controller.
+    Register(u64, BrokerRegistrationRequest),
+    /// Send a heartbeat to the active controller.
+    Heartbeat(u64, BrokerHeartbeatRequest),
+    /// The broker is registered under this epoch.
+    Registered(i64),
+    /// The controller counts the broker as caught up: recover logs, open listeners, then report `Ready`.
+    CaughtUp,
+    /// The broker may be given leaderships.
+    Unfenced,
+    /// The controller has taken the broker's leaderships, since its heartbeats did not come.
+    Fenced,
+    /// Log that a request was refused, by this error code.
+    Refused {
+        /// The API.
+        api: &'static str,
+        /// Kafka's error code.
+        code: i16,
+    },
+    /// Refuse all writes from now on: another process has this broker's registration.
+    StopWriting,
+    /// Close logs and listeners. True if the controller has moved the leaderships away.
+    Shutdown(bool),
+    /// End the process at once, with this reason.
+    Exit(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RequestKind {
+    Registration,
+    Heartbeat,
+}
+
+#[derive(Clone, Debug)]
+struct InFlight {
+    request: u64,
+    kind: RequestKind,
+    sent_ms: i64,
+    /// Failed directories that a heartbeat reports.
+    reported: Vec<Uuid>,
+}
+
+/// A failed directory.
+#[derive(Clone, Copy, Debug)]
+struct Offline {
+    acknowledged: bool,
+    deadline_ms: i64,
+}
+
+/// The state of a broker's membership.
+#[derive(Debug)]
+pub struct Lifecycle {
+    identity: BrokerIdentity,
+    times: LifecycleTimes,
+    phase: BrokerPhase,
+    epoch: Option<i64>,
+    /// True if the next request is a heartbeat.
+    registered: bool,
+    ready: bool,
+    fenced: bool,
+    applied: i64,
+    offline: BTreeMap<[u8; 16], Offline>,
+    cordoned: Option<Vec<Uuid>>,
+    in_flight: Option<InFlight>,
+    last_request: u64,
+    last_refusal: Option<i16>,
+    failures: u32,
+    next_ms: i64,
+    /// An event wants the next request as soon as the one in flight is answered.
+    urgent: bool,
+    /// End of the registration's time, of the controlled shutdown's, or of the grace of a replaced broker.
+    limit_ms: Option<i64>,
+    /// Heartbeats of a controlled shutdown that were answered.
+    shutdown_answers: u32,
+    actions: Vec<LifecycleAction>,
+}
+
+impl Lifecycle {
+    /// A broker that is not registered yet. It sends its registration with the first `Tick`.
+    pub fn new(identity: BrokerIdentity, times: LifecycleTimes, now_ms: i64) -> Lifecycle {
+        Lifecycle {
+            identity,
+            times,
+            phase: BrokerPhase::Starting,
+            epoch: None,
+            registered: false,
+            ready: false,
+            fenced: true,
+            applied: -1,
+            offline: BTreeMap::new(),
+            cordoned: None,
+            in_flight: None,
+            last_request: 0,
+            last_refusal: None,
+            failures: 0,
+            next_ms: now_ms,
+            urgent: false,
+            limit_ms: Some(now_ms.saturating_add(times.registration_ms)),
+            shutdown_answers: 0,
+            actions: Vec::new(),
+        }
+    }
+
+    /// Where the broker is in its life.
+    pub fn phase(&self) -> BrokerPhase {
+        self.phase
+    }
+
+    /// The epoch of the registration.
+    pub fn epoch(&self) -> Option<i64> {
+        self.epoch
+    }
+
+    /// True unless the last heartbeat's answer said otherwise.
+    pub fn is_fenced(&self) -> bool {
+        self.fenced
+    }
+
+    /// The time of the next `Tick`; `None` when stopped.
+    pub fn deadline(&self) -> Option<i64> {
+        if self.phase == BrokerPhase::Stopped {
+            return None;
+        }
+        let request = match &self.in_flight {
+            Some(in_flight) => Some(in_flight.sent_ms.saturating_add(self.times.request_ms)),
+            None if self.phase == BrokerPhase::Replaced => None,
+            None => Some(self.next_ms),
+        };
+        let directories = self.offline.values().filter(|directory| !directory.acknowledged);
+        let directories = directories.map(|directory| directory.deadline_ms);
+        directories.chain(request).chain(self.limit_ms).min()
+    }
+
+    /// Takes an event. Answers to requests that are not in flight are ignored.
+    pub fn step(&mut self, event: LifecycleEvent, now_ms: i64) -> Vec<LifecycleAction> {
+        if self.phase == BrokerPhase::Stopped {
+            return Vec::new();
+        }
+        match event {
+            LifecycleEvent::Tick => {}
+            LifecycleEvent::Registered(request, response) => {
+                if self.answered(request, RequestKind::Registration).is_some() {
+                    self.on_registered(&response, now_ms);
+                }
+            }
+            LifecycleEvent::Heartbeat(request, response) => {
+                if let Some(in_flight) = self.answered(request, RequestKind::Heartbeat) {
+                    self.on_heartbeat(&response, &in_flight.reported, now_ms);
+                }
+            }
+            LifecycleEvent::Failed(request) => {
+                if self.in_flight.take_if(|in_flight| in_flight.request == request).is_some() {
+                    self.retry(now_ms);
+                }
+            }
+            LifecycleEvent::Applied(offset) => self.applied = self.applied.max(offset),
+            LifecycleEvent::Ready => {
+                self.ready = true;
+                self.hurry(now_ms);
+            }
+            LifecycleEvent::DirectoryFailed(id) => self.on_directory_failed(id, now_ms),
+            LifecycleEvent::Cordoned(directories) => {
+                self.cordoned = Some(directories);
+                self.hurry(now_ms);
+            }
+            LifecycleEvent::RegistrationOutdated => {
+                self.registered = false;
+                self.hurry(now_ms);
+            }
+            LifecycleEvent::Stop => self.on_stop(now_ms),
+        }
+        self.on_time(now_ms);
+        std::mem::take(&mut self.actions)
+    }
+
+    fn answered(&mut self, request: u64, kind: RequestKind) -> Option<InFlight> {
+        self.in_flight.take_if(|in_flight| in_flight.request == request && in_flight.kind == kind)
+    }
+
+    fn on_registered(&mut self, response: &BrokerRegistrationResponse, now_ms: i64) {
+        match response.error_code {
+            errors::NONE => {
+                if self.phase == BrokerPhase::Starting {
+                    self.limit_ms = None;
+                }
+                self.failures = 0;
+                self.registered = true;
+                self.next_ms = now_ms;
+                if self.epoch != Some(response.broker_epoch) {
+                    self.epoch = Some(response.broker_epoch);
+                    self.actions.push(LifecycleAction::Registered(response.broker_epoch));
+                }
+            }
+            code @ (errors::INCONSISTENT_CLUSTER_ID | errors::CLUSTER_AUTHORIZATION_FAILED) => {
+                self.exit(errors::remedy(code).into());
+            }
+            code => {
+                self.refused("BrokerRegistration", code);
+                match code {
+                    errors::DUPLICATE_BROKER_REGISTRATION => {
+                        self.next_ms = now_ms.saturating_add(self.times.duplicate_ms);
+                    }
+                    _ => self.retry(now_ms),
+                }
+            }
+        }
+    }
+
+    fn on_heartbeat(&mut self, response: &BrokerHeartbeatResponse, reported: &[Uuid], now_ms: i64) {
+        match response.error_code {
+            errors::NONE => {}
+            errors::CLUSTER_AUTHORIZATION_FAILED => {
+                return self.exit(errors::remedy(errors::CLUSTER_AUTHORIZATION_FAILED).into());
+            }
+            errors::STALE_BROKER_EPOCH => return self.on_replaced(now_ms),
+            code => {
+                self.refused("BrokerHeartbeat", code);
+                return self.retry(now_ms);
+            }
+        }
+        self.failures = 0;
+        for id in reported {
+            if let Some(directory) = self.offline.get_mut(&id.to_bytes()) {
+                directory.acknowledged = true;
+            }
+        }
+        let pause = match self.phase {
+            BrokerPhase::Starting => {
+                if response.is_caught_up {
+                    self.phase = BrokerPhase::Recovery;
+                    self.actions.push(LifecycleAction::CaughtUp);
+                }
+                CATCH_UP_MS
+            }
+            BrokerPhase::ShuttingDown if response.should_shut_down => return self.shut_down(true),
+            BrokerPhase::ShuttingDown => {
+                self.shutdown_answers += 1;
+                if self.shutdown_answers == 1 { SHUTDOWN_RETRY_MS } else { self.times.heartbeat_ms }
+            }
+            _ => self.times.heartbeat_ms,
+        };
+        self.on_fencing(response.is_fenced);
+        self.next_ms = now_ms.saturating_add(if self.urgent { 0 } else { pause });
+        self.urgent = false;
+    }
+
+    /// Takes the controller's word on fencing. Before `Ready` the broker itself asks to be fenced.
+    fn on_fencing(&mut self, is_fenced: bool) {
+        if !self.ready || !matches!(self.phase, BrokerPhase::Recovery | BrokerPhase::Running) {
+            return;
+        }
+        match (self.fenced, is_fenced) {
+            (true, false) => {
+                self.phase = BrokerPhase::Running;
+                self.actions.push(LifecycleAction::Unfenced);
+            }
+            (false, true) => self.actions.push(LifecycleAction::Fenced),
+            _ => {}
+        }
+        self.fenced = is_fenced;
+    }
+
+    fn on_replaced(&mut self, now_ms: i64) {
+        self.refused("BrokerHeartbeat", errors::STALE_BROKER_EPOCH);
+        if self.phase == BrokerPhase::ShuttingDown {
+            return self.shut_down(false);
+        }
+        self.phase = BrokerPhase::Replaced;
+        self.fenced = true;
+        self.limit_ms = Some(now_ms.saturating_add(self.times.session_ms));
+        self.actions.push(LifecycleAction::StopWriting);
+    }
+
+    fn on_directory_failed(&mut self, id: Uuid, now_ms: i64) {
+        let deadline_ms = now_ms.saturating_add(self.times.directory_ms);
+        self.offline.entry(id.to_bytes()).or_insert(Offline { acknowledged: false, deadline_ms });
+        if self.identity.directories.iter().all(|id| self.offline.contains_key(&id.to_bytes())) {
+            return self.exit("every log directory has failed: check the disks of log.dirs".into());
+        }
+        if self.registered {
+            self.hurry(now_ms);
+        }
+    }
+
+    fn on_stop(&mut self, now_ms: i64) {
+        match self.phase {
+            BrokerPhase::ShuttingDown | BrokerPhase::Stopped => {}
+            BrokerPhase::Running => {
+                self.phase = BrokerPhase::ShuttingDown;
+                self.limit_ms = Some(now_ms.saturating_add(self.times.shutdown_ms));
+                self.hurry(now_ms);
+            }
+            BrokerPhase::Starting | BrokerPhase::Recovery | BrokerPhase::Replaced => self.shut_down(false),
+        }
+    }
+
+    /// Does what is due: ends waits that have taken too long, and sends the next request.
+    fn on_time(&mut self, now_ms: i64) {
+        if self.phase == BrokerPhase::Stopped {
+            return;
+        }
+        if self.limit_ms.is_some_and(|limit| limit <= now_ms) {
+            return self.on_limit();
+        }
+        let unreported = |directory: &Offline| !directory.acknowledged && directory.deadline_ms <= now_ms;
+        if let Some((id, _)) = self.offline.iter().find(|(_, directory)| unreported(directory)) {
+            let id = Uuid::from_bytes(*id);
+            return self.exit(format!(
+                "the controllers did not acknowledge within {} ms that log directory {id:?} has failed",
+                self.times.directory_ms
+            ));
+        }
+        let request_ms = self.times.request_ms;
+        let expired = |in_flight: &mut InFlight| in_flight.sent_ms.saturating_add(request_ms) <= now_ms;
+        if self.in_flight.take_if(expired).is_some() {
+            self.retry(now_ms);
+        }
+        let is_due = self.next_ms <= now_ms && self.in_flight.is_none();
+        if is_due && self.phase != BrokerPhase::Replaced {
+            self.send(now_ms);
+        }
+    }
+
+    fn on_limit(&mut self) {
+        match self.phase {
+            BrokerPhase::ShuttingDown => self.shut_down(false),
+            BrokerPhase::Replaced => self.exit(
+                "another process has registered with this broker's id, or the broker was unregistered (error 77): give \
+                 each broker its own node.id, then start this one again"
+                    .into(),
+            ),
+            _ => {
+                let cause = match self.last_refusal {
+                    Some(code) => format!("error code {code}, {}", errors::remedy(code)),
+                    None => "no controller answered; check controller.quorum.bootstrap.servers".into(),
+                };
+                let limit = self.times.registration_ms;
+                self.exit(format!("the broker could not register within {limit} ms: {cause}"));
+            }
+        }
+    }
+
+    fn send(&mut self, now_ms: i64) {
+        self.last_request += 1;
+        let request = self.last_request;
+        let mut reported = Vec::new();
+        let kind = match (self.registered, self.epoch) {
+            (true, Some(epoch)) => {
+                reported = self.offline.keys().map(|id| Uuid::from_bytes(*id)).collect();
+                self.actions.push(LifecycleAction::Heartbeat(request, self.heartbeat(epoch, &reported)));
+                RequestKind::Heartbeat
+            }
+            _ => {
+                let body = self.identity.request(|id| !self.offline.contains_key(&id.to_bytes()));
+                self.actions.push(LifecycleAction::Register(request, body));
+                RequestKind::Registration
+            }
+        };
+        self.in_flight = Some(InFlight { request, kind, sent_ms: now_ms, reported });
+    }
+
+    fn heartbeat(&self, epoch: i64, offline: &[Uuid]) -> BrokerHeartbeatRequest {
+        let mut request = BrokerHeartbeatRequest::default();
+        request.broker_id = self.identity.node_id;
+        request.broker_epoch = epoch;
+        request.current_metadata_offset = self.applied;
+        request.want_fence = !self.ready || self.phase == BrokerPhase::Starting;
+        request.want_shut_down = self.phase == BrokerPhase::ShuttingDown;
+        request.offline_log_dirs = offline.to_vec();
+        request.cordoned_log_dirs = self.cordoned.clone();
+        request
+    }
+
+    /// Sends the next request at once, or as soon as the one in flight is answered.
+    fn hurry(&mut self, now_ms: i64) {
+        match self.in_flight {
+            Some(_) => self.urgent = true,
+            None => self.next_ms = now_ms,
+        }
+    }
+
+    fn retry(&mut self, now_ms: i64) {
+        let pause = (RETRY_MS << self.failures.min(16)).min(self.times.heartbeat_ms);
+        self.failures = self.failures.saturating_add(1);
+        self.urgent = false;
+        self.next_ms = now_ms.saturating_add(pause);
+    }
+
+    fn refused(&mut self, api: &'static str, code: i16) {
+        self.last_refusal = Some(code);
+        self.actions.push(LifecycleAction::Refused { api, code });
+    }
+
+    fn shut_down(&mut self, granted: bool) {
+        self.phase = BrokerPhase::Stopped;
+        self.actions.push(LifecycleAction::Shutdown(granted));
+    }
+
+    fn exit(&mut self, reason: String) {
+        self.phase = BrokerPhase::Stopped;
+        self.actions.push(LifecycleAction::Exit(reason));
+    }
+}

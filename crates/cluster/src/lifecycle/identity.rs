@@ -1,0 +1,159 @@
+//! What a broker registers: ids, listeners, features and directories, checked before anything is sent. A controller
+//! accepts most of what is refused here, and the cluster would have a broker that nobody can reach.
+
+use std::collections::BTreeSet;
+
+use levada_wire::messages::{BrokerRegistrationRequest, StrBytes, Uuid, broker_registration_request};
+use thiserror::Error;
+
+use crate::quorum::Quorum;
+
+/// The feature without which a controller refuses each registration.
+const METADATA_VERSION: &str = "metadata.version";
+
+/// Directory ids below this number have meanings of their own: unassigned, lost, migrating.
+const RESERVED_DIRECTORY_IDS: u128 = 100;
+
+/// One listener that clients or brokers connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerListener {
+    /// The listener's name.
+    pub name: String,
+    /// The advertised host.
+    pub host: String,
+    /// The advertised port.
+    pub port: u16,
+    /// Kafka's number of the security protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
+    pub security_protocol: i16,
+}
+
+/// The levels of a feature that this broker supports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeatureRange {
+    /// The feature's name.
+    pub name: String,
+    /// Lowest level.
+    pub min: i16,
+    /// Highest level.
+    pub max: i16,
+}
+
+/// A broker as it registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerIdentity {
+    /// `node.id`.
+    pub node_id: i32,
+    /// The cluster's id.
+    pub cluster_id: String,
+    /// Drawn at random at each start of the process.
+    pub incarnation_id: Uuid,
+    /// The broker epoch in `.kafka_cleanshutdown`, if this directory was closed cleanly.
+    pub previous_epoch: Option<i64>,
+    /// `broker.rack`.
+    pub rack: Option<String>,
+    /// All listeners except those of controllers.
+    pub listeners: Vec<BrokerListener>,
+    /// All features, those included that no level has been finalised for.
+    pub features: Vec<FeatureRange>,
+    /// Ids of all log directories that were online at the start.
+    pub directories: Vec<Uuid>,
+}
+
+impl BrokerIdentity {
+    /// Checks what a controller does not check, against the voters known so far.
+    ///
+    /// # Errors
+    /// The first thing that an operator has to change.
+    pub fn check(&self, quorum: &Quorum) -> Result<(), IdentityFault> {
+        let node_id = self.node_id;
+        if node_id < 0 {
+            return Err(IdentityFault::NodeId { node_id });
+        }
+        if quorum.is_voter(node_id) {
+            return Err(IdentityFault::Voter { node_id });
+        }
+        let mut names = BTreeSet::new();
+        if self.listeners.is_empty() || !self.listeners.iter().all(|listener| names.insert(&listener.name)) {
+            return Err(IdentityFault::Listeners);
+        }
+        let mut seen = BTreeSet::new();
+        let invalid = |id: &&Uuid| {
+            let number = u128::from_be_bytes(id.to_bytes());
+            number < RESERVED_DIRECTORY_IDS || !seen.insert(number)
+        };
+        if let Some(id) = self.directories.iter().find(invalid) {
+            return Err(IdentityFault::Directory { id: *id });
+        }
+        if self.directories.is_empty() {
+            return Err(IdentityFault::NoDirectory);
+        }
+        if !self.features.iter().any(|feature| feature.name == METADATA_VERSION) {
+            return Err(IdentityFault::NoMetadataVersion);
+        }
+        Ok(())
+    }
+
+    /// The registration, with the directories that are `online`.
+    pub(super) fn request(&self, online: impl Fn(&Uuid) -> bool) -> BrokerRegistrationRequest {
+        let mut request = BrokerRegistrationRequest::default();
+        request.broker_id = self.node_id;
+        request.cluster_id = StrBytes::from(&*self.cluster_id);
+        request.incarnation_id = self.incarnation_id;
+        request.previous_broker_epoch = self.previous_epoch.unwrap_or(-1);
+        request.rack = self.rack.as_deref().map(StrBytes::from);
+        let listeners = self.listeners.iter().map(|listener| {
+            let mut entry = broker_registration_request::Listener::default();
+            entry.name = StrBytes::from(&*listener.name);
+            entry.host = StrBytes::from(&*listener.host);
+            entry.port = listener.port;
+            entry.security_protocol = listener.security_protocol;
+            entry
+        });
+        request.listeners = listeners.collect();
+        let features = self.features.iter().map(|feature| {
+            let mut entry = broker_registration_request::Feature::default();
+            entry.name = StrBytes::from(&*feature.name);
+            entry.min_supported_version = feature.min;
+            entry.max_supported_version = feature.max;
+            entry
+        });
+        request.features = features.collect();
+        request.log_dirs = self.directories.iter().filter(|id| online(id)).copied().collect();
+        request.log_dirs.sort_by_key(|id| id.to_bytes());
+        request
+    }
+}
+
+/// A registration that must not be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum IdentityFault {
+    /// A negative id.
+    #[error("node.id {node_id} is negative: give the broker an id of 0 or more that no other node has")]
+    NodeId {
+        /// The id.
+        node_id: i32,
+    },
+    /// A controller has the id.
+    #[error("node.id {node_id} is the id of a controller: give the broker an id that no other node has")]
+    Voter {
+        /// The id.
+        node_id: i32,
+    },
+    /// No listener, or two of one name.
+    #[error(
+        "the broker needs at least one listener, each with a name of its own: check advertised.listeners"
+    )]
+    Listeners,
+    /// An id that is reserved, or that two directories have.
+    #[error("directory id {id:?} is reserved or occurs twice: check meta.properties of each log directory")]
+    Directory {
+        /// The id.
+        id: Uuid,
+    },
+    /// No log directory.
+    #[error("no log directory is online: check log.dirs")]
+    NoDirectory,
+    /// The features lack `metadata.version`.
+    #[error("the announced features lack metadata.version")]
+    NoMetadataVersion,
+}

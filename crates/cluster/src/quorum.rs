@@ -1,0 +1,228 @@
+//! The quorum as seen from outside: its epoch, its leader, and the node to ask next.
+//!
+//! Nodes are known by configuration (`controller.quorum.bootstrap.servers` or `controller.quorum.voters`) and by
+//! what answers and the metadata log name. An unreachable leader is normal for the seconds of an election: until
+//! then the other voters go on naming it, so the quorum asks each of them once before it tries the leader again.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+#[cfg(test)]
+mod tests;
+
+/// Host and port of a controller's listener. Names are resolved by the driver, at each attempt.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address {
+    /// Host name or IP address, without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// The node to send a request to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its id, unless only the address is known.
+    pub node: Option<i32>,
+    /// Its address.
+    pub address: Address,
+}
+
+/// What an answer changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The answer is of an earlier epoch.
+    Stale,
+    /// Nothing new.
+    Same,
+    /// The epoch or the leader is new.
+    Changed,
+    /// The answer names another leader of the same epoch, which cannot be.
+    Conflict,
+}
+
+/// Epoch, leader and addresses of a quorum.
+#[derive(Clone, Debug)]
+pub struct Quorum {
+    bootstrap: Vec<Address>,
+    voters: BTreeMap<i32, Address>,
+    epoch: i32,
+    leader: Option<i32>,
+    /// Index of the candidate to ask next where there is no leader to ask.
+    next: usize,
+    /// Other nodes to ask before the leader is tried again; 0 if the leader is not suspected.
+    detour: usize,
+}
+
+impl Quorum {
+    /// A quorum of unknown voters, reached by `controller.quorum.bootstrap.servers`.
+    ///
+    /// # Errors
+    /// An entry is not `host:port`, or there is none.
+    pub fn from_bootstrap_servers(servers: &str) -> Result<Quorum, AddressError> {
+        let bootstrap: Vec<Address> = entries(servers).map(parse_address).collect::<Result<_, _>>()?;
+        if bootstrap.is_empty() {
+            return Err(AddressError { entry: servers.into() });
+        }
+        Ok(Quorum::new(bootstrap, BTreeMap::new()))
+    }
+
+    /// The quorum that `controller.quorum.voters` lists as `id@host:port`.
+    ///
+    /// # Errors
+    /// An entry has another form, or there is none.
+    pub fn from_voters(voters: &str) -> Result<Quorum, AddressError> {
+        let voter = |entry: &str| {
+            let invalid = || AddressError { entry: entry.into() };
+            let (id, address) = entry.split_once('@').ok_or_else(invalid)?;
+            let id = id.parse::<i32>().ok().filter(|id| *id >= 0).ok_or_else(invalid)?;
+            Ok((id, parse_address(address)?))
+        };
+        let voters: BTreeMap<i32, Address> = entries(voters).map(voter).collect::<Result<_, _>>()?;
+        if voters.is_empty() {
+            return Err(AddressError { entry: String::new() });
+        }
+        Ok(Quorum::new(Vec::new(), voters))
+    }
+
+    fn new(bootstrap: Vec<Address>, voters: BTreeMap<i32, Address>) -> Quorum {
+        Quorum { bootstrap, voters, epoch: 0, leader: None, next: 0, detour: 0 }
+    }
+
+    /// The highest epoch seen.
+    pub fn epoch(&self) -> i32 {
+        self.epoch
+    }
+
+    /// The leader of that epoch, if known.
+    pub fn leader(&self) -> Option<i32> {
+        self.leader
+    }
+
+    /// True if `node` is known as a voter. A broker must not have a voter's id.
+    pub fn is_voter(&self, node: i32) -> bool {
+        self.voters.contains_key(&node)
+    }
+
+    /// The node to ask: the leader, or one after the other of those known while no leader answers.
+    pub fn target(&self) -> Target {
+        if let Some(target) = self.leader_target().filter(|_| self.detour == 0) {
+            return target;
+        }
+        let candidates = self.candidates();
+        candidates[self.next % candidates.len()].clone()
+    }
+
+    /// The leader with its address, if both are known.
+    pub fn leader_target(&self) -> Option<Target> {
+        let leader = self.leader?;
+        self.voters.get(&leader).map(|address| Target { node: Some(leader), address: address.clone() })
+    }
+
+    /// Takes epoch and leader (-1 is none) of an answer, with the leader's address if the answer has it.
+    pub fn told(&mut self, epoch: i32, leader: i32, address: Option<Address>) -> Told {
+        let leader = (leader >= 0).then_some(leader);
+        if epoch < self.epoch {
+            return Told::Stale;
+        }
+        if epoch == self.epoch && self.leader.is_some() && leader.is_some() && leader != self.leader {
+            return Told::Conflict;
+        }
+        if let (Some(leader), Some(address)) = (leader, address) {
+            self.voters.insert(leader, address);
+        }
+        let known = (self.epoch, self.leader);
+        let leader = if epoch == self.epoch { leader.or(self.leader) } else { leader };
+        (self.epoch, self.leader) = (epoch, leader);
+        if known == (epoch, leader) {
+            return Told::Same;
+        }
+        self.detour = 0;
+        Told::Changed
+    }
+
+    /// Notes that the node that was asked led to nothing, and moves on to another one.
+    pub fn failed(&mut self) {
+        let others = self.candidates().len().saturating_sub(1);
+        if self.detour > 0 {
+            self.detour -= 1;
+        } else if self.leader_target().is_some() {
+            self.detour = others;
+        }
+        self.next = self.next.wrapping_add(1);
+        // The suspected leader itself is not part of the detour.
+        let candidates = self.candidates();
+        if self.detour > 0 && self.leader_target().as_ref() == Some(&candidates[self.next % candidates.len()])
+        {
+            self.next = self.next.wrapping_add(1);
+        }
+    }
+
+    /// Notes that the node at `target` has served a request that only the leader serves.
+    pub fn served(&mut self, target: &Target) {
+        self.detour = 0;
+        if let Some(leader) = self.leader {
+            self.voters.entry(leader).or_insert_with(|| target.address.clone());
+        }
+    }
+
+    /// Takes the voters that the metadata log names.
+    pub fn set_voters(&mut self, voters: BTreeMap<i32, Address>) {
+        if voters.is_empty() {
+            return;
+        }
+        let leader = self.leader_target();
+        self.voters = voters;
+        if let Some(Target { node: Some(node), address }) = leader {
+            self.voters.entry(node).or_insert(address);
+        }
+    }
+
+    fn candidates(&self) -> Vec<Target> {
+        let voters = self.voters.iter();
+        let mut all: Vec<Target> =
+            voters.map(|(id, address)| Target { node: Some(*id), address: address.clone() }).collect();
+        for address in &self.bootstrap {
+            if !all.iter().any(|target| target.address == *address) {
+                all.push(Target { node: None, address: address.clone() });
+            }
+        }
+        all
+    }
+}
+
+fn entries(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|entry| !entry.is_empty())
+}
+
+fn parse_address(entry: &str) -> Result<Address, AddressError> {
+    let invalid = || AddressError { entry: entry.into() };
+    let (host, port) = entry.rsplit_once(':').ok_or_else(invalid)?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(invalid)?;
+    if host.is_empty() {
+        return Err(invalid());
+    }
+    Ok(Address { host: host.into(), port })
+}
+
+/// An address of a controller that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "controller address {entry:?} is not valid: write host:port in controller.quorum.bootstrap.servers, or \
+     id@host:port in controller.quorum.voters"
+)]
+pub struct AddressError {
+    /// The entry as configured.
+    pub entry: String,
+}
