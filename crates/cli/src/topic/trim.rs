@@ -55,13 +55,20 @@ struct Row {
 
 impl Trim {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let mut topic = cluster.topic(&self.topic, false)?;
+        let option = format!("--topic {}", self.topic);
+        let mut topic = kafka_error::needing(cluster.topic(&self.topic, false), "delete", &option)?;
         if !self.partition.is_empty() {
             let leaders = self.partition.iter().map(|partition| Ok((*partition, topic.leader(*partition)?)));
             topic.leaders = leaders.collect::<Result<_, Failure>>()?;
         }
         let topics = BTreeMap::from([(self.topic.clone(), topic.clone())]);
-        let goals = self.to.positions(cluster, &topics, Isolation::Uncommitted)?;
+        let goals = match self.to {
+            Start::Offset(offset) => {
+                let mut at = |start: Start| start.positions(cluster, &topics, Isolation::Uncommitted);
+                starting_at(offset, &at(Start::Earliest)?, &at(Start::Latest)?)?
+            }
+            start => start.positions(cluster, &topics, Isolation::Uncommitted)?,
+        };
         self.question.ask(&format!("delete records of {}", shown(&goals)))?;
         let mut rows = Vec::new();
         for (place, offset) in &goals {
@@ -77,6 +84,21 @@ impl Trim {
             }
         }
     }
+}
+
+/// The new start of each partition: the offset, or the present start where that is later.
+fn starting_at(
+    offset: i64,
+    starts: &BTreeMap<TopicPartition, i64>,
+    ends: &BTreeMap<TopicPartition, i64>,
+) -> Result<BTreeMap<TopicPartition, i64>, Failure> {
+    if let Some(((topic, partition), end)) = ends.iter().find(|(_, end)| **end < offset) {
+        return Err(Failure::with_next(
+            format!("{topic}/{partition} ends at offset {end}, before {offset}; nothing was deleted"),
+            "-p for the partitions that reach it, or --to latest",
+        ));
+    }
+    Ok(starts.iter().map(|(place, start)| (place.clone(), offset.max(*start))).collect())
 }
 
 fn shown(goals: &BTreeMap<TopicPartition, i64>) -> String {
