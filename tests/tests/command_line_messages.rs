@@ -62,6 +62,29 @@ fn a_refusal_names_the_entry_that_would_allow_it() {
     node.stop();
 }
 
+#[test]
+fn clusters_have_names_with_their_logins() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: words of Levada's alone");
+        return;
+    }
+    let users = "user_admin=\"admin-pass\"";
+    let mut node = Node::new()
+        .option("authorizer.class.name", AUTHORIZER)
+        .option("super.users", "User:ANONYMOUS;User:admin")
+        .option("inter.broker.listener.name", "PLAINTEXT")
+        .option("sasl.enabled.mechanisms", "PLAIN")
+        .option("listener.name.client.plain.sasl.jaas.config", &format!("{PLAIN} required {users};"));
+    let client = node.listen("CLIENT", "SASL_PLAINTEXT");
+    node.start();
+    properties(&node, "admin", "admin-pass");
+    let config = node.scratch().join("config").display().to_string();
+    let variables =
+        [("CLIENT", client.to_string()), ("BROKER", node.bootstrap()), ("XDG_CONFIG_HOME", config)];
+    transcript::replay_shell(&node, "profiles", &variables);
+    node.stop();
+}
+
 /// Runs a command on a terminal, types these lines, and returns the exit code and what was shown.
 fn typed(node: &Node, lines: &str, line: &str) -> (Option<i32>, String) {
     let mut tool = Tool::python("typed.py");

@@ -35,6 +35,51 @@ fn refused(node: &Node, line: &str, code: i32, expected: &str) {
 }
 
 #[test]
+fn a_measurement_counts_what_the_broker_holds() {
+    let node = Node::started();
+    node.levada("topic create load --partitions 2").run();
+    let produced = node.levada_json("bench produce load --records 5000 --record-size 50 --warm-up 0s -z lz4");
+    let parameters = &produced["parameters"];
+    assert_eq!((&produced["records"], &produced["bytes"]), (&json!(5000), &json!(250_000)), "{produced}");
+    assert_eq!((&parameters["record_size"], &parameters["acks"]), (&json!(50), &json!("all")), "{produced}");
+    assert!(produced["latency_us"]["acknowledged"]["p99.9"].as_u64() > Some(0), "{produced}");
+    let shell = "org.apache.kafka.tools.GetOffsetShell";
+    let mut ends = Tool::java(shell);
+    let ends = ends.args(["--bootstrap-server", &node.bootstrap(), "--topic", "load"]).run().stdout;
+    let held = ends.lines().filter_map(|line| line.rsplit(':').next()?.parse::<u64>().ok()).sum::<u64>();
+    assert_eq!(held, 5000, "{ends}");
+    let paced = node.levada_json("bench produce load --records 300 --rate 1000 --warm-up 0s --acks 1");
+    assert_eq!((&paced["records"], &paced["parameters"]["rate"]), (&json!(300), &json!(1000)), "{paced}");
+
+    // The topic is read again from its start until so many records have come.
+    let consumed = node.levada_json("bench consume load --records 20000 --warm-up 0s");
+    assert!(consumed["records"].as_u64() >= Some(20_000), "{consumed}");
+    assert!(consumed["latency_us"]["fetch"]["count"].as_u64() > Some(0), "{consumed}");
+
+    let timed = node.levada_json("bench latency load --partition 1 --rate 500 --records 100 --warm-up 0s");
+    for latency in ["acknowledged", "end_to_end", "send_delay"] {
+        assert_eq!(timed["latency_us"][latency]["count"], 100, "{timed}");
+    }
+    let table = node.levada("bench latency load --rate 500 --records 10 --warm-up 0s").run().stdout;
+    assert!(
+        table.starts_with("bench latency: topic=load partitions=1 leaders=1 partition=0 rate=500"),
+        "{table}"
+    );
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+
+    node.levada("topic create empty").run();
+    for (line, expected) in [
+        ("bench consume empty", "levada bench produce empty"),
+        ("bench produce nothing", "levada topic create"),
+        ("bench latency load --records 1 --record-size 8", "8 is not in 16.."),
+        ("bench produce load --records 1 --duration 1s", "cannot be used with"),
+    ] {
+        let (code, said) = node.levada(line).outcome();
+        assert!(code != Some(0) && said.stderr.contains(expected), "{line}: {said:?}");
+    }
+}
+
+#[test]
 fn records_of_aborted_transactions_are_not_printed() {
     let node = Node::started();
     node.levada("topic create ledger --partitions 1").run();

@@ -7,6 +7,8 @@ mod outage;
 
 use std::{
     collections::BTreeMap,
+    env,
+    net::TcpStream,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
@@ -27,7 +29,7 @@ pub(crate) use self::{
     offsets::{EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, TopicPartition},
     outage::Outage,
 };
-use crate::{failure::Failure, kafka_error};
+use crate::{failure::Failure, kafka_error, profile::Profiles};
 
 // What a noun takes whose verbs all ask a cluster: the verb, and whom to ask. No doc comment: it would be the help's, in the place of what the
 // verbs say the noun is for.
@@ -42,21 +44,61 @@ pub(crate) struct ClusterCommand<V: Subcommand> {
 /// Where to find a broker.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BrokerArgs {
-    /// Brokers to ask first, separated by commas
+    /// Brokers to ask first, separated by commas [env: LEVADA_BROKERS] [default: the profile's, else 127.0.0.1:9092]
     #[arg(
         short,
         long,
         value_name = "HOST:PORT",
-        env = "LEVADA_BROKERS",
         alias = "bootstrap-server",
         global = true,
-        display_order = 101,
-        default_value = "127.0.0.1:9092"
+        display_order = 101
     )]
-    brokers: String,
-    /// File with Kafka's client properties that say who asks, such as sasl.jaas.config
-    #[arg(long, value_name = "FILE", env = "LEVADA_COMMAND_CONFIG", global = true, display_order = 102)]
+    brokers: Option<String>,
+    /// File with Kafka's client properties, such as sasl.jaas.config [env: LEVADA_COMMAND_CONFIG]
+    #[arg(long, value_name = "FILE", global = true, display_order = 102)]
     command_config: Option<PathBuf>,
+    /// Profile with brokers and client properties (levada profile) [env: LEVADA_PROFILE]
+    #[arg(long, value_name = "NAME", global = true, display_order = 103)]
+    profile: Option<String>,
+}
+
+/// Where a broker is looked for if nothing names one.
+const DEFAULT_BROKER: &str = "127.0.0.1:9092";
+
+impl BrokerArgs {
+    /// The brokers, and the login there.
+    fn target(&self) -> Result<(String, Login), Failure> {
+        let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+        if let Some(name) = &self.profile {
+            return self.of_profile(name, &Profiles::load()?);
+        }
+        // Who names brokers or a login does not mean those of a profile that happens to be current: they are not mixed.
+        let brokers = self.brokers.clone();
+        let brokers = brokers.or_else(|| Some(variable("LEVADA_BROKERS")?.to_string_lossy().into_owned()));
+        let config = self.command_config.clone().or_else(|| Some(variable("LEVADA_COMMAND_CONFIG")?.into()));
+        if brokers.is_none() && config.is_none() {
+            let named = variable("LEVADA_PROFILE").map(|name| name.to_string_lossy().into_owned());
+            let profiles = Profiles::load()?;
+            if let Some(name) = named.as_deref().or(profiles.current()) {
+                return self.of_profile(name, &profiles);
+            }
+        }
+        let login = config.as_deref().map(Login::load).transpose()?.unwrap_or_default();
+        Ok((brokers.unwrap_or_else(|| DEFAULT_BROKER.to_owned()), login))
+    }
+
+    /// Those of a profile, except what an option names.
+    fn of_profile(&self, name: &str, profiles: &Profiles) -> Result<(String, Login), Failure> {
+        let profile = profiles.profile(name)?;
+        let login = match &self.command_config {
+            Some(file) => Login::load(file)?,
+            None => {
+                let value = |key: &str| profile.properties.get(key).map(String::as_str);
+                Login::of(&format!("profile {name}"), value)?
+            }
+        };
+        Ok((self.brokers.clone().unwrap_or_else(|| profile.brokers.clone()), login))
+    }
 }
 
 /// How long what is on its way, such as the leaders of a new topic, may take.
@@ -85,8 +127,8 @@ pub(crate) struct Topic {
 
 impl Cluster {
     pub(crate) fn connect(args: &BrokerArgs) -> Result<Self, Failure> {
-        let login = args.command_config.as_deref().map(Login::load).transpose()?.unwrap_or_default();
-        let bootstrap = args.brokers.split(',').map(str::trim).filter(|address| !address.is_empty());
+        let (brokers, login) = args.target()?;
+        let bootstrap = brokers.split(',').map(str::trim).filter(|address| !address.is_empty());
         let bootstrap: Vec<String> = bootstrap.map(with_port).collect();
         let first = dial(&login, bootstrap.iter())?;
         Ok(Self { login, bootstrap, first, addresses: BTreeMap::new(), leaders: BTreeMap::new() })
@@ -112,6 +154,22 @@ impl Cluster {
 
     /// A connection to a broker of the cluster.
     pub(crate) fn broker(&mut self, node: i32) -> Result<&mut Client, Failure> {
+        let address = self.address(node)?;
+        match self.leaders.entry(node) {
+            std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                Ok(entry.insert(self.login.connect(&address, &options())?))
+            }
+        }
+    }
+
+    /// A new connection to a broker of the cluster, for the caller alone, and a handle of its socket to wait by.
+    pub(crate) fn separate(&mut self, node: i32) -> Result<(Client, TcpStream), Failure> {
+        let address = self.address(node)?;
+        self.login.connect_with_socket(&address, &options())
+    }
+
+    fn address(&mut self, node: i32) -> Result<String, Failure> {
         if !self.addresses.contains_key(&node) {
             self.metadata(Some(&[]), false)?;
         }
@@ -122,13 +180,7 @@ impl Cluster {
                 format!("one of its brokers: {}", known.join(", ")),
             )
         };
-        let address = self.addresses.get(&node).ok_or_else(missing)?;
-        match self.leaders.entry(node) {
-            std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                Ok(entry.insert(self.login.connect(address, &options())?))
-            }
-        }
+        self.addresses.get(&node).cloned().ok_or_else(missing)
     }
 
     /// Metadata of these topics, or of all.

@@ -16,7 +16,10 @@ use std::{collections::BTreeMap, io::Write};
 use clap::ValueEnum;
 use regex::bytes::Regex;
 
-pub(crate) use self::start::Start;
+pub(crate) use self::{
+    fetcher::{asked_partition, asked_topic, split_batch},
+    start::Start,
+};
 use crate::{
     cluster::{BrokerArgs, Cluster, Isolation, Topic, TopicPartition},
     consume::{

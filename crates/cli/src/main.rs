@@ -2,6 +2,7 @@
 //! (0 done, 1 failed, 2 asked wrongly). Results go to stdout, talk goes to stderr.
 
 mod acl;
+mod bench;
 mod cert;
 mod cluster;
 mod colour;
@@ -25,6 +26,7 @@ mod man;
 mod offsets;
 mod output;
 mod produce;
+mod profile;
 mod question;
 mod serve;
 mod settings;
@@ -69,10 +71,12 @@ enum Command {
     Produce(produce::Args),
     Consume(consume::Args),
     Offsets(offsets::Args),
+    Bench(cluster::ClusterCommand<bench::Verb>),
     Group(cluster::ClusterCommand<group::Verb>),
     Cluster(cluster::ClusterCommand<health::Verb>),
     Transaction(cluster::ClusterCommand<transaction::Verb>),
     Config(config::Args),
+    Profile(profile::Args),
     Cert(cert::Args),
     Acl(cluster::ClusterCommand<acl::Verb>),
     User(cluster::ClusterCommand<user::Verb>),
@@ -107,10 +111,12 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Produce(args) => produce::run(args),
         Command::Consume(args) => consume::run(args, out),
         Command::Offsets(args) => offsets::run(&args, out),
+        Command::Bench(args) => bench::run(args, out),
         Command::Group(args) => group::run(args, out),
         Command::Cluster(args) => health::run(args, out),
         Command::Transaction(args) => transaction::run(args, out),
         Command::Config(args) => config::run(args, out),
+        Command::Profile(args) => profile::run(args, out),
         Command::Cert(args) => cert::run(args, out),
         Command::Acl(args) => acl::run(args, out),
         Command::User(args) => user::run(args, out),

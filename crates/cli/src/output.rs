@@ -26,7 +26,7 @@ pub(crate) enum Format {
 }
 
 /// The option of every command that reads.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct FormatArgs {
     /// Form of the result
     #[arg(long = "output", value_name = "FORM", default_value = "table", display_order = 100)]

@@ -16,6 +16,7 @@ use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use levada_log::compress::Compression;
 
+pub(crate) use self::batches::{check, request};
 use crate::{
     cluster::{BrokerArgs, Cluster},
     escapes,
@@ -85,7 +86,7 @@ struct Separator {
 
 /// How batches are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Codec {
+pub(crate) enum Codec {
     None,
     Gzip,
     Snappy,
@@ -95,7 +96,7 @@ enum Codec {
 
 /// Whose acknowledgement a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Acks {
+pub(crate) enum Acks {
     #[value(name = "0")]
     Nobody,
     #[value(name = "1")]
@@ -174,7 +175,7 @@ impl Args {
 }
 
 impl Codec {
-    fn compression(self) -> Compression {
+    pub(crate) fn compression(self) -> Compression {
         match self {
             Self::None => Compression::None,
             Self::Gzip => Compression::Gzip,
@@ -186,6 +187,15 @@ impl Codec {
 }
 
 impl Acks {
+    /// The name of `--acks`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "0",
+            Self::Leader => "1",
+            Self::All => "all",
+        }
+    }
+
     fn wire(self) -> i16 {
         match self {
             Self::Nobody => 0,

@@ -248,6 +248,11 @@ impl Client {
         }
     }
 
+    /// True if a whole frame has been received and not yet returned: the next [`receive`](Client::receive) does not block.
+    pub fn has_frame(&self) -> bool {
+        self.frames.has_frame()
+    }
+
     fn lost(&self, source: io::Error) -> ClientError {
         ClientError::Lost { address: self.address.clone(), source }
     }

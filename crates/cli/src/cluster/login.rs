@@ -1,10 +1,10 @@
 //! How the command line comes into a cluster: `--command-config` with Kafka's client properties, TLS and SASL.
 
-use std::{env, fmt, fs, path::Path};
+use std::{env, fmt, fs, net::TcpStream, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use levada_broker::{
-    config::parse_properties,
+    config::{Property, parse_properties},
     keystore::{ClientTls, SslSettings},
     security::{jaas::Jaas, nonce, scram},
 };
@@ -69,15 +69,19 @@ impl Mechanism {
 impl Login {
     /// Reads a file with Kafka's client properties; those that say nothing about security are passed over.
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
-        let shown = path.display();
-        let text = fs::read_to_string(path)
-            .map_err(|error| Failure::Usage(format!("cannot read --command-config {shown}: {error}")))?;
-        let wrong = |what: &str| Failure::Usage(format!("--command-config {shown}: {what}"));
-        let properties = parse_properties(&text)
-            .map_err(|error| wrong(&format!("line {}: {}", error.line, error.reason)))?;
+        let properties = properties(path)?;
         let value = |key: &str| {
             properties.iter().rev().find(|property| property.key == key).map(|property| property.value.trim())
         };
+        Self::of(&format!("--command-config {}", path.display()), value)
+    }
+
+    /// The login that these client properties describe. `source` is their place, for errors.
+    pub(crate) fn of<'a>(
+        source: &str,
+        value: impl Fn(&str) -> Option<&'a str> + Copy + 'a,
+    ) -> Result<Self, Failure> {
+        let wrong = |what: &str| Failure::Usage(format!("{source}: {what}"));
         let protocol = value("security.protocol").unwrap_or("PLAINTEXT").to_uppercase();
         let (has_tls, has_sasl) = match protocol.as_str() {
             "PLAINTEXT" => (false, false),
@@ -87,7 +91,7 @@ impl Login {
             _ => return Err(wrong("security.protocol must be PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")),
         };
         let tls = || {
-            ClientTls::load(&SslSettings::new(format!("--command-config {shown}"), value))
+            ClientTls::load(&SslSettings::new(source.to_owned(), value))
                 .map_err(|error| Failure::Usage(error.to_string()))
         };
         let credentials = has_sasl.then(|| Credentials::load(value, wrong)).transpose()?;
@@ -101,17 +105,39 @@ impl Login {
 
     /// A connection on which the cluster knows who asks.
     pub(crate) fn connect(&self, address: &str, options: &ClientOptions) -> Result<Client, Failure> {
-        let mut client = match &self.tls {
-            None => Client::connect(address, options)?,
-            Some(tls) => Client::connect_over(address, options, |host, socket| {
-                Ok(Box::new(tls.connect(host, socket)?))
-            })?,
-        };
+        self.connect_with_socket(address, options).map(|(client, _)| client)
+    }
+
+    /// The same, with another handle of its socket, to wait for answers.
+    pub(crate) fn connect_with_socket(
+        &self,
+        address: &str,
+        options: &ClientOptions,
+    ) -> Result<(Client, TcpStream), Failure> {
+        let mut handle = None;
+        let mut client = Client::connect_over(address, options, |host, socket| {
+            handle = Some(socket.try_clone()?);
+            Ok(match &self.tls {
+                None => Box::new(socket),
+                Some(tls) => Box::new(tls.connect(host, socket)?),
+            })
+        })?;
         if let Some(credentials) = &self.credentials {
             credentials.show(&mut client)?;
         }
-        Ok(client)
+        let socket = handle.expect("the client has asked for a channel over its socket");
+        Ok((client, socket))
     }
+}
+
+/// The client properties of a file.
+pub(crate) fn properties(path: &Path) -> Result<Vec<Property>, Failure> {
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::Usage(format!("cannot read --command-config {shown}: {error}")))?;
+    parse_properties(&text).map_err(|error| {
+        Failure::Usage(format!("--command-config {shown}: line {}: {}", error.line, error.reason))
+    })
 }
 
 impl Credentials {

@@ -139,7 +139,7 @@ impl Fetcher {
                 topics.push(asked_topic(topic, version));
                 topics.len() - 1
             });
-            topics[at].partitions.push(asked(*partition, position));
+            topics[at].partitions.push(asked_partition(*partition, position));
         }
         let mut request = FetchRequest::default();
         request.max_wait_ms = wait_ms;
@@ -226,7 +226,8 @@ impl Fetcher {
 
 const LEADER_NOT_AVAILABLE: i16 = 5;
 
-fn asked_topic(topic: &Topic, version: i16) -> FetchTopic {
+/// A topic of a fetch request, without partitions.
+pub(crate) fn asked_topic(topic: &Topic, version: i16) -> FetchTopic {
     let mut asked = FetchTopic::default();
     if version >= BY_ID {
         asked.topic_id = topic.id;
@@ -236,7 +237,8 @@ fn asked_topic(topic: &Topic, version: i16) -> FetchTopic {
     asked
 }
 
-fn asked(partition: i32, position: i64) -> FetchPartition {
+/// A partition of a fetch request.
+pub(crate) fn asked_partition(partition: i32, position: i64) -> FetchPartition {
     let mut asked = FetchPartition::default();
     asked.partition = partition;
     asked.fetch_offset = position;
@@ -250,7 +252,7 @@ fn is_before(ends: &Offsets, place: &TopicPartition, position: i64) -> bool {
 }
 
 /// The next whole batch, checked against its checksum; `None` at the end and before a batch that was cut off there.
-fn split_batch(rest: &mut Bytes) -> Result<Option<Bytes>, BatchError> {
+pub(crate) fn split_batch(rest: &mut Bytes) -> Result<Option<Bytes>, BatchError> {
     match batch::check_stored(rest) {
         Ok(view) => Ok(Some(rest.split_to(view.bytes().len()))),
         Err(BatchError::Truncated { .. }) => Ok(None),

@@ -185,20 +185,7 @@ impl<'a> Batches<'a> {
         let leader = self.topic.leader(partition)?;
         let client = self.cluster.broker(leader)?;
         let version = client.best_version::<ProduceRequest>()?;
-        let mut data = PartitionProduceData::default();
-        data.index = partition;
-        data.records = Some(batch);
-        let mut topic = TopicProduceData::default();
-        if version >= BY_ID {
-            topic.topic_id = self.topic.id;
-        } else {
-            topic.name = StrBytes::from(self.topic.name.as_str());
-        }
-        topic.partition_data = vec![data];
-        let mut request = ProduceRequest::default();
-        request.acks = self.args.acks.wire();
-        request.timeout_ms = TIMEOUT_MS;
-        request.topic_data = vec![topic];
+        let request = request(&self.topic, version, (partition, batch), self.args.acks);
         if self.args.acks == Acks::Nobody {
             client.send_request(version, &request)?;
             return Ok(());
@@ -220,7 +207,32 @@ impl Pending {
     }
 }
 
-fn check(response: &ProduceResponse, doing: &str) -> Result<(), Failure> {
+/// A request with one batch.
+pub(crate) fn request(
+    topic: &Topic,
+    version: i16,
+    (partition, batch): (i32, Bytes),
+    acks: Acks,
+) -> ProduceRequest {
+    let mut data = PartitionProduceData::default();
+    data.index = partition;
+    data.records = Some(batch);
+    let mut asked = TopicProduceData::default();
+    if version >= BY_ID {
+        asked.topic_id = topic.id;
+    } else {
+        asked.name = StrBytes::from(topic.name.as_str());
+    }
+    asked.partition_data = vec![data];
+    let mut request = ProduceRequest::default();
+    request.acks = acks.wire();
+    request.timeout_ms = TIMEOUT_MS;
+    request.topic_data = vec![asked];
+    request
+}
+
+/// Fails with the first error of an answer.
+pub(crate) fn check(response: &ProduceResponse, doing: &str) -> Result<(), Failure> {
     let partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);
     for partition in partitions {
         let record =

@@ -1,0 +1,115 @@
+//! A connection on which produce requests leave without waiting for the answers to earlier ones.
+
+use std::{
+    collections::VecDeque,
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use levada_wire::{Client, messages::ProduceRequest};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::meter::{Done, Meter};
+use crate::{
+    cluster::{Cluster, Topic},
+    failure::Failure,
+    kafka_error,
+    produce::{self, Acks},
+};
+
+/// The longest wait between two looks at the limits of the measurement.
+pub(super) const LOOK: Duration = Duration::from_millis(50);
+
+/// A connection to the leader of partitions.
+pub(super) struct Pipeline<'a> {
+    client: Client,
+    socket: TcpStream,
+    version: i16,
+    topic: &'a Topic,
+    acks: Acks,
+    meter: &'a Meter,
+    in_flight: VecDeque<(i32, Done)>,
+}
+
+impl<'a> Pipeline<'a> {
+    pub(super) fn open(
+        cluster: &mut Cluster,
+        topic: &'a Topic,
+        leader: i32,
+        acks: Acks,
+        meter: &'a Meter,
+    ) -> Result<Self, Failure> {
+        let (client, socket) = cluster.separate(leader)?;
+        let version = client.best_version::<ProduceRequest>()?;
+        Ok(Self { client, socket, version, topic, acks, meter, in_flight: VecDeque::new() })
+    }
+
+    /// The number of requests without an answer.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Sends a batch; blocks only while the socket takes nothing.
+    pub(super) fn send(&mut self, partition: i32, batch: Bytes, mut done: Done) -> Result<(), Failure> {
+        let request = produce::request(self.topic, self.version, (partition, batch), self.acks);
+        let correlation_id = self.client.send_request(self.version, &request)?;
+        done.is_answered = self.acks != Acks::Nobody;
+        match done.is_answered {
+            true => self.in_flight.push_back((correlation_id, done)),
+            false => self.meter.note(&done),
+        }
+        Ok(())
+    }
+
+    /// Waits until an answer comes or the time is over, and takes every answer that is there.
+    pub(super) fn take(&mut self, wait: Duration) -> Result<(), Failure> {
+        let mut wait = wait;
+        while self.client.has_frame() || is_readable(&self.socket, wait)? {
+            self.take_one()?;
+            wait = Duration::ZERO;
+        }
+        Ok(())
+    }
+
+    /// Waits for every answer.
+    pub(super) fn drain(&mut self) -> Result<(), Failure> {
+        while !self.in_flight.is_empty() {
+            self.take_one()?;
+        }
+        Ok(())
+    }
+
+    fn take_one(&mut self) -> Result<(), Failure> {
+        let (received, response) = self.client.receive_response::<ProduceRequest>(self.version)?;
+        produce::check(&response, &format!("produce to {}", self.topic.name))?;
+        match self.in_flight.pop_front() {
+            Some((sent, done)) if sent == received => self.meter.note(&done),
+            _ => return Err(Failure::new(format!("an answer to request {received}, which was not sent"))),
+        }
+        Ok(())
+    }
+}
+
+/// Fails with the permission that is missing, if that is the reason.
+pub(super) fn allowed<T>(done: Result<T, Failure>, topic: &str) -> Result<T, Failure> {
+    kafka_error::needing(done, "write", &format!("--topic {topic}"))
+}
+
+/// The time until a moment, and never longer than [`LOOK`].
+pub(super) fn until(due: Instant, now: Instant) -> Duration {
+    due.saturating_duration_since(now).min(LOOK)
+}
+
+/// Waits until the socket has bytes, an end or an error.
+fn is_readable(socket: &TcpStream, wait: Duration) -> Result<bool, Failure> {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(wait.subsec_nanos()),
+    };
+    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)) {
+        Ok(count) => Ok(count > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(Failure::new(format!("cannot wait for the broker's answer: {error}"))),
+    }
+}

@@ -1,0 +1,60 @@
+//! Tests of the schedule, the limits and the percentiles.
+
+use std::time::Instant;
+
+use super::{
+    load::{Records, Schedule},
+    meter::{Done, Meter},
+    *,
+};
+
+fn extent(records: Option<u64>, warm_up: i64) -> Extent {
+    Extent { records, duration: None, warm_up, format: FormatArgs::default() }
+}
+
+#[test]
+fn the_due_time_of_a_record_does_not_depend_on_answers() {
+    let start = Instant::now();
+    let schedule = Schedule::new(start, 1000.0);
+    assert_eq!(schedule.due(0), start);
+    assert_eq!(schedule.due(5000), start + Duration::from_secs(5));
+}
+
+#[test]
+fn a_count_of_records_is_kept_exactly_and_the_warm_up_is_not_part_of_it() {
+    let meter = Meter::new(&extent(Some(10), 0));
+    let now = Instant::now();
+    assert_eq!([meter.claim(now, 7), meter.claim(now, 7), meter.claim(now, 7)], [7, 3, 0]);
+    let meter = Meter::new(&extent(Some(10), 60_000));
+    let now = Instant::now();
+    assert_eq!(meter.claim(now, 100), 100, "the warm-up has no limit");
+    meter.note(&Done { since: now, records: 100, bytes: 1, is_answered: true });
+    assert_eq!(meter.records(), 0, "the warm-up is not counted");
+}
+
+#[test]
+fn a_late_answer_is_charged_from_the_due_time() {
+    let meter = Meter::new(&extent(None, 0));
+    let due = Instant::now();
+    let sent_late = Done { since: due, records: 1, bytes: 1, is_answered: true };
+    while due.elapsed() < Duration::from_millis(3) {
+        std::hint::spin_loop();
+    }
+    meter.note(&sent_late);
+    let measured = meter.run(Vec::new()).unwrap();
+    assert!(measured.tally.latencies.max() >= 3000, "{:?}", measured.tally.latencies.max());
+}
+
+#[test]
+fn a_batch_holds_records_of_the_size_asked_for() {
+    let records = Records::new(100, levada_log::compress::Compression::None);
+    let batch = records.batch(3, 7).unwrap();
+    let values: Vec<_> =
+        levada_log::batch::records(&batch).unwrap().map(|one| one.unwrap().value.unwrap()).collect();
+    assert_eq!(values.len(), 7);
+    assert!(values.iter().all(|value| value.len() == 100));
+    assert_ne!(values[0], values[1]);
+    let batch = records.marked(0, [7; 16]).unwrap();
+    let value = levada_log::batch::records(&batch).unwrap().next().unwrap().unwrap().value.unwrap();
+    assert_eq!((&value[..16], value.len()), (&[7; 16][..], 100));
+}

@@ -1,0 +1,238 @@
+//! The file of the profiles: TOML, for its owner alone.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// Longest file that is read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Permissions of anybody but the owner.
+const OF_OTHERS: u32 = 0o077;
+
+/// The client properties that the command line reads, and true for those that hold a secret.
+const PROPERTIES: [(&str, bool); 17] = [
+    ("sasl.jaas.config", true),
+    ("sasl.mechanism", false),
+    ("sasl.oauthbearer.token.endpoint.url", false),
+    ("security.protocol", false),
+    ("ssl.cipher.suites", false),
+    ("ssl.enabled.protocols", false),
+    ("ssl.endpoint.identification.algorithm", false),
+    ("ssl.key.password", true),
+    ("ssl.keystore.certificate.chain", false),
+    ("ssl.keystore.key", true),
+    ("ssl.keystore.location", false),
+    ("ssl.keystore.password", true),
+    ("ssl.keystore.type", false),
+    ("ssl.truststore.certificates", false),
+    ("ssl.truststore.location", false),
+    ("ssl.truststore.password", true),
+    ("ssl.truststore.type", false),
+];
+
+/// A cluster by name.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profile {
+    /// Addresses, separated by commas.
+    pub(crate) brokers: String,
+    /// Kafka's client properties.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) properties: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    current: Option<String>,
+    #[serde(default)]
+    profiles: BTreeMap<String, Profile>,
+}
+
+/// All profiles of the user.
+#[derive(Debug)]
+pub(crate) struct Profiles {
+    path: Option<PathBuf>,
+    content: Content,
+}
+
+/// True for a client property that a profile may hold.
+pub(super) fn is_known(key: &str) -> bool {
+    PROPERTIES.iter().any(|(known, _)| *known == key)
+}
+
+/// True for a client property whose value is not shown.
+pub(super) fn is_secret(key: &str) -> bool {
+    PROPERTIES.iter().any(|(known, secret)| *known == key && *secret)
+}
+
+/// Makes the path of a store independent of the working directory.
+pub(super) fn make_absolute(key: &str, value: &mut String) {
+    if key.ends_with(".location")
+        && let Ok(path) = std::path::absolute(&*value)
+    {
+        *value = path.display().to_string();
+    }
+}
+
+impl Profile {
+    /// Protocol, and mechanism if there is one.
+    pub(super) fn security(&self) -> &str {
+        self.properties.get("security.protocol").map_or("PLAINTEXT", String::as_str)
+    }
+
+    fn check(&self, name: &str) -> Result<(), Failure> {
+        if self.brokers.trim().is_empty() {
+            return Err(Failure::Usage(format!("profile {name}: brokers is empty: expected HOST:PORT")));
+        }
+        let Some(key) = self.properties.keys().find(|key| !is_known(key)) else { return Ok(()) };
+        let nearest = PROPERTIES.iter().min_by_key(|(known, _)| strsim::damerau_levenshtein(key, known));
+        let nearest = nearest.map_or("", |(known, _)| known);
+        let what = format!("profile {name}: unknown client property {key}; the nearest is {nearest}");
+        Err(Failure::Usage(what))
+    }
+}
+
+impl Profiles {
+    /// Reads the user's profiles; none if there is no file.
+    pub(crate) fn load() -> Result<Self, Failure> {
+        match path() {
+            Some(path) => Self::read(path),
+            None => Ok(Self { path: None, content: Content::default() }),
+        }
+    }
+
+    pub(super) fn read(path: PathBuf) -> Result<Self, Failure> {
+        let content = match fs::metadata(&path) {
+            Ok(metadata) => content(&path, &metadata)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Content::default(),
+            Err(error) => return Err(failed("read", &path, &error)),
+        };
+        for (name, profile) in &content.profiles {
+            profile.check(name)?;
+        }
+        Ok(Self { path: Some(path), content })
+    }
+
+    /// The name of the current profile.
+    pub(crate) fn current(&self) -> Option<&str> {
+        self.content.current.as_deref()
+    }
+
+    /// A profile by name.
+    pub(crate) fn profile(&self, name: &str) -> Result<&Profile, Failure> {
+        self.content.profiles.get(name).ok_or_else(|| missing(name))
+    }
+
+    /// All profiles by name.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&String, &Profile)> {
+        self.content.profiles.iter()
+    }
+
+    /// Adds a profile; one of that name must not exist.
+    pub(super) fn create(&mut self, name: &str, profile: Profile) -> Result<(), Failure> {
+        profile.check(name)?;
+        if self.content.profiles.contains_key(name) {
+            return Err(Failure::with_next(
+                format!("profile {name} exists"),
+                format!("levada profile delete {name}, or another name"),
+            ));
+        }
+        self.content.profiles.insert(name.to_owned(), profile);
+        Ok(())
+    }
+
+    /// Makes a profile the current one, or none.
+    pub(super) fn make_current(&mut self, name: Option<&str>) -> Result<(), Failure> {
+        if let Some(name) = name {
+            self.profile(name)?;
+        }
+        self.content.current = name.map(str::to_owned);
+        Ok(())
+    }
+
+    /// Removes a profile.
+    pub(super) fn delete(&mut self, name: &str) -> Result<(), Failure> {
+        self.content.profiles.remove(name).ok_or_else(|| missing(name))?;
+        if self.current() == Some(name) {
+            self.content.current = None;
+        }
+        Ok(())
+    }
+
+    /// Replaces the file as a whole, for the owner alone.
+    pub(super) fn save(&self) -> Result<(), Failure> {
+        let path = self.path.as_ref().ok_or_else(|| {
+            Failure::with_next("there is no place for profiles: HOME is not set", "HOME or XDG_CONFIG_HOME")
+        })?;
+        let text = toml::to_string_pretty(&self.content)
+            .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))?;
+        replace(path, &text).map_err(|error| failed("write", path, &error))
+    }
+}
+
+/// The file of the profiles; `None` for a user without a home.
+fn path() -> Option<PathBuf> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let directory = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
+    Some(directory.join("levada/profiles.toml"))
+}
+
+fn content(path: &Path, metadata: &fs::Metadata) -> Result<Content, Failure> {
+    let shown = path.display();
+    let mode = metadata.mode() & 0o777;
+    if mode & OF_OTHERS != 0 {
+        return Err(Failure::with_next(
+            format!("{shown} may hold passwords and is open to other users (mode {mode:04o})"),
+            format!("chmod 600 {shown}"),
+        ));
+    }
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(Failure::new(format!("{shown} is larger than 1 MiB: it holds no profiles")));
+    }
+    let text = fs::read_to_string(path).map_err(|error| failed("read", path, &error))?;
+    toml::from_str(&text).map_err(|error| {
+        // Other messages of the parser repeat values, which may be passwords.
+        let is_about_a_key =
+            ["unknown field", "missing field"].iter().any(|one| error.message().starts_with(one));
+        let what =
+            if is_about_a_key { error.message() } else { "the syntax, or the type of a value, is wrong" };
+        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+        Failure::Usage(format!("{shown}: line {line}: {what}"))
+    })
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
+    let new = path.with_extension("toml.new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+fn failed(verb: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("cannot {verb} the profiles in {}: {error}", path.display()))
+}
+
+fn missing(name: &str) -> Failure {
+    Failure::with_next(format!("there is no profile {name}"), "levada profile list shows the names")
+}
+
+#[cfg(test)]
+mod tests;
