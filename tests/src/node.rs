@@ -37,6 +37,8 @@ struct Plan {
     listeners: Vec<(String, String, SocketAddr)>,
     kafka: SocketAddr,
     http: SocketAddr,
+    /// Of the controller of a real Kafka.
+    controller: SocketAddr,
     /// Further arguments of `levada serve`.
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
@@ -97,6 +99,7 @@ impl Node {
             listeners: Vec::new(),
             kafka: free_port(),
             http: free_port(),
+            controller: free_port(),
             arguments: Vec::new(),
             environment: Vec::new(),
             wrapper: Vec::new(),
@@ -130,7 +133,7 @@ impl Node {
 
     /// Opens another listener beside PLAINTEXT, from the next start on; its address.
     pub fn listen(&mut self, name: &str, protocol: &str) -> SocketAddr {
-        let taken = [self.plan.kafka, self.plan.http];
+        let taken = [self.plan.kafka, self.plan.http, self.plan.controller];
         let taken = |port: &SocketAddr| {
             taken.contains(port) || self.plan.listeners.iter().any(|(_, _, other)| other == port)
         };
@@ -238,6 +241,11 @@ impl Node {
     /// The address for Kafka clients, as they want it.
     pub fn bootstrap(&self) -> String {
         self.plan.kafka.to_string()
+    }
+
+    /// The address of the controller of a real Kafka.
+    pub fn controller_address(&self) -> SocketAddr {
+        self.plan.controller
     }
 
     /// The address of `/healthz` and `/metrics`.

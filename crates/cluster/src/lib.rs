@@ -5,11 +5,18 @@
 //! an event. Times are milliseconds of one monotonic clock; requests carry a number of the machine's own, so
 //! that an answer that comes late or twice is recognised.
 
+pub mod channel;
+pub mod directories;
+pub mod envelope;
 pub mod errors;
 pub mod lifecycle;
 pub mod observer;
+pub mod producer_ids;
 pub mod quorum;
 
+pub use channel::Channel;
+pub use directories::Directories;
 pub use lifecycle::Lifecycle;
 pub use observer::Observer;
+pub use producer_ids::ProducerIds;
 pub use quorum::{Address, Quorum, Target};

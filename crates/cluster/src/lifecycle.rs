@@ -46,7 +46,7 @@ pub enum BrokerPhase {
     Stopped,
 }
 
-/// What happens to a broker. Answers carry the number of their request.
+/// Input of a lifecycle. Answers carry the number of their request.
 #[derive(Clone, Debug)]
 pub enum LifecycleEvent {
     /// The start, or the deadline has passed.
@@ -72,7 +72,7 @@ pub enum LifecycleEvent {
     Stop,
 }
 
-/// What a driver has to do.
+/// Task for the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LifecycleAction {
     /// Send a registration to the active controller.

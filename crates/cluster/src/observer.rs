@@ -38,9 +38,9 @@ pub struct ObserverConfig {
     pub cluster_id: Option<String>,
     /// The first of `controller.listener.names`: voters are reached by their endpoint of this name.
     pub listener: String,
-    /// How long a leader may wait for new records.
+    /// Longest wait of a leader for new records, ms.
     pub max_wait_ms: i32,
-    /// How long an answer may take until another node is asked; longer than `max_wait_ms`.
+    /// Time after which a request without an answer has failed, ms; longer than `max_wait_ms`.
     pub request_timeout_ms: i64,
     /// The pause after a first failure. It doubles with each further one.
     pub retry_ms: i64,
@@ -76,7 +76,7 @@ impl ObserverConfig {
     }
 }
 
-/// What happens to an observer. Answers carry the number of their request.
+/// Input of an observer. Answers carry the number of their request.
 #[derive(Clone, Debug)]
 pub enum ObserverEvent {
     /// The start, or the deadline has passed.
@@ -89,7 +89,7 @@ pub enum ObserverEvent {
     Failed(u64),
 }
 
-/// What a driver has to do.
+/// Task for the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ObserverAction {
     /// Send a Fetch.
@@ -149,7 +149,7 @@ pub struct Observer {
     actions: Vec<ObserverAction>,
 }
 
-/// How an answer was taken.
+/// Result of an answer or of its absence.
 enum Outcome {
     /// It led on: ask again at once.
     Advanced,

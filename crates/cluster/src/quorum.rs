@@ -38,7 +38,7 @@ pub struct Target {
     pub address: Address,
 }
 
-/// What an answer changed.
+/// Effect of an answer on the known state of the quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// The answer is of an earlier epoch.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Plan, free_port};
+use super::Plan;
 use crate::{Tool, paths};
 
 /// A line with this text says that the broker accepts connections.
@@ -41,8 +41,7 @@ pub(super) fn command(plan: &Plan, home: &Path) -> Command {
 }
 
 fn configuration(plan: &Plan, home: &Path) -> String {
-    let mut free = std::iter::repeat_with(free_port);
-    let controller = free.find(|port| *port != plan.kafka).expect("the sequence has no end");
+    let controller = plan.controller;
     let given = plan.options.iter().find(|(key, _)| key == "node.id");
     let node_id = given.map_or("1", |(_, value)| value);
     let [listeners, protocols] = plan.listeners(Some(controller));

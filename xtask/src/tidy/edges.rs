@@ -13,7 +13,7 @@ const EDGES: [(&str, &[&str]); 10] = [
     ("levada-io", &[]),
     ("levada-lab", &["levada-io", "levada-log", "levada-wire"]),
     ("levada-log", &["levada-io"]),
-    ("levada-tests", &[]),
+    ("levada-tests", &["levada-cluster", "levada-wire"]),
     ("levada-wire", &[]),
     ("xtask", &[]),
 ];

@@ -169,7 +169,7 @@ fn crates_depend_one_way() {
             1,
             "kafka-wire is only for",
         ),
-        ("levada-tests", "[dependencies]\nlevada-wire.workspace = true\n", 4, "levada-tests must not"),
+        ("levada-tests", "[dependencies]\nlevada-log.workspace = true\n", 4, "levada-tests must not"),
         ("levada-new", "", 1, "no place in the table"),
     ];
     for (name, tables, line, words) in table {

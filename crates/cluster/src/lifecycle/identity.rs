@@ -1,4 +1,4 @@
-//! What a broker registers: ids, listeners, features and directories, checked before anything is sent. A controller
+//! The registration of a broker: ids, listeners, features and directories, checked before anything is sent. A controller
 //! accepts most of what is refused here, and the cluster would have a broker that nobody can reach.
 
 use std::collections::BTreeSet;

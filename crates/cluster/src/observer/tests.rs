@@ -11,7 +11,7 @@ use self::model::{Model, visible};
 use super::*;
 use crate::quorum::Quorum;
 
-/// What a replayer makes of an observer's actions.
+/// State that a replayer builds from an observer's actions.
 #[derive(Default)]
 struct Replayer {
     values: Vec<u32>,
