@@ -1,5 +1,6 @@
-//! Access to the running broker: the decisions of the authorizer over the published image, the pace of the audit log, and the keys that
-//! tokens are checked with. The state machines and values behind it are in [`crate::security`].
+//! Access decisions of the running broker: the authorizer over the published image, the rate limit
+//! of the audit log, and the keys that verify tokens. [`crate::security`] has the state machines
+//! and values behind it.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! The broker as all its threads share it: a list of rooms, each with the state and the methods of one subject. What crosses all
-//! of them is here as well: opening, a round of housekeeping, closing.
+//! The broker as all its threads share it: a list of rooms, each with the state and the methods of
+//! one subject. The operations that concern all rooms are here as well: opening, a round of
+//! housekeeping, closing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

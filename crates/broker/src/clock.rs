@@ -1,5 +1,5 @@
-//! The two clocks of the machine. Dates are read from the wall clock, which people and time servers set; how long something takes is
-//! measured by the steady one, which goes on as if nothing had happened.
+//! The two clocks of the machine. Dates come from the wall clock, which people and time servers
+//! set. Durations come from the monotonic clock, which nobody sets.
 
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

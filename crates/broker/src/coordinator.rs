@@ -1,4 +1,5 @@
-//! The coordinators of groups and transactions: one for each partition of their topics, there as long as the partitions are.
+//! The coordinators of groups and transactions: one for each partition of their topics, for as long
+//! as the partition exists.
 //!
 //! `host` drives a state machine: that of [`crate::group`], or that of [`crate::txn`]. `slots` is the table of the
 //! coordinators of one topic and their clock, `replay` reads the logs that they keep their state in, `announcements` are the

@@ -1,4 +1,4 @@
-//! Descriptors of the process: as many as it may have, and some of them kept for files, whatever connects.
+//! File descriptors of the process: the limit, and a reserve for files that connections cannot use.
 
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};

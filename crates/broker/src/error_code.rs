@@ -1,5 +1,5 @@
-//! Kafka's error codes, and a failure as clients see it: a code and a sentence. The map from our errors to these codes
-//! is `error_map.rs`.
+//! Kafka's error codes, and a failure as clients see it: a code and a message. `error_map.rs` maps
+//! our errors to these codes.
 //!
 //! Catalogue: one entry per code. Source: Kafka's `Errors` enumeration.
 

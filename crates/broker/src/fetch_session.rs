@@ -1,5 +1,5 @@
-//! Fetch sessions (KIP-227): the broker remembers what a consumer fetches, so that requests name only what
-//! changed and answers only what is new.
+//! Fetch sessions (KIP-227): the broker remembers the partitions that a consumer fetches, so that
+//! requests and responses contain only changes.
 //!
 //! No clock, socket or disk: time and fresh ids are parameters. The cache is locked for a look-up; a session has
 //! a lock of its own, so that large sessions do not hold up others.

@@ -1,4 +1,5 @@
-//! Kafka's `ssl.*` settings, of a listener or of a client: key stores, trust stores, versions and ciphers, made into what rustls takes.
+//! Kafka's `ssl.*` settings of a listener or a client (key stores, trust stores, versions and
+//! ciphers), converted for rustls.
 //!
 //! Stores lie in files: everything here blocks for them.
 

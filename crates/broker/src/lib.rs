@@ -1,4 +1,4 @@
-//! The broker: what it is told, the state machines and servers behind its APIs, and how it runs.
+//! The broker: its configuration, the state machines and servers behind its APIs, and its threads.
 
 mod access;
 mod api;

@@ -1,5 +1,5 @@
-//! Cluster metadata: the KRaft records, the image they add up to, the decisions that make new records,
-//! and the `__cluster_metadata-0` log that keeps them.
+//! Cluster metadata: the KRaft records, the image that they add up to, the decisions that produce
+//! new records, and the `__cluster_metadata-0` log that stores them.
 //!
 //! ```text
 //! request → controller (pure: image in, records out) → store (append, flush) → image (apply) → published

@@ -1,4 +1,5 @@
-//! A data directory while no broker uses it: formatting it, saying what is in it, checking it. Reads and prints nothing by itself.
+//! Operations on a data directory that no broker uses: format, describe, check. This module neither
+//! reads input nor prints.
 
 use std::fs::File;
 use std::io;

@@ -1,5 +1,6 @@
-//! Regular expressions of clients: they match whole names, and neither their length nor what they compile to is the client's
-//! choice. The last ones are remembered, so that who compiles one where waiting disturbs nobody has compiled it for all.
+//! Regular expressions of clients. They match whole names, and both their length and their compiled
+//! size are bounded. The last ones are cached, so that a pattern that a blocking thread has
+//! compiled is ready for all threads.
 
 use std::collections::VecDeque;
 

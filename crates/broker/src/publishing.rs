@@ -1,4 +1,5 @@
-//! Acts on the metadata: brings what this broker serves in line with each image.
+//! Applies the metadata: brings the partitions, coordinators and settings of this broker in line
+//! with an image.
 //!
 //! `diff` compares two images, `apply` acts on the differences and publishes the later image. `serving` opens partitions and takes
 //! deleted ones out of service, `recovery` does the first beside serving after an unclean stop, `configs` has logs, coordinators and

@@ -1,4 +1,4 @@
-//! Client quotas: which limit holds for a client, how much it has used lately, and how long it has to wait.
+//! Client quotas: the limit of a client, its recent use, and the delay that results.
 //!
 //! No clock, socket or disk: time is a parameter. Rates are measured as Kafka measures them: over eleven samples of a
 //! second, the last of them unfinished.

@@ -1,5 +1,5 @@
-//! The partitions of which this broker has a replica: their logs in the data directory, the table of those that are served, and
-//! the work on logs that goes on beside requests.
+//! The partitions of which this broker has a replica: their logs in the data directory, the table
+//! of served partitions, and background work on logs.
 //!
 //! `partition` is one of them, with its append `lane`, the syncs that acknowledgements wait for (`durability`) and the `waiters`
 //! of long polls. `opening` opens logs and `recovery` counts those that are checked first. `housekeeping`, `retention`, `expiry`,

@@ -1,5 +1,6 @@
-//! The memory of requests that are coming in or being answered (`queued.max.request.bytes`): bytes that have arrived count, a length that
-//! a client claims does not. When the memory is used up, further requests wait in the sockets.
+//! The memory of requests that are being received or answered (`queued.max.request.bytes`).
+//! Received bytes count, claimed lengths do not. When the memory is used up, further requests wait
+//! in the sockets.
 //!
 //! Requests that are half there could use up all of it, and none could ever become whole. So one request at a time may exceed the limit
 //! until it is answered ([`RequestMemory::room`]).

@@ -1,5 +1,5 @@
-//! Who may come in (SASL) and what they may do (access control). Everything here is a state machine or a value: no clock, no
-//! socket, no disk; time is a parameter.
+//! Authentication (SASL) and access control. Everything here is a state machine or a value without
+//! clock, socket or disk; time is a parameter.
 
 pub mod acl;
 pub mod audit;

@@ -1,4 +1,4 @@
-//! Seeds of simulations. A test takes the same ones every time; a soak draws others.
+//! Seeds of simulations. Tests use fixed seeds, the soak random ones.
 
 use std::ops::Range;
 

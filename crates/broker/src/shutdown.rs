@@ -1,4 +1,4 @@
-//! The stop signal: raised once, seen by every listener, shard and waiting request.
+//! The stop signal: raised once, and visible to every listener, shard and waiting request.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Counts of connections, requests and bytes since the start, in relaxed atomics that hot paths may touch.
+//! Counters of connections, requests and bytes since the start, in relaxed atomics that hot paths
+//! may update.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
-//! TLS settings of the listeners: keys, trust and versions of each, made into a configuration for handshakes, and reloaded when
-//! the configuration or a file changes.
+//! TLS settings of the listeners: keys, trust stores and versions of each, converted for
+//! handshakes, and reloaded when the configuration or a file changes.
 //!
 //! `stores` reads key and trust stores, `names` turns certificates into principals. Connections and their handshakes are in
 //! `server/channel`.

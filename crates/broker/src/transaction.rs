@@ -1,5 +1,5 @@
-//! What a transaction does to partitions: before its first records it must cover the partition, and at its end every
-//! partition gets a marker.
+//! Operations of a transaction on partitions: verification before its first records, and a marker
+//! in every partition at its end.
 
 use std::sync::Arc;
 use std::time::Duration;

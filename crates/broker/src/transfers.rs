@@ -1,5 +1,6 @@
-//! Means of the transfer engine that all shards share: what this machine allows, the sizes that transfers turn on, the counters, the
-//! threads that wait for the disk, and the rule for old records in the page cache.
+//! State of the transfer engine that all shards share: the capabilities of this machine,
+//! thresholds, counters, the threads that wait for the disk, and the policy for old records in the
+//! page cache.
 
 use std::sync::Arc;
 

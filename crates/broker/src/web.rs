@@ -1,4 +1,5 @@
-//! The HTTP address: `/healthz`, `/readyz`, `/metrics` and the [console] on a thread of their own, so that no scrape ever runs on a shard.
+//! The HTTP address: `/healthz`, `/readyz` and `/metrics` on a separate thread, so that a scrape
+//! never runs on a shard.
 //!
 //! Connections are few, have so long for a request and so long in all. Without a token only who names this machine is answered: a page
 //! in a browser of this machine could otherwise read what is here by a name of its own (DNS rebinding).

@@ -1,5 +1,6 @@
-//! The audit log at a pace: entries that clients can cause without being let do anything are written up to a rate for each origin, and
-//! counted beyond. Entries of changes and of allowed attempts are always written.
+//! Rate limit of the audit log. Entries that a client without permissions can cause are limited per
+//! origin, and counted beyond the limit. Entries about changes and allowed operations are always
+//! written.
 
 use std::fmt::Display;
 use std::net::IpAddr;

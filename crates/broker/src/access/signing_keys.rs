@@ -1,4 +1,4 @@
-//! The keys that tokens are signed with, had anew from time to time from where the configuration says.
+//! The signing keys of tokens, fetched from the configured addresses and refreshed regularly.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

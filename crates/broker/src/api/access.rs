@@ -1,5 +1,5 @@
-//! What the APIs ask before they act: may this client do that? And the one table of all such questions, from which
-//! `docs/operating/authorization.md` is made.
+//! The authorization checks of the APIs, and the one table of all checks, from which
+//! `docs/operating/authorization.md` is generated.
 //!
 //! Catalogue: one entry per question.
 

@@ -1,4 +1,4 @@
-//! Commits of positions, as far as OffsetCommit and TxnOffsetCommit have them in common.
+//! Committed offsets: the code that OffsetCommit and TxnOffsetCommit share.
 
 use crate::error_code::ErrorCode;
 use crate::group::GroupError;

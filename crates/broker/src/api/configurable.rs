@@ -1,5 +1,6 @@
-//! What AlterConfigs and IncrementalAlterConfigs have in common: which resources may be named, which values
-//! may be null, and how refused resources and changed ones come together in one answer.
+//! The code that AlterConfigs and IncrementalAlterConfigs share: the resources that a request may
+//! name, the values that may be null, and the merge of refused and changed resources into one
+//! response.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -1,5 +1,6 @@
-//! The thread that answers large requests of everything but records: decoding, answering and encoding one of a megabyte takes tens of
-//! milliseconds, for which the other connections of a shard would wait.
+//! The thread that answers large requests other than those for records. Decoding, answering and
+//! encoding a request of a megabyte takes tens of milliseconds, for which the other connections of
+//! a shard would wait.
 //!
 //! Only a few of them are answered at the same time, which bounds the memory that their decoded forms and answers take. A request that
 //! waits for other clients by its nature (JoinGroup, SyncGroup) never comes here.

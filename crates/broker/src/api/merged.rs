@@ -1,5 +1,6 @@
-//! Answers about topics whose partitions are refused in part at once, in part answered for by a coordinator. Their order is Kafka's: first the
-//! refused ones by topic, as asked; then the coordinator's, each with its topic if that is there already.
+//! Responses about topics whose partitions are refused in part by the API and answered in part by a
+//! coordinator. The order is Kafka's: first the refused partitions by topic, in request order; then
+//! the coordinator's, appended to their topic if it is already in the response.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,4 @@
-//! The time that a thread is busy with a request, without the time in which the request waits.
+//! The time that a thread spends on a request, without the time in which the request waits.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! The Kafka APIs: one file each, named by key; this file lists them and finds the one a request
-//! asks for.
+//! The Kafka APIs, one file each, named by key. This file lists them and selects the one of a
+//! request.
 //!
 //! To serve another API: write its file and add one line to `serve!`. Nothing else decides what is
 //! advertised.

@@ -1,5 +1,5 @@
-//! Configuration of client metrics subscriptions. Like a Kafka without a metrics plug-in, the broker keeps them
-//! and asks no client for metrics.
+//! Configuration of client metrics subscriptions. Like a Kafka without a metrics plug-in, the
+//! broker stores them and requests no metrics from clients.
 
 use super::Origin;
 use super::describe::{ConfigSource, Described, Synonym};

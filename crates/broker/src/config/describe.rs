@@ -1,4 +1,5 @@
-//! Configuration as it is shown: what DescribeConfigs answers, and what `levada config show` prints.
+//! Configuration for display: the response to DescribeConfigs, and the output of
+//! `levada config show`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

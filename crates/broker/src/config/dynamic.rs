@@ -1,5 +1,6 @@
-//! What was set while the broker ran: the two layers above flags, environment and file. The metadata keeps
-//! them; here they are checked, laid over the rest, and turned into a configuration.
+//! Dynamic configuration: the two layers above flags, environment and file. The metadata stores
+//! them. This module validates them, merges them with the other layers, and makes a configuration
+//! of the result.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, and where the wrong value came from.
+//! Errors in a configuration, with the origin of the invalid value.
 
 use std::{fmt, io, path::PathBuf};
 

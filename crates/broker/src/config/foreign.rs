@@ -1,5 +1,6 @@
-//! Keys of Kafka 4.3.1 that have no effect here, so that a stock `server.properties` is accepted: those that change nothing for a
-//! single broker are noted; those that an operator sets on purpose are refused unless they have Kafka's default. A catalogue.
+//! Keys of Kafka 4.3.1 that have no effect here, so that a stock `server.properties` is accepted.
+//! Keys that do not matter for a single broker are noted. Keys that an operator sets on purpose are
+//! refused unless they have Kafka's default. A catalogue.
 
 use super::kafka::{ConfigScope, kafka_key, kafka_keys};
 use super::prefix;

@@ -1,6 +1,6 @@
-//! The keys that Kafka knows, with Kafka's types, defaults, allowed values and ways to change: `kafka-4.3.1.tsv`, printed by
-//! `tests/java/Keys.java` from Kafka's own jars. The keys that have an effect here are in `table`, the verdicts on the others in
-//! `foreign`.
+//! All keys of Kafka, with their types, defaults, allowed values and update modes:
+//! `kafka-4.3.1.tsv`, which `tests/java/Keys.java` prints from Kafka's jars. `table` has the keys
+//! with an effect here, `foreign` the treatment of the others.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! One row of the table of keys: its name, type, default, allowed values and documentation, and the check that a
-//! text is an allowed value.
+//! One row of the table of keys: name, type, default, allowed values and documentation, and the
+//! validation of a value.
 
 /// A configuration key as users, DescribeConfigs and the documentation see it.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,5 @@
-//! Listeners: `NAME://host:port` lists, which of them are opened, how each is secured, and what clients are told to connect to.
+//! Listeners: lists of `NAME://host:port`, the selection of the listeners to open, their security
+//! protocols, and the addresses that clients get.
 
 use std::collections::BTreeMap;
 use std::fmt;

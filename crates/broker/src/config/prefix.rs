@@ -1,5 +1,5 @@
-//! Keys written for one listener: `listener.name.NAME.KEY`, and `listener.name.NAME.MECHANISM.KEY` where a SASL
-//! mechanism may have its own value. Such a value wins over that of the bare key.
+//! Keys of one listener: `listener.name.NAME.KEY`, and `listener.name.NAME.MECHANISM.KEY` for keys
+//! that a SASL mechanism can override. Such a value takes precedence over the plain key.
 
 use std::borrow::Cow;
 

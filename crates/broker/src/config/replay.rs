@@ -1,4 +1,4 @@
-//! Whether old records stay in memory: `levada.replay.cache`.
+//! The policy for old records in the page cache: `levada.replay.cache`.
 
 /// What becomes of old records that a consumer has read from the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

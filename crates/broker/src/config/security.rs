@@ -1,4 +1,4 @@
-//! Who may come in and what they may do, as configured: SASL of each listener, and access control.
+//! Security configuration: SASL of each listener, and access control.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! The layers that may set a key, laid over each other: flags over environment over file over default. Every value
-//! is checked and keeps its origin; everything that is wrong is reported at once.
+//! The layers of configuration: flags over environment over file over default. Every value is
+//! validated and keeps its origin. All errors are reported together.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,5 +1,6 @@
-//! The table of keys that have an effect: Kafka's names, types, defaults and ranges as of 4.3.1, each with a sentence
-//! of documentation. A catalogue: every row is alike. Keys of Kafka's that have no effect here are in `foreign`.
+//! The table of keys that have an effect: Kafka's names, types, defaults and ranges as of 4.3.1,
+//! each with a sentence of documentation. A catalogue: all rows have the same form. `foreign` has
+//! Kafka's keys without an effect.
 
 use super::key::{ConfigKey, Valid, boolean, double, int, list, long, password, string};
 use super::security::AUTHORIZER;

@@ -1,4 +1,5 @@
-//! Where the transfer thresholds of this machine come from: a file that `levada lab calibrate` writes, else the defaults.
+//! The source of the transfer thresholds: a file that `levada lab calibrate` writes, or else the
+//! defaults.
 
 use std::path::{Path, PathBuf};
 

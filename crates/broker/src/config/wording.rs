@@ -1,5 +1,5 @@
-//! What Kafka's clients are told of a value that a key does not allow. Tools and test suites compare these
-//! sentences, so they are Kafka's.
+//! Error messages for values that a key does not allow. Tools and test suites compare these
+//! messages, so the wording is Kafka's.
 
 use std::borrow::Cow;
 

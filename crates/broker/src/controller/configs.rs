@@ -1,4 +1,5 @@
-//! Changes of configuration while the broker runs.
+//! Dynamic changes of configuration: the decision is written to the metadata log first, then the
+//! logs and the broker apply it, then the new image is published.
 
 use std::sync::Arc;
 

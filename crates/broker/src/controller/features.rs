@@ -1,4 +1,4 @@
-//! Levels of features while the broker runs.
+//! Dynamic changes of feature levels.
 
 use std::sync::Arc;
 

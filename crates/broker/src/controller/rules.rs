@@ -1,4 +1,5 @@
-//! Which configuration the metadata may hold: the broker's tables of keys, in Kafka's words.
+//! Validation of configuration for the metadata: the broker's tables of keys, with Kafka's error
+//! messages.
 
 use crate::config::{
     BrokerConfig, ConfigError, ConfigType, TopicConfig, Values, Wrong, broker_default, broker_kind,

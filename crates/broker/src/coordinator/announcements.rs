@@ -1,4 +1,4 @@
-//! Metadata that group coordinators are told: the topics, and the settings of single groups.
+//! Delivery of metadata to group coordinators: topics, and the settings of groups.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Replay of the log that a coordinator keeps its state in, and the judgement of appends to it that failed.
+//! Replay of the log that contains a coordinator's state, and the classification of failed appends
+//! to it.
 
 use levada_log::batch::{self, BatchError, BatchView};
 use levada_log::{LogError, ReadError};

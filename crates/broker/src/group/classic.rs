@@ -1,4 +1,5 @@
-//! A classic consumer group: members elect a protocol by vote, one of them assigns.
+//! A classic consumer group: the members elect a protocol by vote, and one of them computes the
+//! assignment.
 //!
 //! The behaviour is that of Apache Kafka 4.3 (KIP-62, 345, 394, 559, 800, 814), with one difference: a
 //! request that is overtaken by another of the same member is answered instead of being forgotten, so

@@ -1,4 +1,4 @@
-//! The settings a group coordinator obeys, as plain numbers.
+//! Settings of a group coordinator, as plain numbers.
 
 use std::collections::BTreeMap;
 

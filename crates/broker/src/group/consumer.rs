@@ -1,4 +1,5 @@
-//! A consumer group (KIP-848): members say what they want, the broker says who gets what.
+//! A consumer group (KIP-848): members state their subscriptions, and the broker assigns
+//! partitions.
 //!
 //! The group's state is what its records say. A request works on a copy, a [`Draft`], that collects the
 //! records it writes; the copy takes the group's place once they are in the log. Until then nothing else

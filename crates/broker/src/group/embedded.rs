@@ -1,4 +1,4 @@
-//! What consumers put into the classic protocol's opaque fields: subscriptions and assignments.
+//! Contents of the opaque fields of the classic protocol: subscriptions and assignments.
 
 use bytes::{Bytes, BytesMut};
 use levada_wire::messages::{

@@ -1,4 +1,4 @@
-//! Refusals of a group coordinator.
+//! Errors that a group coordinator returns.
 
 use crate::machine::PersistFailure;
 

@@ -1,4 +1,4 @@
-//! Consumer groups: who is a member, which generation it is, what has been committed.
+//! Consumer groups: members, generations and committed offsets.
 //!
 //! Everything here is a state machine without clock, socket or disk: a [`Machine`](crate::machine::Machine) with one
 //! [`Coordinator`] for each partition of `__consumer_offsets`.

@@ -1,4 +1,4 @@
-//! The offsets that groups have committed, and those that open transactions are about to.
+//! Committed offsets of groups, and pending offsets of open transactions.
 //!
 //! The store changes only by records that are in the log, so that what it answers survives a restart.
 

@@ -1,4 +1,4 @@
-//! What a coordinator needs to know about topics.
+//! Facts about topics that a coordinator needs.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;

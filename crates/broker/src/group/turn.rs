@@ -1,4 +1,4 @@
-//! One turn of a coordinator: the time it happens at, what it may set in motion, what it wants written.
+//! One step of a coordinator: the time of the step, its actions, and its records.
 
 use std::collections::BTreeMap;
 

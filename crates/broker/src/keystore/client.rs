@@ -1,4 +1,5 @@
-//! A client's side of TLS, by Kafka's client settings: whom it trusts, who it is, and whose name it asks for.
+//! The client side of TLS, from Kafka's client settings: trusted authorities, client certificate,
+//! and the expected server name.
 
 use std::io;
 use std::net::TcpStream;

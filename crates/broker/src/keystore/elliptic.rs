@@ -1,5 +1,5 @@
-//! Private keys on elliptic curves as Java writes them, without the public key, which *ring* wants beside it: it is in the
-//! certificate.
+//! Elliptic-curve private keys as Java writes them, without the public key. *ring* needs the public
+//! key, which comes from the certificate.
 
 use pkcs8::PrivateKeyInfoRef;
 use x509_parser::prelude::{FromDer, X509Certificate};

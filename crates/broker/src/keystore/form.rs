@@ -1,4 +1,4 @@
-//! The forms of stores: PEM or PKCS #12, from a file or from the configuration itself.
+//! Formats of stores: PEM or PKCS #12, from a file or from the configuration.
 
 use p12_keystore::{KeyStore, KeyStoreEntry, Pkcs12ImportPolicy};
 use pkcs8::EncryptedPrivateKeyInfoRef;

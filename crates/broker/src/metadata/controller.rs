@@ -1,4 +1,5 @@
-//! What to write into the metadata log: decisions over an image, without clock, disk or randomness.
+//! Decisions of the controller: pure functions from an image and a request to records, without
+//! clock, disk or randomness.
 //!
 //! Each operation takes the image and a request and returns the records to append, all in one batch, and
 //! the outcome for each item. Time and ids are parameters. Nothing has happened until the caller has

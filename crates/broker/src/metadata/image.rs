@@ -1,4 +1,4 @@
-//! The image: everything the metadata log says, as one immutable value.
+//! The image: the state of the metadata log as one immutable value.
 //!
 //! Readers hold an `Arc<Image>` and never lock. The writer clones the image (its parts are shared, so
 //! this is a handful of reference counts), applies records, and publishes the result. What a record

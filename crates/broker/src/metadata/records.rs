@@ -1,4 +1,4 @@
-//! KRaft metadata records: what the `__cluster_metadata` log is made of.
+//! KRaft metadata records: the contents of the `__cluster_metadata` log.
 //!
 //! A record's value is a frame version (1), the record kind's number and the record's version, all as
 //! unsigned varints, then the fields in Kafka's flexible encoding. Kinds that Levada does not act on are

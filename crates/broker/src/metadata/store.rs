@@ -1,4 +1,4 @@
-//! The metadata log on disk, and the one place where the cluster's state changes.
+//! The metadata log on disk, and the only place where the state of the cluster changes.
 //!
 //! [`Store::open`] formats a new directory, replays an old one, and begins a new leader epoch.
 //! [`Store::update`] makes a change: decide on the current image, append one batch, wait for the disk, apply,

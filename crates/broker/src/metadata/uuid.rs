@@ -1,4 +1,4 @@
-//! Ids of 128 bits: new random ones, and their text.
+//! Ids of 128 bits: random generation, parsing and formatting.
 
 use levada_log::checkpoint::{id_text, parse_id};
 use levada_wire::primitives::Uuid;

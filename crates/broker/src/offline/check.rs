@@ -1,4 +1,5 @@
-//! The check of a whole data directory: each partition by the rules of the log, and what only the metadata can tell.
+//! The check of a whole data directory: each partition by the rules of the log, and the properties
+//! that only the metadata can confirm.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! What is in a data directory, at a glance: whose it is, how it was left, how much each partition takes. Nothing is checked.
+//! Overview of a data directory: its identity, its last shutdown, and the size of each partition.
+//! It verifies nothing.
 
 use std::path::{Path, PathBuf};
 

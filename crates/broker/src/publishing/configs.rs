@@ -1,4 +1,4 @@
-//! Changed configuration takes effect: in every log that it concerns, in the coordinators, and in the broker itself.
+//! Applies changed configuration to logs, coordinators and the broker itself.
 
 use std::sync::Arc;
 

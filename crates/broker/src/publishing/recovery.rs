@@ -1,5 +1,6 @@
-//! Recovery beside serving: after an unclean stop the logs are checked on threads of their own, and each enters service when it is
-//! done. Until then its clients are told to come back, and the coordinators that live in it that they are loading.
+//! Recovery while the broker serves: after an unclean shutdown, separate threads check the logs,
+//! and each partition enters service when its check is done. Until then its clients get a retriable
+//! error, and its coordinators are loading.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

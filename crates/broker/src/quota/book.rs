@@ -1,4 +1,4 @@
-//! What clients may use and have used, as all threads of the running broker share it.
+//! The quotas and the recent use of all clients, shared by all threads of the broker.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! Ranges of files that were read from the disk a while ago and not kept: ghosts, as 2Q and ARC call them. A range that is read again
-//! while its ghost is here would have been a hit, had a cache of this capacity kept it.
+//! Ghost entries, as in 2Q and ARC: ranges of files that were read from the disk and not kept. A
+//! second read of a range with a ghost entry would have been a hit in a cache of this capacity.
 //!
 //! Knows no file, clock or kernel: a file is a number. Memory is bounded by [`CHUNKS`], whatever is read.
 

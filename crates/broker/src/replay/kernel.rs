@@ -1,4 +1,5 @@
-//! What the kernel says about memory: of the machine (`/proc`), and of the groups of processes that this one is in (cgroups, version 1 or 2).
+//! Memory statistics of the kernel: of the machine (`/proc`), and of the control groups of this
+//! process (cgroups, version 1 or 2).
 //!
 //! Some small files of `/proc` and `/sys`, 0.1 ms together. Not for a shard.
 

@@ -1,5 +1,6 @@
-//! What the compaction of all logs shares: where the last one of each log ended, which logs are being worked on or cannot be, how
-//! fast the work may go, and what was done. No disk; the time is a parameter, except for waiting.
+//! State that all compactions share: the offset at which the last compaction of each log ended,
+//! logs in progress or excluded, the rate limit, and statistics. It uses no disk; the time is a
+//! parameter, except for waiting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};

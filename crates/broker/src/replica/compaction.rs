@@ -1,5 +1,6 @@
-//! Compaction: chooses the log that needs it most, and does it on threads that may block. The log's lane is asked for two short turns for each new
-//! segment: what its producers wrote last, and the swap.
+//! Compaction: chooses the log that needs it most, and compacts it on threads that may block. Each
+//! new segment takes two short turns on the append lane of the log: one to read the last batch of
+//! each producer, and one to swap the files.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The data directory: ours alone while we run, with the checkpoints that say how it was left.
+//! The data directory: locked while the broker runs, with the checkpoints that describe its state.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! Files that are out of their logs: they keep their names, with `.deleted` behind, for `file.delete.delay.ms`, and then go.
+//! Files that a log no longer contains: they have the suffix `.deleted` for `file.delete.delay.ms`,
+//! and are then removed.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Acknowledgements that wait for the device: one sync for all batches that wait for one, on a thread that may block.
+//! Acknowledgements that wait for the device: one sync for all waiting batches, on a thread that
+//! may block.
 //!
 //! Whoever comes while a sync runs waits for the next, which begins when the first has ended. That is group commit
 //! without a timer: a slow device makes larger groups, not longer queues.

@@ -1,5 +1,6 @@
-//! Forgetting producers: every idempotent producer leaves its epoch and last sequences in each partition it writes to, in memory and in the
-//! snapshots, until `producer.id.expiration.ms` after it was last heard of.
+//! Expiry of producers: each idempotent producer leaves its epoch and last sequences in each
+//! partition that it writes to, in memory and in snapshots, until `producer.id.expiration.ms` after
+//! its last batch.
 
 use std::sync::Arc;
 use std::time::Duration;

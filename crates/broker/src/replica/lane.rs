@@ -1,5 +1,5 @@
-//! A partition's append lane: the order in which batches enter the log, and the grouping of those
-//! that arrive together.
+//! The append lane of a partition: the order in which batches enter the log, and the grouping of
+//! concurrent batches.
 //!
 //! Whoever brings a batch to an idle lane writes it on the spot; batches that arrive while that
 //! write runs queue up and form the next group, which the same thread writes with one vectored

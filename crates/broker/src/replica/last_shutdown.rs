@@ -1,4 +1,5 @@
-//! State in which the process before left the data directory and each partition, and the partitions that are not served.
+//! State that the previous process left in the data directory and in each partition, and the
+//! partitions that are not served.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A partition as the broker serves it: its log, its append lane, and those who wait for its data.
-//! Also the table of all of them, read without a lock by every request.
+//! A served partition: its log, its append lane, and the requests that wait for its data. Also the
+//! table of all partitions, which every request reads without a lock.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Progress of the recovery after an unclean stop: the partitions that wait to be checked, and what is done. `publishing/recovery.rs`
-//! has the threads that check them.
+//! Progress of the recovery after an unclean shutdown: pending partitions and finished work.
+//! `publishing/recovery.rs` has the threads.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

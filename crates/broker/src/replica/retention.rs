@@ -1,4 +1,4 @@
-//! Retention: takes out of every log what its topic's `retention.ms` and `retention.bytes` let go.
+//! Retention: removes the segments that exceed `retention.ms` or `retention.bytes` of their topic.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Looking for records by their time: that reads from the disk, and expands the batch it ends at, so it is nothing for a shard.
+//! Searches for records by timestamp. A search reads from the disk and decompresses its last batch,
+//! so it does not run on a shard.
 
 use levada_log::{ReadError, TimestampOffset};
 use tokio::sync::Semaphore;

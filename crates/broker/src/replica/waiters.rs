@@ -1,4 +1,4 @@
-//! Fetches that wait for data: who is to be woken when a partition changes.
+//! Fetches that wait for data, woken when a partition changes.
 //!
 //! A waiter registers with every partition that it asked for, looks once more, and sleeps. A change
 //! of any of them (an append, a move of the last stable offset, a truncation, a deletion) wakes it;

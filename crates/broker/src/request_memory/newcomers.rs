@@ -1,5 +1,5 @@
-//! What clients have sent that have not authenticated: little in all, and less from one address. Nobody waits for it; who would exceed it
-//! is closed.
+//! The memory of requests from unauthenticated clients, limited in total and per address. The
+//! broker closes a connection that exceeds the limit instead of letting it wait.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

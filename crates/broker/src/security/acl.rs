@@ -1,5 +1,5 @@
-//! Entries of access control, filters over them, and which of them speak about a resource. Numbers, names and rules are those
-//! of Kafka's `StandardAuthorizer`.
+//! ACLs, filters over them, and the selection of the ACLs that apply to a resource. Numbers, names
+//! and rules are those of Kafka's `StandardAuthorizer`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! What is said about who came in and who was let do what, to the tracing target `levada::audit`. The target is off unless
-//! it is asked for; no secret gets here.
+//! Audit entries about authentication and authorization, sent to the tracing target
+//! `levada::audit`. The target is off by default; it never contains secrets.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! May somebody do something? Kafka's `StandardAuthorizer`: a super user may do all; an entry that denies wins over any that
-//! allow; without any entry about the resource the default holds.
+//! The authorizer, by the rules of Kafka's `StandardAuthorizer`: super users may do everything, a
+//! deny entry overrides allow entries, and without entries for the resource the default applies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The one place in `security` with randomness: texts that nobody can guess.
+//! Random nonces, the only randomness in `security`.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! OAUTHBEARER (RFC 7628) from the server's side: a signed token says who the client is and for how long.
+//! The server side of OAUTHBEARER (RFC 7628): a signed token names the client and its expiry.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! PLAIN (RFC 4616): a user and a password in clear, checked against a list.
+//! PLAIN (RFC 4616): a user name and a password in the clear, compared with a list.
 
 use std::collections::BTreeMap;
 

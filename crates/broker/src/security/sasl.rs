@@ -1,5 +1,6 @@
-//! SASL as Kafka speaks it: handshake, then the mechanism's tokens, bare or inside SaslAuthenticate. One [`Exchange`] takes a
-//! connection's frames until its client is known; another one takes over when the client shows again who it is.
+//! SASL in Kafka's protocol: a handshake, then the tokens of the mechanism, bare or inside
+//! SaslAuthenticate. An [`Exchange`] takes the frames of a connection until its client is
+//! authenticated; another one handles re-authentication.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! SCRAM (RFC 5802) from the server's side, with SHA-256 or SHA-512, and the arithmetic that clients and tools need as well.
+//! The server side of SCRAM (RFC 5802), with SHA-256 or SHA-512, and the computations that clients
+//! and tools share.
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! The authenticated session of a connection.
 
 use std::net::IpAddr;
 

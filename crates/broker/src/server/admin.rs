@@ -1,5 +1,5 @@
-//! The admin thread: accepts connections, keeps the coordinators' clocks, ends transactions, and does the
-//! housekeeping that must never run on a shard.
+//! The admin thread: accepts connections, drives the timers of coordinators, ends transactions, and
+//! does the housekeeping that must not run on a shard.
 
 use std::net::TcpListener;
 use std::sync::Arc;

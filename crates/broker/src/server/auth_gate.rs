@@ -1,5 +1,6 @@
-//! The gate of a connection: on listeners with SASL nothing gets through before the client has shown who it is, nor after its
-//! session has expired. Without SASL everything does, in the name of the client's certificate or of nobody.
+//! The authentication gate of a connection. On a listener with SASL, no request passes before the
+//! client has authenticated or after its session has expired. Without SASL every request passes, in
+//! the name of the client's certificate or as anonymous.
 
 use std::net::IpAddr;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! The way of bytes between a connection and its socket: in the clear, encrypted here, or encrypted by the kernel.
+//! The channel between a connection and its socket: in the clear, encrypted by this process, or
+//! encrypted by the kernel.
 
 use std::os::fd::AsFd;
 

@@ -1,4 +1,5 @@
-//! The cold lane of one shard: ranges that are read once come from the disk through the shard's ring, around the page cache.
+//! The cold lane of a shard: reads ranges that are read once from the disk through the shard's
+//! ring, around the page cache.
 //!
 //! Nobody will read them again soon, so pages would only push others out, and making and dropping them costs more than the reads
 //! ([measured](../../../../docs/decisions/2026-11-21-cold-reads.md)). Memory is bounded: what a slow consumer holds is missing here, and then

@@ -1,5 +1,5 @@
-//! One connection: takes a request, answers it, takes the next. Answers leave in the order of their requests, because one is begun
-//! when the one before it is done.
+//! One connection: takes a request, answers it, takes the next. Responses leave in the order of
+//! their requests, because each request begins after the previous one is done.
 //!
 //! A client that sends its requests without waiting for the answers gets several answers with one call: an answer is kept back while the next
 //! request is there already, and leaves before anything is waited for ([`Connection::send_or_keep`]).

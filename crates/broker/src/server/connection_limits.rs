@@ -1,5 +1,5 @@
-//! How many connections there may be: in all and by one listener (`max.connections`), and from one address
-//! (`max.connections.per.ip`, `max.connections.per.ip.overrides`).
+//! Limits on the number of connections: in total and per listener (`max.connections`), and per
+//! address (`max.connections.per.ip`, `max.connections.per.ip.overrides`).
 
 use std::collections::HashMap;
 use std::hash::Hash;

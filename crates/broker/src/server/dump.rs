@@ -1,4 +1,5 @@
-//! The state of the broker as lines of the log. SIGQUIT asks for it: the lines show where a broker that does not answer spends its time.
+//! The state of the broker as log lines, written on SIGQUIT. The lines show where an unresponsive
+//! broker spends its time.
 
 use std::sync::atomic::Ordering;
 

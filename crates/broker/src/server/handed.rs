@@ -1,5 +1,5 @@
-//! Listening sockets that a service manager has opened for the broker (socket activation: `LISTEN_FDS`). Their names say which listener
-//! each is for.
+//! Listening sockets that a service manager passes to the broker (socket activation: `LISTEN_FDS`).
+//! Their names identify the listeners.
 
 use std::net::TcpListener;
 

@@ -1,4 +1,5 @@
-//! A listening socket: accepts, tunes and hands connections to the shards in turn, as many as there may be.
+//! A listening socket: accepts connections within the limits, sets their options, and hands them to
+//! the shards in turn.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,5 @@
-//! The pace of lines in the log that anybody can cause: some at once, then one a second. How many were left out is told with the next.
+//! Rate limit of log lines that clients can cause: a burst, then one per second. The next line has
+//! the number of suppressed ones.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! From a configuration to a running broker and back: opens the data directory, binds the
-//! listeners, starts the shards and the admin thread, does what signals ask for, and stops them in order.
+//! The life of a broker process: opens the data directory, binds the listeners, starts the shards
+//! and the admin thread, handles signals, and stops everything in order.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! A shard: one thread, one current-thread runtime, one transfer engine, and the connections that
-//! were handed to it. Nothing that can block for long may run here.
+//! were handed to it. Long blocking operations must not run here.
 
 use std::cell::RefCell;
 use std::rc::Rc;

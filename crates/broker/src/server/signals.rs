@@ -1,4 +1,4 @@
-//! The signals that a broker acts on, caught from before it starts so that none is lost.
+//! The signals that a broker handles, caught from before the start, so that none is lost.
 //!
 //! | Signal | Broker |
 //! |---|---|

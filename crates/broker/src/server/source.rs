@@ -1,4 +1,4 @@
-//! The running broker as the HTTP address shows it.
+//! Data of the running broker for the HTTP address.
 
 mod groups;
 

@@ -1,5 +1,5 @@
-//! Messages to the service manager that has started the broker (`sd_notify`), and the signs of life that its watchdog asks for. Without a
-//! service manager all of it does nothing.
+//! Notifications to the service manager (`sd_notify`), including those for its watchdog. Without a
+//! service manager this module does nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Whom a certificate names: its subject as Java writes it, and the rules that make a principal's name of that.
+//! Names of certificates: the subject in Java's form, and the rules that map it to a principal.
 
 use std::collections::BTreeSet;
 

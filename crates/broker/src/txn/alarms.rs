@@ -1,4 +1,4 @@
-//! The alarms a coordinator has set: what is to happen at what time if nothing else happens before.
+//! The timers of a coordinator: an action and the time at which it is due.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The settings a transaction coordinator obeys, as plain numbers.
+//! Settings of a transaction coordinator, as plain numbers.
 
 /// Settings of a transaction coordinator; the defaults are Kafka's.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Refusals of a transaction coordinator.
+//! Errors that a transaction coordinator returns.
 
 use crate::machine::PersistFailure;
 

@@ -1,4 +1,5 @@
-//! Transactions: which producer owns a transactional id, what its open transaction covers, how it ends.
+//! Transactions: the owner of a transactional id, the partitions of its open transaction, and the
+//! end of the transaction.
 //!
 //! Everything here is a state machine without clock, socket or disk: a [`Machine`](crate::machine::Machine) with one
 //! [`Coordinator`] for each partition of `__transaction_state`. Its work outside that partition is writing markers and

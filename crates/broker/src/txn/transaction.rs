@@ -1,4 +1,5 @@
-//! A transactional id: who owns it, what its transaction covers, and into what it may turn next.
+//! A transactional id: its owner, the partitions of its transaction, and its legal state
+//! transitions.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The text of `/metrics`, made anew from the broker's atomics for each scrape.
+//! The text of `/metrics`, generated from the broker's atomics for each scrape.
 
 use std::{
     fmt,

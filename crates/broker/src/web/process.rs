@@ -1,4 +1,4 @@
-//! What the kernel says about this process: memory, CPU time, open files.
+//! Statistics of the kernel about this process: memory, CPU time, open files.
 
 use std::fs;
 

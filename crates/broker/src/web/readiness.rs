@@ -1,4 +1,4 @@
-//! `/readyz`: says if clients can be sent to this broker, and if not, why.
+//! `/readyz`: reports if clients can be sent to this broker, and if not, why.
 
 use axum::{
     http::{StatusCode, header},

@@ -1,4 +1,5 @@
-//! Each partition of a request once: what is asked of it last counts, in the place of its first mention, as in Kafka.
+//! Removal of repeated partitions from a fetch request: the last entry of a partition counts, at
+//! the position of the first one, as in Kafka.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,5 @@
-//! How a fetch request and its answer meet the session that they belong to, if any.
+//! The fetch session of a request: merges the session's partitions into the request, and removes
+//! unchanged partitions from the response.
 
 use std::sync::Arc;
 

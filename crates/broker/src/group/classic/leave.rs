@@ -1,4 +1,4 @@
-//! LeaveGroup: members go, or an administrator removes static members by name.
+//! LeaveGroup: members leave, or an administrator removes static members by instance id.
 
 use super::{ClassicGroup, State};
 use crate::group::error::GroupError;

@@ -1,4 +1,4 @@
-//! A classic group that becomes a consumer group, and the other way round.
+//! Conversion of a classic group into a consumer group, and the reverse.
 
 use std::collections::BTreeMap;
 

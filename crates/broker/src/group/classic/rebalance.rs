@@ -1,4 +1,5 @@
-//! From one generation to the next: gathering members, electing leader and protocol, timeouts.
+//! The transition from one generation to the next: joining members, election of leader and
+//! protocol, timeouts.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A group as a record of `__consumer_offsets`, and back.
+//! Conversion of a group to a record of `__consumer_offsets`, and back.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the members of a `consumer` group subscribe to, as far as their metadata can be read.
+//! Topics to which the members of a `consumer` group subscribe, if their metadata is readable.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! SyncGroup: the leader brings the assignment, everybody takes theirs.
+//! SyncGroup: the leader supplies the assignment, and each member gets its part.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A group as administrators see it, and what may be done to its offsets.
+//! Description of a group for administrators, and validation of operations on its offsets.
 
 use bytes::Bytes;
 

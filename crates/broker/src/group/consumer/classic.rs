@@ -1,5 +1,5 @@
-//! Members that speak the classic protocol in a consumer group, while clients are moved from one to the other:
-//! JoinGroup reconciles, SyncGroup fetches, Heartbeat says when to join again.
+//! Members of the classic protocol in a consumer group, during the migration of clients: JoinGroup
+//! reconciles, SyncGroup returns the assignment, Heartbeat tells the member when to join again.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Whether offsets may be committed, looked up or removed.
+//! Validation of commits, lookups and removals of offsets.
 
 use super::{ConsumerGroup, Member};
 use crate::group::error::GroupError;

@@ -1,4 +1,5 @@
-//! The hash by which a consumer group notices that topics have changed, as Kafka 4.3 computes it (KIP-1101).
+//! The hash of the subscribed topics, by which a consumer group detects changes, as Kafka 4.3
+//! computes it (KIP-1101).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Members that leave, for good or for a while, or are put out; the end of a group.
+//! Members that leave, permanently or temporarily, or are removed; the end of a group.
 
 use super::{ConsumerGroup, Draft, LEFT_FOR_A_WHILE};
 use crate::group::error::GroupError;

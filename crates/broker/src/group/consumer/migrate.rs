@@ -1,4 +1,4 @@
-//! Consumer groups made of classic ones, and classic ones made of consumer groups (KIP-848's migration).
+//! Conversion between classic groups and consumer groups (the migration of KIP-848).
 
 use super::reconcile::STABLE;
 use super::{ConsumerGroup, Draft};

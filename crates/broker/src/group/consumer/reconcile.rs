@@ -1,4 +1,5 @@
-//! How a member gets from what it has to what it shall have: it gives up first, then it takes what is free.
+//! Reconciliation of a member's current assignment with its target: the member first revokes
+//! partitions, then takes free ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Subscriptions by regular expression: which topics they match. The syntax is RE2's, as far as the `regex`
-//! crate has it; an expression must match the whole name.
+//! Subscriptions by regular expression, and the topics that they match. The syntax is RE2's, as far
+//! as the `regex` crate supports it; an expression must match the whole name.
 
 use std::collections::BTreeSet;
 

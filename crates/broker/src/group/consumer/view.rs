@@ -1,4 +1,4 @@
-//! A consumer group as administrators see it, and what may be done to it.
+//! Description of a consumer group for administrators, and validation of operations on it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Writes on their way into the log, and their continuations.
+//! Pending appends to the log, and their continuations.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Offsets: committing, also in transactions, looking up, removing, expiring, forgetting deleted topics.
+//! Offsets: commits (also in transactions), lookups, removals, expiry, and cleanup for deleted
+//! topics.
 
 use levada_wire::Uuid;
 

@@ -1,4 +1,4 @@
-//! Consumer groups: requests and alarms routed to them, one at a time for each group.
+//! Consumer groups: dispatch of requests and alarms, one at a time for each group.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a coordinator's groups look like from outside; changes nothing and needs no answer from the log.
+//! Read-only queries of a coordinator's groups, which need no append to the log.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! When a committed offset is forgotten: Kafka's rules as pure functions (KIP-211).
+//! Expiry of committed offsets: Kafka's rules as pure functions (KIP-211).
 
 use std::collections::BTreeSet;
 

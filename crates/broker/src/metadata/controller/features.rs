@@ -1,4 +1,4 @@
-//! Raising and lowering the levels of features, with the words of Kafka's controller.
+//! Upgrades and downgrades of feature levels, with the error messages of Kafka's controller.
 
 use super::{Decision, Reason, Refusal};
 use crate::metadata::features::{self, FEATURES, KRAFT_VERSION, METADATA_VERSION};

@@ -1,4 +1,4 @@
-//! This node's coming and going: registration, leadership at the start, orderly retreat at the stop.
+//! Registration of this node, leadership at the start, and an orderly handover at the stop.
 
 use levada_wire::primitives::Uuid;
 

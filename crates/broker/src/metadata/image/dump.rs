@@ -1,4 +1,5 @@
-//! An image as records: what a snapshot holds, in the order in which Kafka's controller writes them.
+//! Conversion of an image to records: the contents of a snapshot, in the order of Kafka's
+//! controller.
 
 use super::Image;
 use crate::metadata::features::METADATA_VERSION;

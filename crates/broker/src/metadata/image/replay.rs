@@ -1,4 +1,4 @@
-//! From the stream of records to images: keeps metadata transactions whole.
+//! Replay of records into images. Metadata transactions are applied as a whole.
 
 use super::{ApplyError, Image, Position};
 use crate::metadata::records::Record;

@@ -1,4 +1,4 @@
-//! Who may come in and what they may do: UserScramCredentialRecord, AccessControlEntryRecord, and their removals.
+//! UserScramCredentialRecord, AccessControlEntryRecord, and their removals.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! What every metadata record's body shares: the trait each record implements and the field forms that
-//! Kafka's record schemas use (all of them "flexible": compact lengths and tagged fields).
+//! Common parts of all metadata records: the trait that each record implements, and the field
+//! encodings of Kafka's record schemas (all "flexible": compact lengths and tagged fields).
 
 use levada_wire::primitives::{
     BufferTarget, Bytes, BytesMut, DecodeError, Decoder, EncodeError, Encoder, StrBytes, TagOutcome,

@@ -1,5 +1,5 @@
-//! What concerns the cluster as a whole: ConfigRecord, FeatureLevelRecord, ProducerIdsRecord, NoOpRecord
-//! and the records that bracket a change spread over several batches.
+//! Records about the whole cluster: ConfigRecord, FeatureLevelRecord, ProducerIdsRecord,
+//! NoOpRecord, and the records that begin and end a change over several batches.
 
 use levada_wire::primitives::{DecodeError, Decoder, EncodeError};
 

@@ -1,4 +1,5 @@
-//! Which records a `metadata.version` knows, and in which version each: a Kafka of that level reads nothing else.
+//! The records and record versions of each `metadata.version`. A Kafka of that level reads no
+//! others.
 
 use super::body::Body;
 use super::{BrokerRegistrationChangeRecord, Record};

@@ -1,4 +1,4 @@
-//! ClientQuotaRecord: how much a user, a client or an address may use.
+//! ClientQuotaRecord: the limits of a user, a client id or an address.
 
 use levada_wire::primitives::{DecodeError, Decoder, EncodeError};
 

@@ -1,5 +1,6 @@
-//! One change as batches: as one where it fits, else as several inside a metadata transaction, so that it happens as a whole or not at
-//! all. A change that is larger than the log takes is refused before anything of it is written.
+//! A change as batches: one batch if it fits, otherwise several in a metadata transaction, so that
+//! the change is atomic. A change that exceeds the limit of the log is refused before anything is
+//! written.
 
 use levada_wire::primitives::Bytes;
 

@@ -1,4 +1,4 @@
-//! The small text files that tell who leads the metadata log: `quorum-state` and `leader-epoch-checkpoint`.
+//! The small text files of the metadata log: `quorum-state` and `leader-epoch-checkpoint`.
 
 use std::path::Path;
 

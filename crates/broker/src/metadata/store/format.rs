@@ -1,4 +1,4 @@
-//! A new directory, as `kafka-storage format --standalone` leaves it.
+//! Formatting of a new directory, as `kafka-storage format --standalone` does it.
 
 use std::path::{Path, PathBuf};
 

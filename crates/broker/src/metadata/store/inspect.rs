@@ -1,4 +1,4 @@
-//! The metadata log as it lies there, for those who only look: nothing is opened for writing, nothing is cut or begun.
+//! Read-only access to a metadata log on disk. Nothing is opened for writing, truncated or started.
 
 use std::path::Path;
 

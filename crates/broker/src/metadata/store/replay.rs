@@ -1,4 +1,4 @@
-//! From the files of a metadata log to the state they add up to: the latest whole snapshot, then the log from there on.
+//! Replay of a metadata log from its files: the latest complete snapshot, then the log after it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

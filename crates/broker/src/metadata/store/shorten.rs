@@ -1,5 +1,6 @@
-//! Keeps the metadata log short: a snapshot of the image every so often, and away with what older snapshots and segments say. A snapshot is
-//! on the device, with its name, before anything that it stands for goes.
+//! Retention of the metadata log: regular snapshots of the image, and removal of older snapshots
+//! and segments. A snapshot and its name are on the device before the files that it replaces are
+//! removed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

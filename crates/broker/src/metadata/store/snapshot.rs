@@ -1,5 +1,5 @@
-//! Snapshots: files of batches that stand for everything up to an offset. Every one begins with a header
-//! record and ends with a footer record; without the footer it is not whole.
+//! Snapshots: files of batches with the whole state up to an offset. Each begins with a header
+//! record and ends with a footer record. A file without the footer is incomplete.
 
 use std::path::{Path, PathBuf};
 

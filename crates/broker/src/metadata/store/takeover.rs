@@ -1,4 +1,5 @@
-//! What keeps a node from taking over a directory that another program, or a newer version, has left: said before anything is written.
+//! Checks before a takeover of a directory from another program or a newer version. They run before
+//! anything is written.
 
 use std::path::Path;
 

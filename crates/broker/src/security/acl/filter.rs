@@ -1,4 +1,4 @@
-//! Filters over entries of access control, as DescribeAcls and DeleteAcls have them.
+//! Filters over ACLs, as in DescribeAcls and DeleteAcls.
 
 use crate::security::acl::{Acl, Operation, PatternType, Permission, ResourceType, WILDCARD};
 

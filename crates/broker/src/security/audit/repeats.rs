@@ -1,5 +1,5 @@
-//! The pace of audit entries that clients can cause again and again: each origin has so many at once, then one a second. Entries that
-//! are left out are counted.
+//! Rate limit of audit entries that clients can cause repeatedly: each origin has a burst, then one
+//! entry per second. Omitted entries are counted.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

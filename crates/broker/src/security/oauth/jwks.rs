@@ -1,4 +1,4 @@
-//! The public keys of those who sign tokens, as a JSON Web Key Set (RFC 7517).
+//! Public keys of token issuers, as a JSON Web Key Set (RFC 7517).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;

@@ -1,4 +1,4 @@
-//! Signed tokens (RFC 7519): is this one ours to believe, whom does it name, until when?
+//! Validation of signed tokens (RFC 7519): signature, subject and expiry.
 
 use std::collections::BTreeSet;
 

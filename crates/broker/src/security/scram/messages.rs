@@ -1,4 +1,4 @@
-//! The client's two messages, in the grammar that Kafka accepts.
+//! The client's two SCRAM messages, in the grammar that Kafka accepts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -1,5 +1,5 @@
-//! Handshakes, on a thread of their own: their cryptography takes up to a millisecond, and whoever leaves one half open must
-//! hold up nobody. Connections that are through go on to the shards.
+//! TLS handshakes, on a separate thread: their cryptography takes up to a millisecond, and an
+//! incomplete handshake must not delay other connections. Finished connections go to the shards.
 //!
 //! A handshake has so much time, and so many may be under way; when there are more, the oldest goes. What is no TLS is closed at
 //! once, without a word: a client that speaks another protocol would take an alert for the length of an answer.

@@ -1,4 +1,5 @@
-//! A TLS connection whose records are the kernel's: handing it the keys, receiving what it decrypts, and answering what is no data.
+//! A TLS connection whose records the kernel handles: passes the keys, receives decrypted data, and
+//! handles records that are not data.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,4 +1,5 @@
-//! One TLS connection that this process encrypts and decrypts: rustls between bytes that came and bytes that go, without a socket.
+//! A TLS connection that this process encrypts and decrypts: rustls over byte buffers, without a
+//! socket.
 //!
 //! The handshake reads no further than to the end of a record, so that the kernel could take over at any record.
 

@@ -1,4 +1,4 @@
-//! Receiving requests: what has arrived is counted, what does not arrive is not waited for beyond measure.
+//! Receiving requests: counts received bytes, and limits the time to wait for missing ones.
 
 use std::time::{Duration, Instant};
 

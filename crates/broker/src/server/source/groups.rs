@@ -1,4 +1,4 @@
-//! Groups with their lag, and transactions, as the HTTP address shows them.
+//! Groups with their lag, and transactions, for the HTTP address.
 
 use crate::broker::Broker;
 use crate::clock::now_ms;

@@ -1,4 +1,4 @@
-//! EndTxn: which ends are a decision, which repeat one, which are mistakes.
+//! EndTxn: distinguishes new decisions, repeated requests and errors.
 //!
 //! A classic client keeps its epoch, so that a repeated request looks like the first one: it is answered by
 //! the state alone. A client of the other protocol has a new epoch after every end; a request under the epoch

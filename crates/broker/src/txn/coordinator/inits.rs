@@ -1,4 +1,4 @@
-//! A producer takes a transactional id for itself, or goes on with it after an error.
+//! InitProducerId: a producer takes over a transactional id, or continues after an error.
 
 use super::{Coordinator, Decision, Entry};
 use crate::txn::error::TxnError;

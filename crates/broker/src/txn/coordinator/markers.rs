@@ -1,4 +1,5 @@
-//! Carrying out a decision: every partition of the transaction gets a marker, then the log hears of it.
+//! Execution of a decision: every partition of the transaction gets a marker, then the log gets a
+//! record of the completion.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What happens by itself: transactions that take too long are aborted, ids that nobody uses are forgotten.
+//! Periodic work: aborts transactions that exceed their timeout, and removes unused transactional
+//! ids.
 
 use super::appends::Continuation;
 use super::inits::decide_abort;

@@ -1,4 +1,4 @@
-//! What can be seen of a coordinator from outside: its transactional ids, one of them in full.
+//! Read-only queries of a coordinator: the list of transactional ids, and the details of one.
 
 use super::{Coordinator, Phase};
 use crate::txn::error::TxnError;
