@@ -1,4 +1,4 @@
-//! `levada acl list|add|remove`: who may do what.
+//! `levada acl list|add|remove`: access control entries.
 
 mod entry;
 

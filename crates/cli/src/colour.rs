@@ -1,4 +1,4 @@
-//! Colours: only for people, that is on a terminal, and never where `NO_COLOR` or `TERM=dumb` forbids them.
+//! Colours: only on a terminal, and not if `NO_COLOR` or `TERM=dumb` is set.
 
 use std::{
     env,

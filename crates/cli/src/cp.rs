@@ -1,4 +1,5 @@
-//! `levada cp`: copies one file the cheapest way that the file systems allow, and says which way that was.
+//! `levada cp`: copies one file by the cheapest path that the file systems support, and reports the
+//! path.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};

@@ -1,5 +1,5 @@
-//! `levada doctor`: which transfer paths this kernel, this container and this file system allow, why not, and
-//! what to do about it.
+//! `levada doctor`: the transfer paths that this kernel, this container and this file system
+//! support, and for the others the reason and a remedy.
 
 use std::{collections::BTreeMap, io::Write, path::PathBuf};
 

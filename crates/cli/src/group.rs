@@ -1,4 +1,5 @@
-//! `levada group list|describe|reset|export|import|kick|delete`: groups of consumers and what they have committed.
+//! `levada group list|describe|reset|export|import|kick|delete`: consumer groups and their
+//! committed offsets.
 
 mod delete;
 mod describe;

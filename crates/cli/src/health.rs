@@ -1,4 +1,4 @@
-//! `levada cluster info|health`: the cluster at a glance, and what is wrong with it.
+//! `levada cluster info|health`: an overview of the cluster, and its problems.
 
 use std::io::Write;
 

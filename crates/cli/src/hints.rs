@@ -1,4 +1,4 @@
-//! Kafka's names of options, which are understood and answered with ours.
+//! Kafka's option names, which are accepted with a note about ours.
 
 /// Kafka's option, and ours.
 const NAMES: [(&str, &str); 5] = [

@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP, for commands that have something to put in order before they end.
+//! SIGINT, SIGTERM and SIGHUP, for commands that need to clean up before they end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! Kafka's error codes as users read them: Kafka's name, what it means here, what to try.
+//! Kafka's error codes for users: Kafka's name, the meaning for the command, and the next step.
 //!
 //! Catalogue: one row for each code that the answers to our requests carry.
 

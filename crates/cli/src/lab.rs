@@ -1,4 +1,4 @@
-//! `levada lab`: measures on this machine what each way of moving bytes costs.
+//! `levada lab`: measures the cost of each way to move bytes on this machine.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! `levada log dump`: what lies in a file of a data directory, and whether it is sound. Reads the file alone and
-//! its neighbour segment; needs no broker.
+//! `levada log dump`: prints the contents of a file of a data directory and verifies it. Reads only
+//! the file and its neighbour segment; needs no broker.
 
 mod batches;
 mod checkpoint;

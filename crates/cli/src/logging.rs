@@ -1,4 +1,4 @@
-//! The log and the audit log: which lines there are, how they look, and where they go.
+//! The log and the audit log: levels, format and destinations.
 //!
 //! Whatever a peer can put into a line of the log is escaped here, in one place: no value can begin a line of its own or steer a terminal.
 

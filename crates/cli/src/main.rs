@@ -1,5 +1,5 @@
-//! The `levada` binary: reads the command line, runs one command, turns its end into an exit code
-//! (0 done, 1 failed, 2 asked wrongly). Results go to stdout, talk goes to stderr.
+//! The `levada` binary: reads the command line, runs one command, and sets the exit code (0
+//! success, 1 failure, 2 usage error). Results go to stdout, messages go to stderr.
 
 mod acl;
 mod bench;

@@ -1,4 +1,4 @@
-//! `levada offsets`: where the partitions of topics begin and end, and what their offsets were at a time.
+//! `levada offsets`: first and last offsets of partitions, and offsets at a point in time.
 
 use std::{collections::BTreeMap, io::Write};
 

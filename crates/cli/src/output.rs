@@ -1,4 +1,4 @@
-//! How results are printed: aligned columns for people, JSON for programs, always on stdout.
+//! Output of results: aligned columns for people, JSON for programs, always on stdout.
 
 use std::{
     fs::File,

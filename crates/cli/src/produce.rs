@@ -1,4 +1,4 @@
-//! `levada produce`: lines of stdin become records, in batches as large as the input comes.
+//! `levada produce`: sends lines of stdin as records, in batches as large as the input permits.
 
 mod batches;
 mod json;

@@ -1,4 +1,4 @@
-//! The question before something is deleted, for people: on a terminal alone.
+//! The confirmation before a deletion, on a terminal only.
 
 use std::io::{self, IsTerminal as _};
 

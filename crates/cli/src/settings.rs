@@ -1,4 +1,5 @@
-//! Settings of topics, brokers and groups: asked for, changed, and shown with the place each value comes from.
+//! Settings of topics, brokers and groups: fetched, changed, and shown with the origin of each
+//! value.
 
 use levada_broker::config::without_effect;
 use levada_wire::{

@@ -1,4 +1,4 @@
-//! `levada storage format|info|check`: a data directory as a whole, without a broker.
+//! `levada storage format|info|check`: a data directory without a broker.
 
 mod check;
 mod format;

@@ -1,4 +1,5 @@
-//! `levada transaction list|describe|hanging|abort`: transactional producers and what they have open.
+//! `levada transaction list|describe|hanging|abort`: transactional producers and their open
+//! transactions.
 
 mod abort;
 mod describe;

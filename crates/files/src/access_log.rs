@@ -1,4 +1,4 @@
-//! The access log: lines are made on the shards and written by a thread of their own.
+//! The access log: the shards format the lines, and a separate thread writes them.
 //!
 //! A disk that is too slow loses lines, which are counted, and delays no answer.
 

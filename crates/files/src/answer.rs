@@ -1,4 +1,4 @@
-//! Answers: their heads, written byte by byte, and the ranges of the file that follow.
+//! Responses: their heads, written byte by byte, and the file ranges that follow.
 
 use std::collections::VecDeque;
 use std::fmt;

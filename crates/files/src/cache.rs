@@ -1,4 +1,4 @@
-//! The open files of one shard: by path, bounded in number and in bytes, checked with every use.
+//! The open files of one shard, by path: bounded in number and in bytes, and checked on every use.
 //!
 //! With every request the file is asked for its state (`fstat`), so that a file that was written, renamed over or removed is found out at
 //! once; the path is looked up again a second after the last time, which finds directories and links that were exchanged above it.

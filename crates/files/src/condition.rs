@@ -1,4 +1,5 @@
-//! Conditional requests (RFC 9110, 13): whether the client has the file already, or wants another one than there is.
+//! Conditional requests (RFC 9110, 13): checks if the client already has the file, or expects
+//! another version of it.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Connections, counted: so many in all, so many from one address.
+//! Limits on the number of connections, in total and per address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,4 +1,5 @@
-//! Precompressed files beside the plain one, and which of them a client takes (RFC 9110, 12.5.3).
+//! Precompressed variants of a file, and the selection by the client's preferences (RFC 9110,
+//! 12.5.3).
 
 use crate::request::{Head, members};
 

@@ -1,4 +1,5 @@
-//! An open file as answers need it: descriptor, state, the header fields that do not change, and the bytes of a small one.
+//! An open file with the data that responses need: descriptor, state, constant header fields, and
+//! the bytes of a small file.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Addresses: read, bound, and opened on each shard.
+//! Listening addresses: parsed, bound, and opened on each shard.
 
 use std::fmt;
 use std::fs;

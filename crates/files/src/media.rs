@@ -1,4 +1,4 @@
-//! The media type of a file, by the ending of its name.
+//! The media type of a file, by its extension.
 
 use mime_guess::mime;
 

@@ -1,4 +1,5 @@
-//! The address for operators: `/metrics` in the form of OpenMetrics, made anew for each scrape, and `/healthz`.
+//! The HTTP address for operators: `/metrics` in the OpenMetrics format, generated for each scrape,
+//! and `/healthz`.
 
 use std::fmt;
 use std::sync::Arc;

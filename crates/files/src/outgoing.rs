@@ -1,4 +1,4 @@
-//! Answers on their way to one socket: in the clear, or encrypted by this process.
+//! Outgoing responses of one socket: in the clear, or encrypted by this process.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,4 +1,4 @@
-//! The PROXY protocol, versions 1 and 2: what a proxy says of its client before the client's first byte.
+//! The PROXY protocol, versions 1 and 2: a header in which a proxy names its client.
 //!
 //! Only for addresses that nobody but a trusted proxy can reach: whoever connects can claim to be anybody.
 

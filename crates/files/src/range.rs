@@ -1,4 +1,4 @@
-//! Range requests (RFC 9110, 14): which bytes of a file are asked for.
+//! Range requests (RFC 9110, 14): the requested bytes of a file.
 
 /// More ranges than this in one request are not served: the whole file is.
 pub const RANGES_MAX: usize = 16;

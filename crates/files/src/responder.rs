@@ -1,4 +1,5 @@
-//! From the head of a request to its answer: the site, the cache of open files, and what has to be waited for in between.
+//! Computes the response to a request head, from the site, the cache of open files, and finished
+//! disk work.
 //!
 //! Answering never waits for the disk. A lookup that would have to is handed back as [`Work`]; its result comes in again as
 //! [`Prepared`] when the same head is answered once more.

@@ -1,4 +1,4 @@
-//! A directory whose files are served, and the only way from a path to one of them.
+//! A served directory, and the only way from a path to one of its files.
 //!
 //! The kernel keeps a path beneath the directory while it resolves it (`openat2` with `RESOLVE_BENEATH`, Linux 5.6), whatever is renamed or
 //! linked meanwhile. Where a kernel or a container refuses `openat2`, every segment is opened by itself without following links, so that

@@ -1,4 +1,5 @@
-//! From a configuration to a running server and back: opens the directory, binds the addresses, starts the shards, stops them in order.
+//! The life of a server: opens the directory, binds the addresses, starts the shards, and stops
+//! them in order.
 
 use std::path::PathBuf;
 use std::sync::Arc;

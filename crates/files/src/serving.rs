@@ -1,5 +1,5 @@
-//! The threads of the shards: each has a runtime of its own, accepts connections and serves them to their end; nothing that waits for
-//! the disk runs there.
+//! The threads of the shards. Each has its own runtime, accepts connections and serves them to
+//! their end. Work that waits for the disk runs elsewhere.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The state of a shard: what its connections share, and what all shards share.
+//! The state of a shard that its connections share, and the state that all shards share.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;

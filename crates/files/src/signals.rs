@@ -1,4 +1,4 @@
-//! The signals that stop or reload a server, caught from before it starts so that none is lost.
+//! The signals that stop or reload a server, caught from before the start, so that none is lost.
 
 use std::io;
 use std::sync::mpsc::{Receiver, channel};

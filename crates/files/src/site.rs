@@ -1,4 +1,4 @@
-//! The site: which directory is served and how, and the lookup of a path in it.
+//! The site: the served directory with its settings, and the lookup of a path in it.
 
 use std::io;
 use std::path::PathBuf;

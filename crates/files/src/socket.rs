@@ -1,4 +1,4 @@
-//! A connected socket, of TCP or AF_UNIX.
+//! A connected TCP or AF_UNIX socket.
 
 use std::io;
 use std::net::IpAddr;

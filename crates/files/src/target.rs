@@ -1,4 +1,5 @@
-//! Request targets: split, decoded once, and brought into the one form that is opened, cached and compared.
+//! Request targets: split, decoded once, and normalised into the form that is opened, cached and
+//! compared.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 

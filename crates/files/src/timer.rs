@@ -1,4 +1,5 @@
-//! One timer for all waits of a connection: it is set anew when it fires or would fire too late, not with every wait.
+//! One timer for all waits of a connection. It is reset when it fires or would fire too late, not
+//! for every wait.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,4 +1,5 @@
-//! TLS: the certificate and key as files have them, made into what handshakes need, and one connection's encryption without a socket.
+//! TLS: the certificate and key from files, converted for handshakes, and the encryption of one
+//! connection without a socket.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! File to file: sharing blocks if the file system can, else inside the kernel, else through memory; holes stay holes.
+//! Copies from file to file: shares blocks if the file system can, else copies inside the kernel,
+//! else through memory. Holes stay holes.
 //!
 //! The order is reflink → `copy_file_range` → `splice` through a pipe → read and write. Each is tried when it is its turn and
 //! left for the next one when it refuses, in the middle of a file if need be; the [`Copied`] says which moved how many bytes.

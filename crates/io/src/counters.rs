@@ -1,4 +1,4 @@
-//! What was moved, by which path, at what cost: plain relaxed atomics that any thread may read while others count.
+//! Counters of moved bytes, calls and costs by path: relaxed atomics that any thread may read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

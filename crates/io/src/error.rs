@@ -1,4 +1,4 @@
-//! What can go wrong with a transfer, typed by who is at fault.
+//! Errors of transfers, typed by their origin.
 
 use std::io;
 use std::os::fd::AsRawFd;

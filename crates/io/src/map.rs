@@ -1,4 +1,5 @@
-//! A file mapped into memory, shared and writable: what the log's indexes live in, and a way to append to the log ([`WriteMap`]).
+//! A file mapped into memory, shared and writable: the storage of the log's indexes, and a way to
+//! append to the log ([`WriteMap`]).
 //!
 //! One thread appends while any number of threads read. Every access goes through whole aligned words
 //! with relaxed atomic loads and stores, so that a race between them is a stale value and never undefined behaviour;

@@ -1,5 +1,5 @@
-//! Memory on its way: sent from where it is, through a ring or by `MSG_ZEROCOPY`, and read from files through a
-//! ring so that it can be.
+//! Transfers of memory: sent by reference through a ring or by `MSG_ZEROCOPY`, and read from files
+//! through a ring beforehand.
 //!
 //! ```text
 //!   files ── inflow ──► MemoryPiece ──► outbox ────► ring ──► socket

@@ -1,4 +1,4 @@
-//! The paths that bytes can take, by name: the catalogue that counters, metrics and tables go by.
+//! The names of the transfer paths: the catalogue for counters, metrics and tables.
 //!
 //! Each path is implemented in one file, whose head says what the path saves, what it needs and when it
 //! loses: from a file to a socket in [`paths`](crate::paths), from memory in [`outbox`](crate::outbox) and

@@ -1,4 +1,4 @@
-//! A part of what is sent: bytes in memory, or a range of a file.
+//! A part of the data to send: bytes in memory, or a range of a file.
 
 use std::fs::File;
 use std::sync::Arc;

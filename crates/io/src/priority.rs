@@ -1,4 +1,4 @@
-//! Who goes first when several threads want one processor.
+//! Scheduling priority of threads that share a processor.
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! What this kernel, this container and this file system allow, found out by trying it.
+//! Capabilities of this kernel, this container and this file system, found by trying each
+//! operation.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read};

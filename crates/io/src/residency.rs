@@ -1,4 +1,5 @@
-//! Whether a range of a file is in the page cache, and how it gets there without a shard waiting for it.
+//! Presence of a file range in the page cache, and ways to bring it there while the shard does not
+//! wait.
 //!
 //! `sendfile` and `splice` wait for the disk even if the socket does not, and with them every connection of the thread. So a thread
 //! that may not wait asks first ([`lead()`]), has missing pages brought in by somebody else ([`Warmer`]), and goes on when

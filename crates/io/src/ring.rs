@@ -1,4 +1,5 @@
-//! A safe `io_uring`: operations go in by value, completions come out in batches, and memory belongs to the kernel in between.
+//! A safe `io_uring`: operations go in by value, completions come out in batches, and the kernel
+//! owns the memory in between.
 //!
 //! *Saves* system calls (many operations leave by one call, many completions arrive by none) and does what readiness cannot: reads that
 //! wait for the disk, sends from memory without a copy. *Needs* a kernel and a container that allow it; [`Ring::new`] says

@@ -1,4 +1,4 @@
-//! Options of sockets that the standard library and `rustix` leave out, for those who receive.
+//! Socket options for receivers that neither the standard library nor `rustix` offers.
 
 use std::io;
 use std::os::fd::AsFd;

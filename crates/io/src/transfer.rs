@@ -1,4 +1,4 @@
-//! A transfer: pieces to one socket, in order, once, resumable wherever the socket stopped taking them.
+//! A transfer: sends pieces to one socket once, in order, and resumes where the socket stopped.
 
 use std::os::fd::BorrowedFd;
 

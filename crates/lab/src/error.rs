@@ -1,4 +1,4 @@
-//! Why the laboratory stops.
+//! Errors that stop the laboratory.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The machine that is measured on: its processors, what disturbs them, where time goes, and what of it stands in a record.
+//! The measured machine: its processors, disturbances, profiles, and its description in a record.
 
 pub mod cpu;
 pub mod environment;

@@ -1,4 +1,5 @@
-//! What an experiment is, in words that the runner, the record and the experiments share: cases, metrics, limits, statistics.
+//! The definition of an experiment, shared by the runner, the record and the experiments: cases,
+//! metrics, limits, statistics.
 
 pub(crate) mod experiment;
 pub(crate) mod limits;

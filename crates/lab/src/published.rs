@@ -1,4 +1,5 @@
-//! What the documentation says about figures, held against records: hidden commands of the program write these pages.
+//! Figures in the documentation, compared with records. Hidden commands of the program generate
+//! these pages.
 
 pub mod claims;
 pub mod goals;

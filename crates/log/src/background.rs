@@ -1,4 +1,4 @@
-//! Work that the appending thread does not wait for.
+//! Background work that the appending thread does not wait for.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Record batches, format 2: the 61-byte header as a view over bytes, their check, their records, and an encoder.
+//! Record batches in format 2: the 61-byte header as a view over bytes, validation, records, and an
+//! encoder.
 //!
 //! A batch is what a producer sends, what a segment stores and what a consumer receives; the broker never
 //! takes one apart to serve it. The base offset and the leader epoch lie in front of the checksum, so that both are

@@ -1,5 +1,5 @@
-//! The check of a partition's directory while nobody uses it: every batch of every segment, and whether what hangs on the batches
-//! (indexes, epochs, producers, checkpoints) says the same. Reads only; opens nothing for writing.
+//! The check of a partition's directory that is not in use: every batch of every segment, and the
+//! consistency of the derived files (indexes, epochs, producers, checkpoints). It only reads.
 
 use std::io;
 use std::path::{Path, PathBuf};

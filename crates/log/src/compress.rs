@@ -1,5 +1,5 @@
-//! The four codecs a record batch may be compressed with, bounded on the way out: a few bytes from the
-//! network must not become gigabytes of memory. Knows nothing of batches; works on plain slices.
+//! The four compression codecs of record batches, with bounded output: a few bytes from the network
+//! must not become gigabytes of memory. It works on plain slices and is independent of batches.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};

@@ -1,4 +1,5 @@
-//! What of a topic's configuration a log needs: Kafka's keys, with Kafka's meaning and defaults.
+//! The part of a topic's configuration that a log needs: Kafka's keys, with Kafka's meaning and
+//! defaults.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;

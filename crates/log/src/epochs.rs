@@ -1,4 +1,4 @@
-//! Which leader epoch began at which offset, and the file that keeps it (`leader-epoch-checkpoint`).
+//! The first offset of each leader epoch, and the file that stores it (`leader-epoch-checkpoint`).
 
 use std::io;
 use std::path::Path;

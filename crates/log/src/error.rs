@@ -1,4 +1,4 @@
-//! What can go wrong with a log, by who is at fault.
+//! Errors of a log, typed by their origin.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The side of a partition that everyone may read: an immutable list of segments and a few atomics. Nothing here takes a lock
-//! on the way of a fetch, and nothing here writes to the log.
+//! The shared side of a partition: an immutable list of segments and a few atomics. A fetch takes
+//! no lock here, and nothing here writes to the log.
 
 use std::io;
 use std::path::{Path, PathBuf};

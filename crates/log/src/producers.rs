@@ -1,5 +1,6 @@
-//! What each idempotent producer wrote last: refuses what is out of order, recognises what was sent twice, knows which
-//! transactions are open. A state machine without clock or disk; its snapshots are in [`snapshot`].
+//! The state of idempotent producers: rejects out-of-order batches, recognises repeated ones, and
+//! tracks open transactions. A state machine without clock or disk; its snapshots are in
+//! [`snapshot`].
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! Progress of a segment that grows: when its indexes get their next entries, and the timestamps that they hold.
+//! Progress of the active segment: the time of the next index entries, and their timestamps.
 
 use crate::batch::{BatchView, NO_TIMESTAMP};
 use crate::index::TimeEntry;

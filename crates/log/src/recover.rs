@@ -1,5 +1,5 @@
-//! Opening a partition's directory: finding its segments, and after a crash checking everything behind the recovery point, cutting
-//! off what is torn or damaged, and building again what hangs on the batches: indexes, producers, epochs.
+//! Opening a partition's directory: finds its segments, and after a crash checks all batches beyond
+//! the recovery point, truncates torn or damaged data, and rebuilds indexes, producers and epochs.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,5 +1,5 @@
-//! Which segments are too old or too many: Kafka's rules for `retention.ms`, `retention.bytes` and a moved log start, as a decision
-//! without a clock or a disk.
+//! The segments that exceed `retention.ms` or `retention.bytes`, or end before the log start, by
+//! Kafka's rules: a decision without a clock or a disk.
 
 use crate::LogConfig;
 

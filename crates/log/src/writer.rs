@@ -1,5 +1,5 @@
-//! The one hand that changes a partition: appends, rolls, truncates, deletes, closes. It belongs to one thread at a time; everyone else
-//! reads through [`Partition`].
+//! The exclusive side of a partition: appends, rolls, truncates, deletes, closes. It belongs to one
+//! thread at a time; other threads read through [`Partition`].
 
 use std::sync::Arc;
 

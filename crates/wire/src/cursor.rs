@@ -1,5 +1,5 @@
-//! Reading Kafka's primitives off the front of a buffer, for the messages decoded by hand. Every length is
-//! checked against the bytes that are really there, and nothing is allocated from one.
+//! Reads Kafka's primitives from the front of a buffer, for the messages decoded by hand. Every
+//! length is checked against the available bytes, and nothing is allocated from one.
 
 use bytes::{Buf, Bytes, BytesMut};
 use kafka_wire_core::DecodeError as Malformed;

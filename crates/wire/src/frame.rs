@@ -1,5 +1,6 @@
-//! Cutting a byte stream into frames. A length is checked before anything is done with it, and memory follows
-//! the bytes that have arrived (or that this connection has sent in one frame before), never a claim.
+//! Splits a byte stream into frames. The length of a frame is checked first, and memory grows with
+//! the received bytes (or with the largest frame that this connection has sent), never with a
+//! claimed length.
 
 use bytes::{Buf, BytesMut};
 

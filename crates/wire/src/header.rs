@@ -1,5 +1,6 @@
-//! The request header: who asks what, in which version. A flexible request has header version 2 (tagged
-//! fields), any other version 1. Version 0 went with ControlledShutdown 0, which no broker serves to clients.
+//! The request header: API key, version, correlation id and client id. A flexible request has
+//! header version 2 (tagged fields), any other version 1. Version 0 belonged to ControlledShutdown
+//! 0, which no broker serves to clients.
 
 use bytes::{Buf, BytesMut};
 

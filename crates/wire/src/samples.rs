@@ -1,5 +1,6 @@
-//! Valid messages of any type and version, made from random bytes: where the decoder objects, the bytes are
-//! repaired. Needs no description of the message, so it reaches every field that a version has.
+//! Valid messages of any type and version, generated from random bytes: where the decoder rejects a
+//! byte, the generator repairs it. It needs no description of the message, so it reaches every
+//! field of a version.
 
 use bytes::Bytes;
 use kafka_wire_core::{ApiVersion, DecodeError, DecodeLimits, Decoder};

@@ -1,4 +1,4 @@
-//! Entries of access control in words.
+//! Text form of access control entries.
 
 use levada_broker::security::acl::{Operation, PatternType, Permission, ResourceType};
 use levada_wire::messages::describe_acls_response::DescribeAclsResource;

@@ -1,4 +1,5 @@
-//! How the command line comes into a cluster: `--command-config` with Kafka's client properties, TLS and SASL.
+//! Authentication of the command line: `--command-config` with Kafka's client properties, TLS and
+//! SASL.
 
 use std::{env, fmt, fs, net::TcpStream, path::Path};
 

@@ -1,4 +1,4 @@
-//! Offsets by time: what the leaders of partitions answer to ListOffsets.
+//! Offsets by time: ListOffsets requests to the leaders of partitions.
 
 use std::{collections::BTreeMap, thread, time::Instant};
 

@@ -1,4 +1,5 @@
-//! The time between a broken connection and the next answer: what a broker's restart causes is asked again.
+//! Retries across a restart of the broker: the time between a broken connection and the next
+//! response.
 
 use std::{
     thread,

@@ -1,4 +1,5 @@
-//! What `levada config get|set|delete` speak of: a topic, a broker or all brokers, a group, a client's quota.
+//! Targets of `levada config get|set|delete`: a topic, a broker or all brokers, a group, a client
+//! quota.
 
 use clap::ValueEnum;
 use levada_wire::messages::ListConfigResourcesRequest;

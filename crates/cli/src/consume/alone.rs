@@ -1,4 +1,4 @@
-//! Consuming without a group: the place in each partition is this process's alone.
+//! Consuming without a group: this process keeps its own position in each partition.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Consuming in a group: what was printed is committed, after it was printed.
+//! Consuming in a group: commits the offsets of records after they were printed.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! `levada doctor --live`: what a running broker moves by which path, second by second, from its `/metrics`.
+//! `levada doctor --live`: throughput of a running broker by path, each second, from its
+//! `/metrics`.
 
 use std::{
     collections::BTreeMap,

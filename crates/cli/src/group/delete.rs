@@ -1,4 +1,4 @@
-//! `levada group delete`: whole groups, or what they have committed for some topics.
+//! `levada group delete`: deletes groups, or their committed offsets for some topics.
 
 use levada_wire::{StrBytes, messages::DeleteGroupsRequest};
 

@@ -1,4 +1,4 @@
-//! `levada group describe`: state, members, and what is left to read of each partition.
+//! `levada group describe`: state, members, and the lag of each partition.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

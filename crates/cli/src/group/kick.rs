@@ -1,4 +1,4 @@
-//! `levada group kick`: removes members from a group, as their silence would.
+//! `levada group kick`: removes members from a group, as their session timeout would.
 
 use levada_wire::{
     StrBytes,

@@ -1,4 +1,4 @@
-//! The offsets that a group has committed: fetched, committed in its stead, deleted.
+//! Committed offsets of a group: fetch, commit on behalf of the group, delete.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! `levada group reset`: moves what a group has committed, while nobody consumes in it. Shows the plan; carries it
-//! out on demand.
+//! `levada group reset`: changes committed offsets while no member consumes. Shows the plan, and
+//! carries it out with `--execute`.
 
 use std::{collections::BTreeMap, io::Write, str::FromStr};
 

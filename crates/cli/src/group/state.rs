@@ -1,4 +1,4 @@
-//! A group as its coordinator describes it, of either kind: KIP-848's or classic.
+//! Description of a group by its coordinator, for KIP-848 and classic groups.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! `levada lab claims`: the page about the articles' claims, the records that it is made of, and the pictures of the documentation.
+//! `levada lab claims`: the page about the claims of articles, the records behind it, and the
+//! pictures of the documentation.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `levada lab compare`: what has changed between two records, beyond chance.
+//! `levada lab compare`: significant differences between two records.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `levada lab goals`: the page about what the broker is meant to cost, and the records that it is made of.
+//! `levada lab goals`: the page about the broker's cost goals, and the records behind it.
 
 use std::path::PathBuf;
 

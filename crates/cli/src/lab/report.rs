@@ -1,4 +1,4 @@
-//! `levada lab report`: the page of a record.
+//! `levada lab report`: the HTML page of a record.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! Programs side by side, each a process of its own, over a loopback device of their own.
+//! Programs measured side by side: each is a separate process, and they share a separate loopback
+//! device.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;

@@ -1,4 +1,5 @@
-//! The tables of `levada lab`: a row for each case, with what it costs, how sure that is, and how it stands to the first one.
+//! The tables of `levada lab`: one row per case, with its figures, their confidence, and the
+//! relation to the first case.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! The form of a dump: a line for each thing found, fields in order, and a verdict at the end.
+//! The format of a dump: a line per entry, with ordered fields, and a verdict at the end.
 
 use std::{io::Write, path::Path};
 

@@ -1,4 +1,5 @@
-//! Where the audit log goes: lines are handed to a thread that writes them, so that nobody who is served waits for a disk.
+//! The destination of the audit log: a separate thread writes the lines, so that no client waits
+//! for a disk.
 //!
 //! A file that was moved away or removed, as logrotate does, is made anew. Lines that come faster than they are written beyond some
 //! thousands are lost, and the next line tells how many.

@@ -1,5 +1,5 @@
-//! Records on their way: collected in one batch per partition, sent when a batch is full or the input pauses, sent
-//! again after a restart of the broker, and counted once acknowledged.
+//! Records in progress: collected in one batch per partition, sent when a batch is full or the
+//! input pauses, sent again after a restart of the broker, and counted when acknowledged.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `--input json`: lines as `levada consume --output json` prints them.
+//! `--input json`: lines in the form that `levada consume --output json` prints.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Lines of stdin, and whether reading the next one would wait.
+//! Lines of stdin, with a check if reading the next one would block.
 
 use std::{
     io::{self, BufRead, BufReader, StdinLock},

@@ -1,4 +1,5 @@
-//! The partition of a key, as Kafka's own clients choose it, so that equal keys meet whoever produced them.
+//! The partition of a key, computed as in Kafka's clients, so that equal keys go to the same
+//! partition from every client.
 
 /// The partition, of `count`, for a key.
 pub(super) fn partition_of(key: &[u8], count: i32) -> i32 {

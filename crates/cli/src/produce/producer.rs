@@ -1,4 +1,5 @@
-//! An idempotent producer: the broker numbers it, and it numbers its batches, so that a batch sent twice is stored once.
+//! An idempotent producer: the broker assigns a producer id, and the producer numbers its batches,
+//! so that a repeated batch is stored once.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `levada storage check`: whether a stopped data directory is sound, partition by partition.
+//! `levada storage check`: verifies a stopped data directory, partition by partition.
 
 use std::{
     io::{self, IsTerminal, Write},

@@ -1,4 +1,4 @@
-//! `levada storage format`: gives a data directory its identity before the first start.
+//! `levada storage format`: formats a data directory before the first start.
 
 use std::{
     io::Write,

@@ -1,4 +1,4 @@
-//! `levada storage info`: what is in a data directory, at a glance.
+//! `levada storage info`: overview of a data directory.
 
 use std::{collections::BTreeMap, io::Write};
 

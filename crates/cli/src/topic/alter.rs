@@ -1,4 +1,4 @@
-//! `levada topic alter`: more partitions, other settings.
+//! `levada topic alter`: adds partitions and changes settings.
 
 use levada_wire::{
     StrBytes,

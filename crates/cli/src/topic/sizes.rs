@@ -1,4 +1,4 @@
-//! Bytes of topics on the brokers' disks.
+//! Sizes of topics on the disks of the brokers.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! `levada transaction abort`: ends a transaction, by its coordinator or, where none knows it, in one partition.
+//! `levada transaction abort`: ends a transaction through its coordinator or, if no coordinator has
+//! it, in one partition.
 
 use std::{thread, time::Duration, time::Instant};
 

@@ -1,4 +1,4 @@
-//! `levada transaction describe`: a transactional id as its coordinator knows it.
+//! `levada transaction describe`: the state of a transactional id at its coordinator.
 
 use std::io::Write;
 

@@ -1,4 +1,5 @@
-//! `levada transaction hanging`: transactions that partitions hold open and no coordinator will ever end.
+//! `levada transaction hanging`: transactions that are open in partitions and that no coordinator
+//! will end.
 
 use std::{collections::BTreeMap, io::Write};
 

@@ -1,4 +1,4 @@
-//! `levada transaction list`: the transactional ids that every broker coordinates.
+//! `levada transaction list`: the transactional ids of all coordinators.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Producers as the leaders of partitions know them: with a transaction open or not.
+//! Producers in the state of partition leaders, with or without an open transaction.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A password from a file or, not to be seen by those who look on, from the terminal.
+//! A password from a file, or from the terminal without echo.
 
 use std::{
     fs::File,

@@ -1,4 +1,5 @@
-//! Sending answers: bytes together, ranges of files in turns, and nothing of a file that has changed since its head was written.
+//! Sending of responses: bytes together, file ranges in turns, and nothing from a file that has
+//! changed since its head was written.
 //!
 //! The end of each range is held back, read into memory and sent after a last look at the file's state: a client has the announced number of
 //! bytes only if nothing was written to the file until its last bytes were read.

@@ -1,4 +1,5 @@
-//! Reading file ranges through a ring, several reads at a time, in order: what a connection sends next while the disk works on.
+//! Reads file ranges through a ring, several at a time and in order, so that the disk works ahead
+//! of the connection.
 //!
 //! For data that is not in the page cache and that nobody will read again soon. Each piece comes in a buffer of a pool, ready for an
 //! [`Outbox`](crate::outbox::Outbox): with a registered pool and a route that does not copy, bytes go from disk to network with one copy

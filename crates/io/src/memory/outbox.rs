@@ -1,4 +1,5 @@
-//! What one connection has to send from memory through a ring: cut into runs, linked in order, resumed where a chain broke.
+//! The data that one connection sends from memory through a ring: divided into runs, linked in
+//! order, and resumed after a broken chain.
 //!
 //! Tiny neighbours become one piece first. The runs of a chain start one after the other, and each must be sent whole before the
 //! next. When all have their result the next chain may go; nobody waits for notifications, memory stays parked in the ring until they

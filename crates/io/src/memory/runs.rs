@@ -1,4 +1,5 @@
-//! Cutting a queue of memory into runs that each leave by one call: small pieces are copied together, large ones go by reference.
+//! Divides a queue of memory into runs that each leave by one call: small pieces are copied
+//! together, large ones go by reference.
 //!
 //! A send by reference costs the same for every piece (its pages are pinned, a notification comes back), so that putting small
 //! headers into the same message as large bodies lets the headers eat what the bodies saved:

@@ -1,4 +1,5 @@
-//! What one connection has to send from memory by `MSG_ZEROCOPY`: for readiness loops, and where no ring is allowed.
+//! The data that one connection sends from memory by `MSG_ZEROCOPY`, for readiness loops and for
+//! systems without a ring.
 //!
 //! The same cutting as in an [`Outbox`](crate::outbox::Outbox): small pieces are copied together, large ones go by reference. Memory is
 //! parked until the kernel has said, in the socket's error queue, that it is done with the send; [`collect`](ZeroCopyOutbox::collect) reads

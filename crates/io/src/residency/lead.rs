@@ -1,4 +1,5 @@
-//! Where the first run of pages ends that are all in the page cache, or all missing: asked by counts, because that is what the kernel answers.
+//! The end of the first run of pages that are all in the page cache or all missing, found by
+//! counting, because the kernel reports counts.
 //!
 //! A pure function of such counts.
 

@@ -1,4 +1,5 @@
-//! What a reader that reads once has brought into the page cache, so that it can be dropped behind it.
+//! The ranges that a single-pass reader has brought into the page cache, so that they can be
+//! dropped behind it.
 
 use std::collections::VecDeque;
 use std::os::unix::fs::MetadataExt;

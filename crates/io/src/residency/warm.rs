@@ -1,4 +1,5 @@
-//! A few threads that wait for the disk so that others need not: they bring ranges into the page cache, and drop what is read.
+//! Threads that wait for the disk on behalf of others: they bring ranges into the page cache, and
+//! drop ranges after use.
 
 use std::collections::VecDeque;
 use std::fmt;

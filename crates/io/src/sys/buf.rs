@@ -1,4 +1,5 @@
-//! Buffers that a ring reads into and sends from: page-aligned, pooled, and given away while the kernel uses them.
+//! Buffers that a ring reads into and sends from: page-aligned, pooled, and owned by the kernel
+//! during an operation.
 
 use std::io;
 use std::sync::Arc;

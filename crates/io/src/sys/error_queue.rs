@@ -1,4 +1,4 @@
-//! A socket's error queue, where the kernel says which zero-copy sends it is done with.
+//! The error queue of a socket, in which the kernel reports completed zero-copy sends.
 
 use std::io;
 use std::mem::{self, MaybeUninit};

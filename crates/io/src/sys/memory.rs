@@ -1,4 +1,5 @@
-//! Page-aligned memory at a fixed address, cut into chunks that each have one owner: what the kernel may be told to read and write.
+//! Page-aligned memory at a fixed address, divided into chunks with one owner each, which the
+//! kernel may read and write.
 
 use std::alloc::{self, Layout};
 use std::io;

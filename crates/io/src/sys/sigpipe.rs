@@ -1,4 +1,4 @@
-//! Holding `SIGPIPE` off the calling thread.
+//! Blocks `SIGPIPE` for the calling thread.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! Records of a socket whose TLS is the kernel's: the kind of a record travels beside its bytes.
+//! Records of a socket with kernel TLS: the record type travels beside the bytes.
 
 use std::io;
 use std::mem;

@@ -1,4 +1,5 @@
-//! The ring itself: entries that point into memory go to the kernel, and that memory is kept until the kernel's last word.
+//! The ring itself: entries that point into memory go to the kernel, and the memory is kept until
+//! the last completion.
 //!
 //! Everything that makes this sound is in this file: an entry is made from what lies in a slot, slots give their content up only
 //! when the kernel has completed the operation for the last time, and what is left when the ring goes is leaked.

@@ -1,4 +1,5 @@
-//! A part of a file mapped for reading by the kernel only: sent from, never looked at.
+//! A part of a file mapped for reading by the kernel only: sent from memory, never read by this
+//! process.
 
 use std::fs::File;
 use std::io;

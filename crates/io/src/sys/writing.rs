@@ -1,4 +1,4 @@
-//! A part of a file mapped to be written to, and never read through the mapping.
+//! A part of a file mapped for writing, and never read through the mapping.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! What one thread needs for its transfers: pipes, a buffer, thresholds and counters.
+//! Resources of one thread for its transfers: pipes, a buffer, thresholds and counters.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One turn of a transfer, as the paths see it: the socket, the budget, and what came of it.
+//! One turn of a transfer for a path: the socket, the budget, and the result.
 
 use std::os::fd::BorrowedFd;
 

@@ -1,4 +1,4 @@
-//! What a transfer still has to send: its pieces in order, and how far the first of them is.
+//! The queue of a transfer: its remaining pieces in order, and the progress in the first one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

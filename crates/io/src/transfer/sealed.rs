@@ -1,4 +1,5 @@
-//! A transfer over a connection that this process encrypts: [`Transfer`](crate::Transfer) with a [`Seal`] between pieces and socket.
+//! A transfer over a connection that this process encrypts: [`Transfer`](crate::Transfer) with a
+//! [`Seal`] between the pieces and the socket.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,4 +1,4 @@
-//! Experiments that start programs, to be begun one after the other.
+//! Experiments that start programs, listed in the order in which they run.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The workbench of an experiment: a directory with room, and files that go by themselves.
+//! The workbench of an experiment: a directory with enough space, and temporary files that remove
+//! themselves.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

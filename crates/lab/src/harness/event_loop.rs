@@ -1,4 +1,5 @@
-//! A bare loop of `epoll` that serves many connections on one thread, for floors that a server of one thread is compared with.
+//! A bare loop of `epoll` that serves many connections on one thread, as a floor for
+//! single-threaded servers.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Sending from memory, over a route of one's own: what `lab send` and `lab calibrate` measure.
+//! Sending from memory over a separate route, as `lab send` and `lab calibrate` measure it.
 //!
 //! It is done by a worker, a [second process](crate::harness::peer) that may be root of namespaces of its own, since a device that takes references
 //! without a network card can only be made there. The worker measures itself; what it is to do and what came of it are plain data.

@@ -1,4 +1,5 @@
-//! What is sent: bytes in which no two pages are alike, so that a page that is lost, repeated or swapped shows in the checksum.
+//! The payload: bytes in which no two pages are equal, so that a lost, repeated or swapped page
+//! changes the checksum.
 
 use std::fs::File;
 use std::io::{self, Write};

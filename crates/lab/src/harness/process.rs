@@ -1,4 +1,4 @@
-//! What the kernel says about a process that is measured.
+//! Kernel statistics about a measured process.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Programs that are measured: their environment, addresses and limits.
+//! Measured programs: their environment, addresses and limits.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A range of a file that a bare loop sends by `splice`, in turns.
+//! A file range that a bare loop sends by `splice`, in turns.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,5 @@
-//! TLS 1.3 records without a handshake: both sides know the keys, so that what is measured is encryption and nothing else.
+//! TLS 1.3 records without a handshake: both sides have the keys, so that only encryption is
+//! measured.
 
 use std::io::{self, Read};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Who used how much of the processors, and on which of them things run.
+//! Processor time of processes and threads, and pinning to processors.
 //!
 //! Time of this process comes from `CLOCK_PROCESS_CPUTIME_ID`: it is exact to the nanosecond, counts kernel workers of a ring (they are tasks of the
 //! process) and threads that have ended. `/proc/self/task/*/schedstat` has the same numbers by task but lags behind by up

@@ -1,4 +1,4 @@
-//! The machine that something was measured on, as far as figures depend on it.
+//! Description of the machine, as far as figures depend on it.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,6 @@
-//! Where a case spends its time: samples of this process's stacks, taken only while a [`Stopwatch`](crate::machine::cpu::Stopwatch) runs, so that
-//! what is measured and what is shown are the same.
+//! Profile of a case: stack samples of this process, taken only while a
+//! [`Stopwatch`](crate::machine::cpu::Stopwatch) runs, so that the profile covers exactly the
+//! measured time.
 //!
 //! With perf the kernel's side shows, which is where most of the time of moving bytes goes (all of it for root; others need
 //! `kernel.perf_event_paranoid` at 1 or below). Without perf we sample ourselves, and see our own side alone.

@@ -1,4 +1,4 @@
-//! Ctrl-C: the experiment under way ends after its run, what was measured is kept, temporary files go.
+//! Ctrl-C: the current run completes, measured values are kept, and temporary files are removed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

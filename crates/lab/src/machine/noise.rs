@@ -1,4 +1,5 @@
-//! What else the machine did while something was measured, and whether the result can be trusted then.
+//! Other activity of the machine during a measurement, and its effect on the reliability of the
+//! result.
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The seam between the method and what is measured.
+//! The interface between the method and an experiment.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How much is measured: the scale of an experiment, and its end.
+//! The scale of an experiment, and its end.
 
 use std::time::Duration;
 

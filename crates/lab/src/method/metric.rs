@@ -1,4 +1,4 @@
-//! The words of a result: quantities, what they are drawn over, and what a check of the bytes came to.
+//! The vocabulary of a result: quantities, axes, and the outcome of the byte check.
 
 use serde::{Deserialize, Serialize};
 

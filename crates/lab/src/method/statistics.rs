@@ -1,4 +1,4 @@
-//! Medians and how far they can be trusted, without assuming anything about how values are distributed.
+//! Medians and their confidence, without assumptions about the distribution of values.
 
 use serde::{Deserialize, Serialize};
 

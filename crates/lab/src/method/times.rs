@@ -1,4 +1,4 @@
-//! How long many things of one kind took, each on a clock of its own.
+//! Durations of many operations of one kind, each measured separately.
 
 use std::time::Duration;
 

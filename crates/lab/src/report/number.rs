@@ -1,4 +1,4 @@
-//! How numbers are written: the three digits that matter, with a unit.
+//! Formatting of numbers: three significant digits with a unit.
 
 /// Three digits that matter, and no more than can be read: `0.0653`, `2.31`, `1 240`, `1.3M`.
 pub(crate) fn plain(value: f64) -> String {

@@ -1,4 +1,4 @@
-//! What a report says in words, and which rows of a summary a sentence or a curve is made of.
+//! Sentences of a report, and the rows of a summary that a sentence or a curve uses.
 
 use super::number;
 use super::picture::{Axis, Curve};

@@ -1,4 +1,4 @@
-//! Where a value lies on a picture, which values get a tick, and how numbers are written.
+//! Scales of a picture: positions of values, ticks, and number formats.
 
 /// A range of values laid on a range of pixels.
 #[derive(Clone, Copy, Debug)]

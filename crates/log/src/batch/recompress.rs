@@ -1,4 +1,5 @@
-//! The same batch under another codec: records, producer, timestamps and attributes stay what they are.
+//! Recompression of a batch with another codec. Records, producer, timestamps and attributes stay
+//! the same.
 
 use std::io;
 

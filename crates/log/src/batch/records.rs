@@ -1,4 +1,4 @@
-//! The records inside a batch: an iterator that lends them, and the walk that checks them without building any.
+//! The records inside a batch: a borrowing iterator, and a validation that allocates no records.
 
 use std::cell::RefCell;
 

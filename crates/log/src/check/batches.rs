@@ -1,4 +1,4 @@
-//! A file of batches read from its beginning, for those who look at it without a log: dumps and checks.
+//! Sequential reading of a file of batches without a log, for dumps and checks.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,5 @@
-//! What lies beside the batches: names, snapshots of producers, and what the checkpoints say of the log's ends.
+//! Checks of the files beside the batches: names, producer snapshots, and the offsets in the
+//! checkpoints.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What an index file says, and whether the batches of its segment bear it out.
+//! Checks of the entries of an index file against the batches of its segment.
 
 use std::collections::HashSet;
 use std::io;

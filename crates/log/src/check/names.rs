@@ -1,4 +1,4 @@
-//! The names in a partition's directory, by what they mean.
+//! File names in a partition's directory, and their meaning.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Batch by batch through the segments, with the indexes beside.
+//! Iteration over the batches of all segments, together with their indexes.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Files that say what a directory is: `meta.properties` of a data directory, `partition.metadata` of a partition.
+//! Identity files: `meta.properties` of a data directory, `partition.metadata` of a partition.
 
 use std::path::Path;
 

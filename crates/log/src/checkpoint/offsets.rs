@@ -1,4 +1,4 @@
-//! Files that keep one offset for each partition of a data directory.
+//! Checkpoint files with one offset for each partition of a data directory.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! One compaction of one log: first the last offset of each key is learnt from what is new, then the segments are written anew, group by
-//! group, the oldest first.
+//! One compaction of one log: first it collects the last offset of each key from the dirty section,
+//! then it rewrites the segments, group by group, the oldest first.
 
 use std::collections::VecDeque;
 use std::fmt::Display;

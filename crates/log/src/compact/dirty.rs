@@ -1,4 +1,4 @@
-//! How much of a log compaction has not seen yet, and how far it may go: Kafka's rules, without a clock.
+//! The dirty section of a log: its start, its end, and its size by Kafka's rules, without a clock.
 
 use std::sync::Arc;
 

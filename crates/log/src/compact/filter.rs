@@ -1,4 +1,4 @@
-//! What stays of one batch: all of it, some of its records, its header, or nothing.
+//! The part of a batch that remains: all of it, some of its records, its header, or nothing.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Which neighbouring segments become one.
+//! Groups of neighbouring segments that become one segment.
 
 use std::ops::Range;
 use std::sync::Arc;

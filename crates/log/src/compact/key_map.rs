@@ -1,5 +1,5 @@
-//! The last offset of each key, in a bounded amount of memory. Keys are known by 128 bits of their hash: what two keys have in common by
-//! chance would cost one of them its records. The hash is keyed anew for each map, so that nobody can choose such keys.
+//! The last offset of each key, in bounded memory. A 128-bit hash identifies a key; a collision
+//! would lose records. Each map has a random hash key, so that nobody can construct collisions.
 
 use std::hash::{BuildHasher, RandomState};
 

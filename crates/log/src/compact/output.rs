@@ -1,4 +1,4 @@
-//! The segment that compaction writes, under names that no log has: `.cleaned` behind those of its files.
+//! The output segment of a compaction, whose files have the suffix `.cleaned`.
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};

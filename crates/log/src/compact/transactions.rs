@@ -1,5 +1,5 @@
-//! What compaction knows of transactions while it goes through a log: whose records are aborted, and whether anything is left of the
-//! transaction that a marker ends.
+//! Transactions during a compaction: the aborted ones, and for each marker if its transaction has
+//! remaining records.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! A disk for tests: the real one, with a list of what was asked of it and a say in what fails.
+//! A disk for tests: the real one, with a record of all operations, and injected failures.
 
 use std::fs::File;
 use std::io::{self, IoSlice};

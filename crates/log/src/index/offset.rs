@@ -1,4 +1,5 @@
-//! The offset index: from an offset to a place in the segment. Entries of 8 bytes: offset less the segment's base, position.
+//! The offset index: maps offsets to positions in the segment. Entries of 8 bytes: offset relative
+//! to the segment's base, position.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! The time index: from a timestamp to an offset. Entries of 12 bytes: a timestamp, and the offset (less the segment's base) of the
-//! batch that first carried it; every later timestamp lies behind that batch.
+//! The time index: maps timestamps to offsets. Entries of 12 bytes: a timestamp, and the relative
+//! offset of the first batch with that timestamp; every later timestamp is after that batch.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! The transaction index: which transactions whose markers lie in a segment were aborted. Entries of 34 bytes in a plain file that is
-//! not there before the first; layout in `docs/format/txn-index.md`.
+//! The transaction index: the aborted transactions whose markers are in a segment. Entries of 34
+//! bytes in a plain file that exists from the first entry on; layout in `docs/format/txn-index.md`.
 
 use std::fs::File;
 use std::io::{self, IoSlice};

@@ -1,4 +1,4 @@
-//! Making the log durable, beside the appends: segments that are no longer written to, or everything.
+//! Flushes in parallel with appends: of sealed segments, or of the whole log.
 
 use std::io;
 use std::sync::atomic::Ordering;

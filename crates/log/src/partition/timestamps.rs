@@ -1,4 +1,4 @@
-//! From a point in time to an offset.
+//! Searches for the first offset at or after a timestamp.
 
 use std::sync::atomic::Ordering;
 

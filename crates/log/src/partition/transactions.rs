@@ -1,4 +1,4 @@
-//! Which aborted transactions a reader of committed data must be told of.
+//! Aborted transactions for consumers with `read_committed`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The last record of each producer: what compaction has to leave in a log.
+//! The last record of each producer, which compaction has to keep.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,5 +1,5 @@
-//! Producer snapshots: `<offset>.snapshot` holds what [`Producers`] knew when the log ended at that offset, so that opening a log need
-//! not read all of it. Layout in `docs/format/producer-snapshot.md`.
+//! Producer snapshots: `<offset>.snapshot` contains the state of [`Producers`] at that offset, so
+//! that opening a log need not read all of it. Layout in `docs/format/producer-snapshot.md`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The check after a crash: batch by batch, with new indexes on the way.
+//! The check after a crash: validates each batch and rebuilds the indexes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

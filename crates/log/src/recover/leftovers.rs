@@ -1,5 +1,6 @@
-//! Files that a crash left half way: those being written or deleted go, and a compacted segment that was complete takes its place. The
-//! rules are those of Kafka's loader, so that either program can finish what the other began.
+//! Files of operations that a crash interrupted: incomplete and deleted files are removed, and a
+//! complete compacted segment replaces its source segments. The rules are those of Kafka's loader,
+//! so that either program can finish the work of the other.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

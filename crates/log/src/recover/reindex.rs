@@ -1,5 +1,5 @@
-//! Indexes built again while the log is in use, once they have led a reader astray: a start trusts those of segments below the recovery
-//! point, and neither reads them nor what they lead to.
+//! Rebuilds corrupt indexes while the log is in use: a start trusts the indexes of segments below
+//! the recovery point and does not read them.
 
 use std::sync::Arc;
 

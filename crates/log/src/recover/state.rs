@@ -1,4 +1,4 @@
-//! What a log says beyond its batches: its end offset, its epochs, its producers.
+//! State of a log beyond its batches: its end offset, its epochs, its producers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Names of a segment's files, and the endings of those that are not, or no longer, part of a log.
+//! Names of a segment's files, and the suffixes of files that are not, or no longer, part of a log.
 
 /// The files of a segment, the one that holds its records first. The last two need not be there.
 pub(crate) const FILES: [&str; 5] = [".log", ".index", ".timeindex", ".txnindex", ".snapshot"];

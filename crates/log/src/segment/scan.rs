@@ -1,4 +1,4 @@
-//! Goes through the batches of a segment by their headers, reading a window of bytes at a time and jumping over what lies
+//! Iteration over the batch headers of a segment: reads a window of bytes at a time, and skips data
 //! beyond it.
 
 use std::fs::File;

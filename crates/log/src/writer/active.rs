@@ -1,4 +1,4 @@
-//! What the writer knows of the segment it appends to, beyond what readers see.
+//! State of the active segment that only the writer needs.
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Appending a group of batches: each is judged and gets its offsets, then all are written with one vectored write per segment, then
-//! published. Nothing of a batch that failed stays behind, neither in the file nor in the producers' state.
+//! Appends a group of batches: validates each and assigns its offsets, writes all with one vectored
+//! write per segment, and publishes them. A failed batch leaves no trace in the file or in the
+//! producers' state.
 
 use std::io::IoSlice;
 

@@ -1,4 +1,5 @@
-//! Taking away from a log: its end by truncation, its beginning by moving the log's start or by retention.
+//! Removal from a log: of its end by truncation, of its beginning by a new log start or by
+//! retention.
 //!
 //! Ranges that readers hold keep their bytes, whatever happens here. Segments that go are unlinked: open files live on. A segment that
 //! loses its tail is not cut in place, where bytes under way to a socket would change; its head is copied into a new file that takes

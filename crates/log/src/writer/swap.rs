@@ -1,5 +1,5 @@
-//! Putting files in the place of others while the log is in use: a compacted segment in that of those it was made of, where nothing is
-//! copied or waited for and only names change, and indexes that were built again.
+//! Replacement of files while the log is in use: a compacted segment replaces its source segments
+//! by renames only, and rebuilt indexes replace corrupt ones.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Putting tiny neighbours together before they are sent.
+//! Merges tiny neighbouring pieces before they are sent.
 //!
 //! To be one of a thousand pieces costs a piece more than to be copied: an entry of the vector that the kernel reads and walks through,
 //! a reference taken for the operation, and one given back after it.

@@ -1,4 +1,4 @@
-//! Which sends of a socket the kernel is done with: a state machine that makes no calls.
+//! Sends of a socket whose memory the kernel still uses: a state machine without system calls.
 //!
 //! The kernel numbers the sends of a socket from 0, wrapping after 2³², and reports ranges of numbers: several sends at once, and
 //! not always in the order in which they were made.

@@ -1,4 +1,5 @@
-//! The table of files of a ring: its free places, and those given up that the kernel has not been told of.
+//! The file table of a ring: free slots, and released slots that the kernel has not been told
+//! about.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What a ring can be asked to do: an operation is a value that owns everything the kernel will look at.
+//! Operations of a ring: each is a value that owns all memory the kernel will access.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! How a ring is set up.
+//! Set-up options of a ring.
 
 /// The size of a ring, and the thread that does its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Who owns what was given to the kernel, and until when: a state machine that makes no calls.
+//! Ownership of memory that was given to the kernel: a state machine without system calls.
 //!
 //! Each operation has a slot, and the operation's *key* is the slot's index with the generation of its use, so that a completion can
 //! never be taken for that of a later operation in the same slot. What the operation refers to stays in the slot until

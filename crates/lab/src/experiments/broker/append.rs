@@ -1,4 +1,4 @@
-//! What it costs Levada to append by a write and by a mapping: `levada.log.append`.
+//! Cost of appending by a write and by a mapping: `levada.log.append`.
 
 use std::collections::VecDeque;
 use std::time::Instant;

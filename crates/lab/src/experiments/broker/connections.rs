@@ -1,4 +1,4 @@
-//! What connections cost in memory that are open and silent. The kernel's own memory for sockets is not in it.
+//! Memory cost of idle connections, without the kernel's own memory for sockets.
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;

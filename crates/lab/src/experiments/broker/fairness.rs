@@ -1,6 +1,8 @@
-//! Does a reader of much keep readers of little waiting? Many consumers that fetch a few KB each at a steady rate, with and without one
-//! that fetches 50 MB at a time. The broker has one processor, so that all of them are on the same shard. The same beside a bare loop tells what of
-//! that is the machine's: packets that the sender's processor delivers, and clients that share one.
+//! Latency of small readers beside a large one: many consumers fetch a few KB each at a steady
+//! rate, with and without a consumer that fetches 50 MB at a time. The broker has one processor, so
+//! that all of them are on the same shard. The same load on a bare loop shows the part that the
+//! machine causes: packets that the sender's processor delivers, and clients that share a
+//! processor.
 
 use std::collections::BTreeMap;
 use std::fs::File;

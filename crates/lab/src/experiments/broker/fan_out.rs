@@ -1,4 +1,5 @@
-//! Consumers that replay the same old records one after the other, with memory for them: how often the device reads what all of them want.
+//! Bytes read from the device for consumers that replay the same old records one after the other,
+//! with enough memory for them.
 
 use crate::error::LabError;
 use crate::experiments::broker::harness::node::Node;

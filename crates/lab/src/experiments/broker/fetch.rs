@@ -1,4 +1,4 @@
-//! What a broker pays for records that go out of the page cache: one connection, requests of several sizes.
+//! Cost of fetches from the page cache: one connection, requests of several sizes.
 
 use std::fs::File;
 use std::io;

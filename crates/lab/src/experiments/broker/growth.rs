@@ -1,4 +1,5 @@
-//! What a request costs Levada as what surrounds it grows: silent connections, partitions, segments of the log, and the request itself.
+//! Cost of a request as its surroundings grow: idle connections, partitions, segments of the log,
+//! and the request itself.
 
 use std::net::SocketAddr;
 

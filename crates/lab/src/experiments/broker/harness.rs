@@ -1,4 +1,5 @@
-//! What all experiments on brokers share: processes to measure, a client, topics, load, and the floor to compare with.
+//! The common harness of broker experiments: processes to measure, a client, topics, load, and the
+//! floor for comparison.
 
 pub(crate) mod connection;
 pub(crate) mod floor;

@@ -1,4 +1,4 @@
-//! What a broker costs that has nothing to do.
+//! Cost of an idle broker.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Does a consumer of old records disturb the others? Live producers and tail consumers at a steady rate, with and without somebody who
-//! replays a backlog that is on the disk only.
+//! Effect of a replay on other clients: live producers and tail consumers at a steady rate, with
+//! and without a consumer that replays a cold backlog.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! How long a record takes from the producer to a consumer at a moderate rate, and what the broker pays for each.
+//! Latency of a record from producer to consumer at a moderate rate, and the broker's cost per
+//! record.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What a broker's memory grows to while records go through it. Each run sends and reads as much again, so that rounds show whether it goes
-//! on growing.
+//! Growth of a broker's memory while records pass through it. Each run sends and reads the same
+//! amount again, so that rounds show further growth.
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;

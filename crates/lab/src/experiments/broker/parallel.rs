@@ -1,4 +1,5 @@
-//! Whether two connections get more than one: nothing is pinned, and both read from the page cache.
+//! Throughput of two connections compared with one: nothing is pinned, and both read from the page
+//! cache.
 
 use std::time::Instant;
 

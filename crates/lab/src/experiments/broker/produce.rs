@@ -1,4 +1,5 @@
-//! What a broker pays for records that come in: batches of several sizes from one connection, acknowledged by the leader.
+//! Cost of produce requests: batches of several sizes from one connection, acknowledged by the
+//! leader.
 
 use std::time::Instant;
 

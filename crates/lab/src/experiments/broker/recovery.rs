@@ -1,5 +1,6 @@
-//! How long a broker that was killed takes until it serves again: its first partition, and all of them. Every system gets a copy of the same
-//! directory, which Levada filled and was killed on; nothing of it is on the record as flushed, so that all of it has to be checked.
+//! Time until a killed broker serves again: its first partition, and all of them. Every system gets
+//! a copy of the same directory, which Levada filled before it was killed. No batch is recorded as
+//! flushed, so that all of them must be checked.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! Does memory that was lost come back? Finished segments that are all in the page cache but for a little that was pushed out once: what each
-//! pass of a consumer over them reads from the device, and how fast it is beside one for which nothing was missing.
+//! Recovery of evicted pages: sealed segments are in the page cache except for a small part that
+//! was evicted once. The experiment measures the device reads of each later pass of a consumer, and
+//! its speed compared with a pass without missing pages.
 
 use std::fs::File;
 use std::num::NonZeroU64;

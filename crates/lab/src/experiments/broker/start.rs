@@ -1,4 +1,4 @@
-//! How long a broker takes from its launch to its first answer.
+//! Time from the launch of a broker to its first response.
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;

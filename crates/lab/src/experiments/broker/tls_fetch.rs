@@ -1,4 +1,4 @@
-//! What a broker pays for records that go out of the page cache by TLS, encrypted by itself: one connection, TLS 1.3 with AES-128-GCM,
+//! Cost of fetches over TLS, encrypted by the broker: one connection, TLS 1.3 with AES-128-GCM,
 //! beside rustls alone on the same bytes.
 
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! From summaries to thresholds: a pure function, so that one can argue with it.
+//! Thresholds from summaries: a pure function, so that its rules can be tested and discussed.
 
 use levada_io::Thresholds;
 use serde::Serialize;

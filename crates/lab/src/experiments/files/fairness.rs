@@ -1,5 +1,6 @@
-//! Does a large download keep readers of small files waiting? Many readers of 4 KiB at a steady rate, alone, beside a download from memory,
-//! and beside one from the disk. Each server has one worker on one processor.
+//! Latency of small readers beside a large download: many readers of 4 KiB at a steady rate, alone,
+//! beside a download from memory, and beside one from the disk. Each server has one worker on one
+//! processor.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! The machine's limit: a bare loop of `epoll` that finds the file by its name and answers with bytes that were made beforehand, by one
-//! call, or by `splice` where that is less.
+//! The machine's limit: a bare loop of `epoll` that finds the file by name and sends a prepared
+//! response by one call, or by `splice` if that is cheaper.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,4 +1,5 @@
-//! Memory of a server for connections that have had one answer and are silent. The kernel's own memory for sockets is not in it.
+//! Server memory for idle connections after one response, without the kernel's own memory for
+//! sockets.
 
 use std::net::{SocketAddr, TcpStream};
 

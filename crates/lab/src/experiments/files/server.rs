@@ -1,4 +1,4 @@
-//! A server that is measured: a process with one worker, on the sender's processor.
+//! A measured server: a process with one worker, on the sender's processor.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! The directory that is served: files of a few sizes, on the device, with known checksums.
+//! The served directory: files of a few sizes, on the device, with known checksums.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

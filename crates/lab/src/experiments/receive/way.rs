@@ -1,4 +1,4 @@
-//! The ways of a batch from a socket to a file, call by call.
+//! The ways of a batch from a socket to a file, with their system calls.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! Taking bytes from one connection, in the receiving process.
+//! Receives the bytes of one connection, in the receiving process.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};

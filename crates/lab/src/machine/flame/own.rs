@@ -1,4 +1,4 @@
-//! Samples by a timer of this process.
+//! Samples by a timer in this process.
 
 use pprof::{ProfilerGuard, ProfilerGuardBuilder};
 

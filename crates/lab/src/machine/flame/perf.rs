@@ -1,4 +1,4 @@
-//! Samples by perf, a process beside this one that is told over a pipe when to look.
+//! Samples by perf, a separate process that is started and stopped over a pipe.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};

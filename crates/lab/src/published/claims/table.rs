@@ -1,4 +1,4 @@
-//! The claims, each with the cases that are to show it.
+//! The claims, each with the cases that test it.
 //!
 //! Catalogue: a table of facts about five articles, one entry like the other.
 

@@ -1,4 +1,4 @@
-//! The goals, each with the cases that are to show it.
+//! The goals, each with the cases that test it.
 //!
 //! Catalogue: a table of figures, one entry like the other.
 

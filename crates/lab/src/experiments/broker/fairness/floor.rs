@@ -1,6 +1,6 @@
-//! The machine's limit for readers of one thread: a bare loop of `epoll` and `splice` on the broker's processor that gives each connection a turn
-//! of as much as a broker's shard does, and does nothing else. What small readers wait beside a large one here, no broker of one
-//! thread can spare them.
+//! The machine's limit for readers of one thread: a bare loop of `epoll` and `splice` on the
+//! broker's processor, with turns of the same size as a broker's shard. No broker with one thread
+//! can make small readers wait less beside a large one.
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};

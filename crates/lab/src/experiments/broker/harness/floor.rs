@@ -1,5 +1,6 @@
-//! The machine's limit: bare loops that make the system calls which a broker cannot avoid and do nothing else. They speak just enough of the
-//! protocol for the same client to check their answers, run on the broker's processor, and know beforehand what will be asked.
+//! The machine's limit: bare loops of the system calls that a broker cannot avoid. They implement
+//! enough of the protocol for the same client to check their responses, run on the broker's
+//! processor, and know all requests in advance.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};

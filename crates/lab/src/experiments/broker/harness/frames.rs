@@ -1,5 +1,5 @@
-//! Requests made beforehand, and what is looked at in their responses. Versions in which fields lie at fixed places, and which all brokers
-//! from Kafka 2.4 on serve.
+//! Prepared requests, and the fields of responses that are checked. The versions have fields at
+//! fixed positions, and all brokers from Kafka 2.4 on serve them.
 
 use std::io;
 

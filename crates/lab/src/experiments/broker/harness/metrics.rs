@@ -1,4 +1,4 @@
-//! What a broker says about itself at `/metrics`.
+//! A broker's own figures, from its `/metrics`.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! A broker that is measured: a process of its own, with a directory, addresses and a processor of its own.
+//! A measured broker: a process with its own directory, addresses and processor.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Readers of old records: from the first to the last, as fast as they come.
+//! Readers of old records: from the first to the last, at full speed.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Topics that are measured with: made, filled, taken out of the page cache, checked.
+//! Topics for measurements: created, filled, dropped from the page cache, checked.
 
 use std::fs::{self, File};
 use std::io;
