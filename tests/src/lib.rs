@@ -4,6 +4,7 @@
 //! With `LEVADA_TEST_NODE=kafka` the same suites run against a real Kafka, which shows that a suite asks
 //! for what Kafka does; checks that only Levada promises are then left out.
 
+pub mod browser;
 pub mod corpus;
 pub mod files;
 pub mod hostile;

@@ -10,11 +10,13 @@ use std::{
 use self::clients::Clients;
 pub(crate) use self::clients::{Authentication, ListenerCounts, NamedClient, OpenConnection};
 pub(crate) use self::durations::{BOUNDS_US, Durations, SharedDurations};
+pub(crate) use self::lags::{LagHistory, LagSample};
 use self::requests::RequestTables;
 pub(crate) use self::requests::{Answered, ApiTotals, Phase, Recorder};
 
 mod clients;
 mod durations;
+mod lags;
 mod requests;
 
 /// Counts since the start.
@@ -27,6 +29,7 @@ pub struct Stats {
     handshakes_failed: AtomicU64,
     produced_bytes: AtomicU64,
     fetched_bytes: AtomicU64,
+    lags: LagHistory,
 }
 
 impl Stats {
@@ -40,6 +43,7 @@ impl Stats {
             handshakes_failed: AtomicU64::new(0),
             produced_bytes: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
+            lags: LagHistory::default(),
         }
     }
 
@@ -102,6 +106,11 @@ impl Stats {
     /// Record bytes were answered to fetches.
     pub fn fetched(&self, bytes: u64) {
         self.fetched_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Lag of groups over the last hour.
+    pub(crate) fn lags(&self) -> &LagHistory {
+        &self.lags
     }
 
     pub(crate) fn started(&self) -> SystemTime {

@@ -7,12 +7,13 @@ use super::{Complaint, Source};
 
 const CRATES: [&str; 2] = ["crates/log/src", "crates/broker/src"];
 /// Those that are the seam, and those that read what is no data: configuration files, key stores, and what the kernel tells of process and machine.
-const ALLOWED: [&str; 9] = [
+const ALLOWED: [&str; 10] = [
     "crates/log/src/disk.rs",
     "crates/log/src/disk/",
     "crates/broker/src/access/signing_keys.rs",
     "crates/broker/src/replay/kernel.rs",
     "crates/broker/src/config/",
+    "crates/broker/src/web/console/laboratory.rs",
     "crates/broker/src/web/process.rs",
     "crates/broker/src/server/",
     "crates/broker/src/keystore/",

@@ -56,7 +56,9 @@ impl Source for Broker {
     }
 
     fn groups(&self) -> GroupStates {
-        groups::groups(self)
+        let states = groups::groups(self);
+        groups::remember(self, &states);
+        states
     }
 
     fn transactions(&self) -> TransactionStates {

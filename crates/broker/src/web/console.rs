@@ -3,21 +3,29 @@
 //! Each page and each action is a request of Kafka's protocol, which the console's thread ([`desk`]) has the handlers of the APIs answer in
 //! the name of the user who has logged in. Nothing here decides about access, and nothing runs while no page is open.
 
+mod acls;
 mod desk;
 mod failure;
 mod fields;
 mod format;
+mod group;
+mod groups;
+mod laboratory;
 mod layout;
 mod live;
 mod login;
 mod messages;
 mod overview;
+mod performance;
 mod produce;
 mod question;
 mod records;
+mod reset;
 mod settings;
 mod topic;
 mod topics;
+mod transactions;
+mod users;
 mod visitor;
 
 use std::io;
@@ -34,6 +42,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
 use self::desk::{Caller, Desk};
+use self::laboratory::Laboratory;
 use self::visitor::Sessions;
 use crate::api::connection_info::ConnectionInfo;
 use crate::broker::Broker;
@@ -59,6 +68,7 @@ pub(super) struct Console {
     streams: Arc<Semaphore>,
     logins: Semaphore,
     reads: Semaphore,
+    laboratory: Mutex<Laboratory>,
     listener: Arc<Listener>,
     /// The address of the broker that answers name.
     local: SocketAddr,
@@ -105,6 +115,7 @@ pub(crate) fn start(
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         logins: Semaphore::new(LOGINS_AT_ONCE),
         reads: Semaphore::new(READS_AT_ONCE),
+        laboratory: Mutex::default(),
         listener: Arc::new(listener),
         local: kafka,
     };
@@ -127,6 +138,22 @@ fn router(console: Arc<Console>) -> Router {
         .route("/topics/{name}/produce", get(produce::show).post(produce::submit))
         .route("/topics/{name}/settings", get(settings::show_topic).post(settings::alter_topic))
         .route("/topics/{name}/producers", get(topic::producers))
+        .route("/groups", get(groups::list))
+        .route("/group", get(group::show))
+        .route("/group/reset", get(reset::plan).post(reset::submit))
+        .route("/group/delete", post(group::delete))
+        .route("/transactions", get(transactions::list))
+        .route("/transactions/abort", post(transactions::abort))
+        .route("/transactions/abort-hanging", post(transactions::abort_hanging))
+        .route("/users", get(users::list))
+        .route("/users/set", post(users::set))
+        .route("/users/delete", post(users::delete))
+        .route("/acls/create", post(acls::create))
+        .route("/acls/delete", post(acls::delete))
+        .route("/performance", get(performance::show))
+        .route("/laboratory", get(laboratory::show).post(laboratory::start))
+        .route("/laboratory/stop", post(laboratory::stop))
+        .route("/laboratory/report", get(laboratory::report))
         .route("/settings", get(settings::show_broker).post(settings::alter_broker))
         .layer(middleware::from_fn_with_state(console.clone(), visitor::enter));
     Router::new()
@@ -164,7 +191,8 @@ async fn harden(request: Request, next: Next) -> Response {
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
     for (name, value) in headers {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        // The report of the laboratory has a policy of its own.
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
 }

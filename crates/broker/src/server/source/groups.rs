@@ -3,6 +3,7 @@
 use crate::broker::Broker;
 use crate::clock::now_ms;
 use crate::group::coordinator::{MonitoredGroup, Room};
+use crate::stats::LagSample;
 use crate::web::{GroupState, GroupStates, Lag, TransactionStates};
 
 /// Groups, and committed offsets of all groups, that a scrape shows.
@@ -27,6 +28,16 @@ pub(super) fn groups(broker: &Broker) -> GroupStates {
     }
     states.groups.sort_by(|one, other| one.group.cmp(&other.group));
     states
+}
+
+/// Adds the lag of each group to the history that the console shows.
+pub(super) fn remember(broker: &Broker, states: &GroupStates) {
+    let now_ms = now_ms();
+    let samples = states.groups.iter().map(|group| {
+        let records = group.lags.iter().map(|lag| lag.records).sum();
+        (group.group.as_str(), LagSample { at_ms: now_ms, records, seconds: group.seconds() })
+    });
+    broker.stats().lags().record(samples, now_ms);
 }
 
 fn state(broker: &Broker, group: MonitoredGroup, times: &mut usize, now_ms: i64) -> GroupState {

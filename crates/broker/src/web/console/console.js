@@ -152,6 +152,64 @@ function follow(box, target, taker) {
   window.addEventListener("pagehide", () => source.close());
 }
 
+// A part of the page that is read anew every few seconds while the page is seen. A part in which somebody types or has opened a form stays.
+class Refreshed {
+  constructor(box) {
+    this.box = box;
+    this.at = performance.now();
+    this.wait();
+  }
+
+  wait() {
+    const seconds = Number(this.box.dataset.refresh);
+    if (seconds > 0) setTimeout(() => this.read(), seconds * 1000);
+  }
+
+  isUsed() {
+    return this.box.contains(document.activeElement) && document.activeElement !== this.box || this.box.querySelector("details[open]") !== null;
+  }
+
+  read() {
+    if (document.hidden || this.isUsed()) return this.wait();
+    const request = new XMLHttpRequest();
+    request.open("GET", location.href);
+    request.responseType = "document";
+    request.setRequestHeader("X-Levada-Refresh", "1");
+    request.timeout = 30000;
+    request.onload = () => this.take(request.status, request.response);
+    request.onerror = request.ontimeout = () => this.wait();
+    request.send();
+  }
+
+  take(status, page) {
+    if (status === 401) return location.reload();
+    const fresh = status === 200 && page ? page.getElementById(this.box.id) : null;
+    if (fresh === null || this.isUsed()) return this.wait();
+    const now = performance.now();
+    rates(this.box, fresh, (now - this.at) / 1000);
+    const scrolled = Array.from(this.box.querySelectorAll(".scroll"), (one) => one.scrollLeft);
+    this.at = now;
+    const ended = fresh.dataset.refresh === undefined;
+    fresh.dataset.count = String(Number(this.box.dataset.count || 0) + 1);
+    this.box.replaceWith(document.adoptNode(fresh));
+    this.box = fresh;
+    fresh.querySelectorAll(".scroll").forEach((one, index) => { one.scrollLeft = scrolled[index] || 0; });
+    if (ended) location.reload();
+    else this.wait();
+  }
+}
+
+// Rates of the totals in the cells of a table that was read twice.
+function rates(before, now, seconds) {
+  const totals = new Map();
+  for (const cell of before.querySelectorAll("[data-rate-key]")) totals.set(cell.dataset.rateKey, Number(cell.dataset.rateTotal));
+  for (const cell of now.querySelectorAll("[data-rate-key]")) {
+    const total = totals.get(cell.dataset.rateKey);
+    if (total !== undefined) cell.textContent = bytes(Math.max(Number(cell.dataset.rateTotal) - total, 0) / seconds) + "/s";
+  }
+}
+
+for (const box of document.querySelectorAll("[data-refresh]")) new Refreshed(box);
 for (const box of document.querySelectorAll("[data-stream]")) follow(box, box.dataset.stream, new Overview(box));
 for (const box of document.querySelectorAll("[data-tail]")) follow(box, box.dataset.tail, new Tail(box));
 for (const link of document.querySelectorAll("[data-back]")) {

@@ -20,6 +20,11 @@ impl Fields {
         self.0.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
     }
 
+    /// All values of a field that may come more than once.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
     /// A number; none if the field is empty or missing.
     pub(super) fn number<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Failed> {
         let text = self.text(name);

@@ -23,14 +23,24 @@ pub(super) struct Page {
 pub(super) enum Section {
     Overview,
     Topics,
+    Groups,
+    Transactions,
+    Users,
     Settings,
+    Performance,
+    Laboratory,
 }
 
 impl Section {
-    const ALL: [(Self, &'static str, &'static str); 3] = [
+    const ALL: [(Self, &'static str, &'static str); 8] = [
         (Self::Overview, "/", "Overview"),
         (Self::Topics, "/topics", "Topics"),
+        (Self::Groups, "/groups", "Groups"),
+        (Self::Transactions, "/transactions", "Transactions"),
+        (Self::Users, "/users", "Users"),
         (Self::Settings, "/settings", "Settings"),
+        (Self::Performance, "/performance", "Performance"),
+        (Self::Laboratory, "/laboratory", "Laboratory"),
     ];
 }
 
@@ -158,6 +168,10 @@ pub(super) fn done(code: &str) -> Markup {
         "altered" => "The change is in force.",
         "trimmed" => "The records were deleted.",
         "partitions" => "The partitions were added.",
+        "reset" => "The offsets were reset.",
+        "aborted" => "The transaction was aborted.",
+        "password" => "The password was set.",
+        "stopped" => "The run was stopped.",
         _ => return html! {},
     };
     notice("good", sentence)

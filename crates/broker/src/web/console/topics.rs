@@ -23,6 +23,7 @@ use super::layout::{self, Page, Section, choice, field, proof, table, topic_link
 use super::question::{EARLIEST, LATEST, Place};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
+use crate::replica::TrafficTotals;
 
 /// Topics on one page of the list.
 const PAGE_TOPICS: usize = 100;
@@ -68,7 +69,9 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
             button { "Search" }
         }
         p.soft { (format::count(found as i128)) " topics" }
-        (table(&["Topic", "#Partitions", "#Records", "#Size", "Policy", "Retention"], rows))
+        div #topics data-refresh="5" {
+            (table(&["Topic", "#Partitions", "#Records", "#Size", "#In", "#Out", "Policy", "Retention"], rows))
+        }
         (layout::pages(&target, page, found.div_ceil(PAGE_TOPICS)))
         (create_form(visitor))
     };
@@ -82,6 +85,7 @@ async fn rows(
 ) -> Result<Markup, Failed> {
     let caller = &visitor.caller;
     let records = records(console, visitor, topics).await?;
+    let traffic = traffic(console, topics);
     let sizes = console.sizes(caller, topics).await?;
     let names: Vec<&str> = topics.iter().filter_map(|topic| topic.name.as_deref()).collect();
     let settings = console.settings(caller, (TOPIC, &names), Some(&RETENTION)).await?;
@@ -107,12 +111,29 @@ async fn rows(
                 td.n { (format::count(topic.partitions.len() as i128)) }
                 td.n { (format::count(i128::from(sum(name, &records)))) }
                 td.n { @if let Some(sizes) = &sizes { (format::bytes(sum(name, sizes))) } @else { "—" } }
+                @let (bytes_in, bytes_out) = traffic.get(name).copied().unwrap_or_default();
+                td.n data-rate-key={ "in/" (name) } data-rate-total=(bytes_in) { "—" }
+                td.n data-rate-key={ "out/" (name) } data-rate-total=(bytes_out) { "—" }
                 td { (setting(name, RETENTION[0])) }
                 td { (retention(&setting(name, RETENTION[1]), &setting(name, RETENTION[2]))) }
             }
         }
-        @if topics.is_empty() { tr { td colspan="6" { "No topic. Create one below." } } }
+        @if topics.is_empty() { tr { td colspan="8" { "No topic. Create one below." } } }
     })
+}
+
+/// Record bytes since the start, in and out, of these topics.
+fn traffic(console: &Console, topics: &[MetadataResponseTopic]) -> BTreeMap<String, (u64, u64)> {
+    let places = places(topics);
+    let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for (topic, index) in places {
+        let Some(partition) = console.broker.replicas().partitions().by_name(&topic, index) else { continue };
+        let mut totals = TrafficTotals::default();
+        partition.traffic().add_to(&mut totals);
+        let sum = sums.entry(topic).or_default();
+        *sum = (sum.0 + totals.bytes_in, sum.1 + totals.bytes_out);
+    }
+    sums
 }
 
 /// Offsets between the start and the end of each log.

@@ -28,6 +28,8 @@ use crate::web::Peer;
 
 /// Sessions that are open at the same time; the one that would expire first makes room for another.
 const SESSIONS_MAX: usize = 256;
+/// Header of requests that a page makes on its own: they keep no idle session alive.
+const REFRESH: &str = "x-levada-refresh";
 /// Longest life of a session, and its life without a page being asked for.
 const SESSION_TIME: Duration = Duration::from_secs(12 * 3600);
 const IDLE_TIME: Duration = Duration::from_secs(3600);
@@ -161,10 +163,11 @@ fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
 
 /// Finds the principal of a request, or sends it to the login; reads the form, which must carry the proof.
 pub(super) async fn enter(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
-    let streams = request.headers().get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream");
-    let Some(visitor) = visitor(&console, request.headers(), peer(&request), !streams) else {
+    let follows = request.headers().contains_key(REFRESH)
+        || request.headers().get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream");
+    let Some(visitor) = visitor(&console, request.headers(), peer(&request), !follows) else {
         return match request.method() {
-            &Method::GET if !streams => {
+            &Method::GET if !follows => {
                 let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
                 layout::see_other(&format!("/login?next={}", format::linked(target)))
             }

@@ -30,6 +30,13 @@ pub struct GroupState {
     pub lags: Vec<Lag>,
 }
 
+impl GroupState {
+    /// Age of the oldest record behind a committed offset, in seconds; none if a record's age is unknown.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        self.lags.iter().map(|lag| lag.seconds).try_fold(0.0, |most: f64, one| Some(most.max(one?)))
+    }
+}
+
 /// Lag of a group in a partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lag {

@@ -1,0 +1,13 @@
+//! Tests of the plan in a form.
+
+use super::Move;
+
+#[test]
+fn a_move_survives_the_form_and_a_malformed_one_does_not() {
+    let one = Move { place: ("a.b-c_d".to_owned(), 3), old: 7, new: 0 };
+    let read = Move::decoded(&one.coded()).expect("it was just written");
+    assert_eq!((read.place, read.old, read.new), (one.place, 7, 0));
+    for text in ["", "t", "t/0/1", "t/0/1/2/3", "t/x/1/2", "t/0/1/99999999999999999999"] {
+        assert!(Move::decoded(text).is_none(), "{text}");
+    }
+}

@@ -1,0 +1,449 @@
+//! The console in a real browser: every page in every look, work by clicking and by the keyboard alone, records that are scripts, and hostile
+//! pages in the same browser.
+//!
+//! `LEVADA_TEST_PICTURES=DIR` keeps a picture of each page.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use levada_tests::browser::{Browser, Look};
+use levada_tests::{Node, await_some, http};
+use serde_json::json;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Pages that every broker has.
+const PAGES: [&str; 9] = [
+    "/",
+    "/topics",
+    "/topics?internal=1",
+    "/groups",
+    "/transactions",
+    "/users",
+    "/settings",
+    "/performance",
+    "/laboratory",
+];
+
+/// Looks at which each page is inspected.
+const LOOKS: [Look; 4] = [
+    Look { width: 400, dark: false },
+    Look { width: 400, dark: true },
+    Look { width: 1280, dark: true },
+    Look { width: 1920, dark: false },
+];
+
+/// A browser at the console of a node.
+struct Visit {
+    browser: Browser,
+    base: String,
+}
+
+impl Visit {
+    fn new(node: &Node) -> Visit {
+        let mut browser = Browser::start("");
+        browser.look(Look { width: 1280, dark: false });
+        Visit { browser, base: format!("http://{}", node.http_address()) }
+    }
+
+    fn open(&mut self, path: &str) {
+        assert_eq!(self.browser.open(&format!("{}{path}", self.base)), None, "{path}");
+    }
+
+    /// Opens a page in each look and fails if there is something to complain about.
+    fn inspect(&mut self, name: &str, paths: &[&str]) {
+        for look in LOOKS {
+            self.browser.look(look);
+            for path in paths {
+                self.open(path);
+                assert!(!self.browser.text().contains("Not done"), "{path}: {}", self.browser.text());
+                self.browser
+                    .eval("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
+                self.picture(name, path, look);
+                assert_eq!(self.browser.inspect(), json!([]), "{path} {look:?}");
+                assert_eq!(self.browser.complaints(), [""; 0], "{path} {look:?}");
+            }
+        }
+    }
+
+    fn picture(&mut self, name: &str, path: &str, look: Look) {
+        let Some(directory) = std::env::var_os("LEVADA_TEST_PICTURES") else { return };
+        let colours = if look.dark { "dark" } else { "light" };
+        let page: String =
+            path.chars().map(|one| if one.is_ascii_alphanumeric() { one } else { '_' }).collect();
+        let file = format!("{name}{page}-{}-{colours}.png", look.width);
+        self.browser.picture(&PathBuf::from(directory).join(file));
+    }
+}
+
+/// Writes lines to a topic.
+fn produce(node: &Node, line: &str, text: &str) {
+    let input = node.scratch().join("input");
+    fs::write(&input, text).expect("room");
+    node.levada(line).stdin(&input).run();
+}
+
+#[test]
+fn every_page_of_an_empty_broker_is_legible() {
+    let node = Node::started();
+    Visit::new(&node).inspect("empty", &PAGES);
+}
+
+#[test]
+fn every_page_is_legible_with_a_thousand_topics_and_hostile_records() {
+    let node = Node::started();
+    let names: Vec<String> = (0..999).map(|number| format!("topic-{number:04}")).collect();
+    let mut create = node.levada("topic create -p 5");
+    names.iter().for_each(|name| {
+        create.arg(name);
+    });
+    create.run();
+    let hostile = "<script>window.hit=1</script><img src=x onerror=window.hit=1>\"'></pre>";
+    let long = format!("a{}", "-long".repeat(49));
+    node.levada(&format!("topic create -p 5 {long}")).run();
+    produce(
+        &node,
+        "produce topic-0000 -k | -p 0",
+        &format!("{hostile}|{hostile}\n{{\"a\":[1,2]}}|{{\"b\":null}}\n"),
+    );
+    produce(&node, "produce topic-0000 -p 1 -H x=<script>window.hit=1</script>", "\u{1}\u{2}\u{7f}binary\n");
+    node.levada("consume topic-0000 -G <script>window.hit=1</script> -e").run();
+    produce(&node, "produce topic-0000 -p 2", &"late\n".repeat(1000));
+    let mut visit = Visit::new(&node);
+    let long = format!("/topics/{long}");
+    let mut pages = PAGES.to_vec();
+    pages.extend([
+        "/topics?page=9",
+        "/topics/topic-0000",
+        "/topics/topic-0000/messages?from=start",
+        "/topics/topic-0000/produce",
+        "/topics/topic-0000/settings",
+        "/topics/topic-0000/producers",
+        "/group?id=%3Cscript%3Ewindow.hit%3D1%3C%2Fscript%3E",
+        "/group/reset?id=%3Cscript%3Ewindow.hit%3D1%3C%2Fscript%3E&to=latest",
+        &long,
+    ]);
+    visit.inspect("full", &pages);
+    assert_eq!(visit.browser.eval("window.hit === undefined"), json!(true));
+    visit.open("/topics");
+    assert!(visit.browser.text().contains("1,000 topics"));
+    visit.open("/topics/topic-0000/messages?from=start");
+    let text = visit.browser.text();
+    assert!(text.contains("window.hit=1") && text.contains("01 02 7f 62"), "{text}");
+    // The live tail inserts records by a script of the console.
+    visit.open("/topics/topic-0000/messages?from=tail");
+    visit
+        .browser
+        .await_true("document.querySelector('[data-tail-state]').textContent.startsWith('Following')");
+    produce(&node, "produce topic-0000 -p 3", &format!("{hostile}\n"));
+    visit.browser.await_true("document.querySelector('[data-tail] tbody').innerText.includes('onerror')");
+    assert_eq!(
+        visit.browser.eval("window.hit === undefined && !document.querySelector('main img')"),
+        json!(true)
+    );
+}
+
+#[test]
+fn a_topic_is_created_written_followed_and_deleted_by_clicking() {
+    let node = Node::started();
+    let mut visit = Visit::new(&node);
+    visit.open("/");
+    visit.browser.follow("nav a[href='/topics']");
+    visit.browser.click("details summary");
+    visit.browser.fill("input[name=name]", "clicks");
+    visit.browser.fill("input[name=partitions]", "2");
+    visit.browser.follow("form[action='/topics/create'] button");
+    assert!(visit.browser.text().contains("The topic was created."));
+    let mut follower = Visit::new(&node);
+    follower.open("/topics/clicks/messages?from=tail");
+    follower
+        .browser
+        .await_true("document.querySelector('[data-tail-state]').textContent.startsWith('Following')");
+    visit.browser.follow(".tabs a[href='/topics/clicks/produce']");
+    visit.browser.fill("textarea[name=value]", "hello from a form");
+    visit.browser.follow("form.card button");
+    assert!(visit.browser.text().contains("written to partition 0 at offset 0"), "{}", visit.browser.text());
+    follower
+        .browser
+        .await_true("document.querySelector('[data-tail] tbody').innerText.includes('hello from a form')");
+    visit.browser.follow(".notice a");
+    assert!(visit.browser.text().contains("hello from a form"));
+    visit.browser.follow(".tabs a[href='/topics/clicks/settings']");
+    visit.browser.fill("input[name=search]", "retention.ms");
+    visit.browser.follow("form[role=search] button");
+    visit.browser.click("td details summary");
+    visit.browser.fill("td input[name=value]", "3600000");
+    visit.browser.follow("td button[value=set]");
+    assert!(visit.browser.text().contains("set for this topic"), "{}", visit.browser.text());
+    visit.browser.follow(".tabs a[href='/topics/clicks']");
+    for (action, done) in [("trim", "The records were deleted."), ("delete", "Deleted.")] {
+        let form = format!("form[action='/topics/clicks/{action}']");
+        visit.browser.eval(&format!("document.querySelector(\"{form}\").parentElement.open = true"));
+        visit.browser.fill(&format!("{form} input[name=confirm]"), "clicks");
+        visit.browser.follow(&format!("{form} button"));
+        assert!(visit.browser.text().contains(done), "{}", visit.browser.text());
+    }
+    assert_eq!(node.levada_json("topic list"), json!([]));
+}
+
+/// The lag of a group as `/metrics` shows it.
+fn lag(node: &Node, group: &str) -> f64 {
+    let named = format!("levada_group_lag_records{{group=\"{group}\"");
+    node.metrics().iter().filter(|(name, _)| name.starts_with(&named)).map(|(_, value)| value).sum()
+}
+
+#[test]
+fn a_lagging_group_is_found_and_reset_after_its_plan() {
+    let node = Node::started();
+    node.levada("topic create orders -p 1").run();
+    produce(&node, "produce orders", "one\n");
+    node.levada("consume orders -G billing -e").run();
+    node.levada("consume orders -G done -e").run();
+    produce(&node, "produce orders", &"more\n".repeat(500));
+    node.levada("consume orders -G done -e").run();
+    assert_eq!((lag(&node, "billing"), lag(&node, "done")), (500.0, 0.0));
+    let mut visit = Visit::new(&node);
+    visit.open("/groups");
+    let first = visit.browser.eval("document.querySelector('#groups tbody tr').innerText");
+    assert!(
+        first.as_str().is_some_and(|row| row.contains("billing") && row.contains("no member")),
+        "{first}"
+    );
+    visit.browser.follow("#groups tbody tr a");
+    assert!(
+        visit.browser.text().contains("The group lags because it has no member."),
+        "{}",
+        visit.browser.text()
+    );
+    visit.browser.click("details summary");
+    visit.browser.follow("form[action='/group/reset'] button");
+    assert!(visit.browser.text().contains("skips 500 records and reads 0 again"), "{}", visit.browser.text());
+    assert_eq!(lag(&node, "billing"), 500.0, "the plan changes nothing");
+    visit.browser.follow("button.danger");
+    assert!(visit.browser.text().contains("The offsets were reset."), "{}", visit.browser.text());
+    assert_eq!(lag(&node, "billing"), 0.0);
+    // A plan that is older than the last commit is refused.
+    visit.open("/group/reset?id=billing&to=earliest");
+    node.levada("consume orders -G billing -e -n 0").outcome();
+    produce(&node, "produce orders", "last\n");
+    node.levada("consume orders -G billing -e").run();
+    visit.browser.follow("button.danger");
+    assert!(visit.browser.text().contains("has changed since the plan was made"), "{}", visit.browser.text());
+    assert_eq!(lag(&node, "billing"), 0.0);
+    // The page follows the group without being opened again.
+    visit.open("/group?id=billing");
+    produce(&node, "produce orders", "new\n");
+    visit.browser.await_true("document.querySelector('#group .tiles').innerText.includes('1')");
+    visit.browser.eval("document.querySelector(\"form[action='/group/delete']\").parentElement.open = true");
+    visit.browser.fill("form[action='/group/delete'] input[name=confirm]", "billing");
+    visit.browser.follow("form[action='/group/delete'] button");
+    assert!(
+        !visit.browser.eval("document.querySelector('#groups').innerText").to_string().contains("billing")
+    );
+}
+
+#[test]
+fn the_keyboard_reaches_everything() {
+    let node = Node::started();
+    node.levada("topic create keys -p 3").run();
+    let mut visit = Visit::new(&node);
+    for path in ["/", "/topics", "/topics/keys", "/topics/keys/messages", "/groups", "/users", "/laboratory"]
+    {
+        visit.open(path);
+        let wanted = visit.browser.eval(
+            "(() => { window.reached = new Set(); document.addEventListener('focusin', (event) => reached.add(event.target)); \
+             window.wanted = Array.from(document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')) \
+             .filter((one) => one.checkVisibility()); return wanted.length; })()",
+        );
+        let count = wanted.as_u64().expect("a number");
+        assert!(count > 4, "{path}: {count}");
+        for _ in 0..count + 10 {
+            visit.browser.press("Tab", 9);
+        }
+        let missed =
+            visit.browser.eval("wanted.filter((one) => !reached.has(one)).map((one) => one.outerHTML)");
+        assert_eq!(missed, json!([]), "{path}");
+        let outlined = visit.browser.eval(
+            "(() => { const one = Array.from(reached).find((one) => one.matches('a, button')); one.focus(); \
+             return getComputedStyle(one).outlineStyle !== 'none'; })()",
+        );
+        assert_eq!(outlined, json!(true), "{path}: the focus is seen");
+    }
+    // A topic without a mouse: the form is opened, filled and sent by keys.
+    visit.open("/topics");
+    visit.browser.eval("document.querySelector('summary').focus()");
+    visit.browser.press("Enter", 13);
+    visit.browser.await_true("document.querySelector('details').open");
+    visit.browser.press("Tab", 9);
+    visit.browser.call("Input.insertText", &json!({ "text": "typed" }));
+    visit.browser.press("Enter", 13);
+    visit.browser.await_true("document.body?.innerText.includes('The topic was created.') === true");
+}
+
+/// A server of one page, on an address of its own.
+fn serve(page: String) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.read(&mut [0; 4096]);
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                page.len()
+            );
+            let _ = stream.write_all((head + &page).as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+fn a_hostile_page_in_the_same_browser_neither_reads_nor_changes_anything() {
+    let node = Node::started();
+    node.levada("topic create secret -p 1").run();
+    let mut visit = Visit::new(&node);
+    let console = visit.base.clone();
+    // The user has the console open, and its proof of forms is that of this process.
+    visit.open("/topics");
+    let port = node.http_address().port();
+    visit.browser = Browser::start("MAP evil.example 127.0.0.1");
+    // DNS rebinding: the page's own name leads to the console.
+    for path in ["/", "/topics", "/metrics", "/live"] {
+        visit.browser.open(&format!("http://evil.example:{port}{path}"));
+        let text = visit.browser.text();
+        assert!(text.contains("ask for localhost") && !text.contains("secret"), "{path}: {text}");
+    }
+    // Reading across origins, and a form that creates a topic.
+    let page = format!(
+        "<!doctype html><iframe name=frame src='{console}/topics'></iframe>\
+         <form method=post target=frame action='{console}/topics/create'><input name=name value=stolen></form>"
+    );
+    let evil = format!("http://evil.example:{}/", serve(page).port());
+    assert_eq!(visit.browser.open(&evil), None);
+    let reads = format!(
+        "Promise.all(['/', '/topics', '/live', '/metrics'].map((path) => fetch('{console}' + path, \
+         {{ credentials: 'include' }}).then((answer) => answer.text(), () => 'refused')))"
+    );
+    assert_eq!(visit.browser.eval(&reads), json!(["refused", "refused", "refused", "refused"]));
+    let posts = format!(
+        "fetch('{console}/topics/create', {{ method: 'POST', mode: 'no-cors', credentials: 'include', \
+         headers: {{ 'Content-Type': 'application/x-www-form-urlencoded' }}, body: 'name=stolen' }}).then(() => 'sent', () => 'sent')"
+    );
+    assert_eq!(visit.browser.eval(&posts), json!("sent"));
+    let submitted = "new Promise((resolve) => { document.querySelector('iframe').onload = () => resolve('loaded'); \
+                     document.querySelector('form').submit(); })";
+    assert_eq!(visit.browser.eval(submitted), json!("loaded"));
+    let frames = visit.browser.eval(
+        "(() => { try { return frames[0].document.body.innerText } catch (error) { return error.name } })()",
+    );
+    assert!(!frames.to_string().contains("secret"), "{frames}");
+    visit.browser.open(&format!("{console}/topics"));
+    assert!(visit.browser.text().contains("secret") && !visit.browser.text().contains("stolen"));
+    let names: BTreeSet<String> = node
+        .levada_json("topic list")
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| one["name"].to_string())
+        .collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+}
+
+/// Status and head of the answer to a raw request.
+fn ask(node: &Node, request: &str) -> String {
+    let mut stream = TcpStream::connect(node.http_address()).expect("a connection");
+    stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
+    let mut answer = Vec::new();
+    // The broker may close before it has read everything.
+    let _ = stream.write_all(request.as_bytes());
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn hostile_requests_change_nothing_and_the_console_stays() {
+    let mut node = Node::started();
+    let host = node.http_address();
+    let status = |answer: &str| answer.split(' ').nth(1).unwrap_or_default().to_string();
+    let post = |path: &str, head: &str, body: &str| {
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/x-www-form-urlencoded\r\n{head}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    for (head, body) in [
+        ("", "name=stolen"),
+        ("", "name=stolen&_proof="),
+        ("Cookie: levada=x; levada_9644=y\r\n", "name=stolen&_proof=00"),
+        ("Origin: http://evil.example\r\n", "name=stolen"),
+        ("Origin: null\r\n", "name=stolen"),
+        ("Sec-Fetch-Site: cross-site\r\n", "name=stolen"),
+    ] {
+        assert_eq!(status(&ask(&node, &post("/topics/create", head, body))), "403", "{head}{body}");
+    }
+    let huge = "a=".to_string() + &"x".repeat(8 << 20);
+    assert_eq!(status(&ask(&node, &post("/topics/create", "", &huge))), "413");
+    let many = "a=1&".repeat(400_000);
+    assert!(["403", "413"].contains(&status(&ask(&node, &post("/topics/create", "", &many))).as_str()));
+    for path in [
+        "/../../etc/passwd",
+        "/topics/..%2f..%2fetc",
+        "/%00",
+        "/laboratory/report/../../x",
+        "//evil.example/",
+        "/topics/%ff%fe",
+    ] {
+        let answer = ask(&node, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
+        assert!(["400", "404", "409"].contains(&status(&answer).as_str()), "{path}: {answer}");
+        assert!(!answer.contains("root:"), "{path}");
+    }
+    // Streams are bounded; those that end make room for others.
+    let stream = format!("GET /live HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n\r\n");
+    let mut held = Vec::new();
+    let refused = await_some("the bound of streams", LIMIT, || {
+        assert!(held.len() < 60, "no bound");
+        let mut one = TcpStream::connect(host).expect("a connection");
+        one.set_read_timeout(Some(LIMIT)).expect("a timeout");
+        one.write_all(stream.as_bytes()).expect("the broker reads");
+        let mut head = [0; 12];
+        one.read_exact(&mut head).expect("an answer");
+        held.push(one);
+        head.ends_with(b"503").then_some(held.len())
+    });
+    assert_eq!(refused, 17);
+    assert_eq!(node.http("/topics").0, 200);
+    drop(held);
+    await_some("room for a stream", LIMIT, || {
+        let mut one = TcpStream::connect(host).expect("a connection");
+        one.write_all(stream.as_bytes()).expect("the broker reads");
+        let mut head = [0; 12];
+        one.read_exact(&mut head).expect("an answer");
+        head.ends_with(b"200").then_some(())
+    });
+    // More connections than there are places: the others wait, and the console answers when they leave.
+    let idle: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(host).expect("a connection")).collect();
+    drop(idle);
+    assert_eq!(http::call(host, "GET", "/topics", "").expect("an answer").0, 200);
+    assert_eq!(node.levada_json("topic list"), json!([]));
+    node.assert_running("after hostile requests");
+    node.stop();
+}
+
+#[test]
+fn the_laboratory_runs_beside_the_broker_and_its_report_is_read() {
+    let node = Node::started();
+    let mut visit = Visit::new(&node);
+    visit.open("/laboratory");
+    visit.browser.choose("select[name=experiment]", "search");
+    visit.browser.follow("form.card button");
+    assert!(visit.browser.text().contains("search has been running"), "{}", visit.browser.text());
+    let child = levada_tests::process::first_child(node.pid());
+    assert!(child.is_some(), "the run is a process of its own");
+    visit.browser.follow("form[action='/laboratory/stop'] button");
+    assert!(visit.browser.text().contains("The run was stopped."), "{}", visit.browser.text());
+    assert_eq!(levada_tests::process::first_child(node.pid()), None);
+}
