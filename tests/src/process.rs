@@ -21,6 +21,14 @@ pub fn first_child(pid: u32) -> Option<u32> {
     children.split_whitespace().next()?.parse().ok()
 }
 
+/// Processes that any thread of this one has started and that still run.
+pub fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs");
+    let listed = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok());
+    let all: Vec<String> = listed.collect();
+    all.iter().flat_map(|list| list.split_whitespace()).filter_map(|child| child.parse().ok()).collect()
+}
+
 /// Memory in use, in bytes.
 pub fn resident_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmRSS:")

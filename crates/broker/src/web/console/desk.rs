@@ -27,6 +27,7 @@ use crate::broker::Broker;
 use crate::quota::Used;
 use crate::security::Session;
 use crate::shutdown::Stop;
+use crate::stats::Answered;
 
 /// Name of the console as a client, for quotas and logs.
 const CLIENT_ID: &str = "levada-console";
@@ -173,18 +174,21 @@ async fn answer(
     let broker = service.broker.clone();
     let who = (Rc::new(caller.info), Rc::new(caller.session), caller.local);
     service.requests.received(header.api, body.len());
-    let context = Context::new(service, header, who);
-    let meter = Meter::new(Instant::now());
+    let context = Context::new(service.clone(), header, who);
+    let (api, received) = (context.header.api, Instant::now());
+    let meter = Meter::new(received);
     let reply = meter.measure(api::answer(&context, body)).await?;
     let spent = meter.busy() + context.spent_elsewhere();
     let percent = spent.as_secs_f64() * 100.0;
     let mute = context.mute().max(broker.quotas().book(Used::Time, context.client(), percent));
-    drop(context);
+    let answered = Answered { api, received, there: Instant::now(), local: spent, bytes: reply.bytes() };
     let frame = match reply {
         Reply::Send(pieces) | Reply::SendOld(pieces) => collect(pieces).await?,
         // The console never produces without an acknowledgement.
         Reply::Silent => Bytes::new(),
     };
+    service.requests.sent(&answered, Instant::now());
+    drop(context);
     tokio::time::sleep(mute.min(MUTE_MAX)).await;
     Ok(frame)
 }
