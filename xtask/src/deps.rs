@@ -36,6 +36,20 @@ const SUITE_TOOLS: [Tool; 2] = [
     Tool { probe: &["unshare", "--version"], package: "util-linux" },
 ];
 
+/// Tools that inspect packages.
+const INSPECTION_TOOLS: [Tool; 4] = [
+    Tool { probe: &["dpkg-deb", "--version"], package: "dpkg" },
+    Tool { probe: &["rpm", "--version"], package: "rpm" },
+    Tool { probe: &["skopeo", "--version"], package: "skopeo" },
+    Tool { probe: &["systemd-analyze", "--version"], package: "systemd" },
+];
+
+/// Tools that boot a Debian to try packages in.
+const CONTAINER_TOOLS: [Tool; 2] = [
+    Tool { probe: &["debootstrap", "--version"], package: "debootstrap" },
+    Tool { probe: &["systemd-nspawn", "--version"], package: "systemd-container" },
+];
+
 const VM_TOOLS: [Tool; 2] = [
     Tool { probe: &["qemu-system-x86_64", "--version"], package: "qemu-system-x86" },
     Tool { probe: &["dpkg-deb", "--version"], package: "dpkg" },
@@ -117,6 +131,7 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     let cache = cache()?;
     fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
     packages(&TOOLS)?;
+    packages(&INSPECTION_TOOLS)?;
     stamped(&[root.join("tests/requirements.txt")], &cache.join("python"), |lists, target| {
         python(&lists[0], target)
     })?;
@@ -243,6 +258,17 @@ fn cache() -> Result<PathBuf, String> {
     }
     let home = std::env::var_os("HOME").ok_or("HOME is not set: set LEVADA_TEST_CACHE to a directory")?;
     Ok(Path::new(&home).join(".cache/levada-test"))
+}
+
+/// Installs the tools that inspect packages.
+pub(crate) fn install_inspection() -> Result<(), String> {
+    packages(&INSPECTION_TOOLS)
+}
+
+/// Installs the tools that try packages. Returns the path in the cache of the Debian to try them in.
+pub(crate) fn install_container() -> Result<PathBuf, String> {
+    packages(&CONTAINER_TOOLS)?;
+    Ok(cache()?.join("debian"))
 }
 
 fn packages(tools: &[Tool]) -> Result<(), String> {

@@ -1,8 +1,9 @@
 //! Development tasks, run as `cargo xtask TASK`: `tidy` checks the house rules, `deny` the dependencies, `deps` installs what
-//! the tests need, `black-box` runs real clients against the release binary, `test` runs everything, `soak` runs for long what is drawn at random.
+//! the tests need, `black-box` runs real clients against the release binary, `test` runs everything, `dist` makes packages, `soak` runs for long what is drawn at random.
 
 mod deny;
 mod deps;
+mod dist;
 mod job;
 mod picture;
 mod soak;
@@ -23,6 +24,9 @@ Usage: cargo xtask TASK
   picture              draw docs/pictures/beside-kafka.svg from the README's table of figures
   deps                 install what the tests need: Debian packages, Python clients, Java tools
   black-box [ARGS]...  build the release binary and run real clients against it; ARGS go to cargo test
+  dist [--profile NAME | --binary FILE] [--check [--previous FILE.deb]]
+                       make the packages in target/dist-packages; --check also inspects them, installs, upgrades and removes them
+                       in a Debian of its own, and builds them again elsewhere; --binary inspects packages of a built binary
   vm [--full]          boot two of Debian's kernels under qemu and run there what needs TLS in the kernel, or an older kernel;
                        --full also fetches a gigabyte in each
   test                 everything: what .ci/run runs; outputs stay in target/checks
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         Some("picture") if rest.is_empty() => picture::write(&root()),
         Some("deny") if rest.is_empty() => deny::run(&root()),
         Some("deps") if rest.is_empty() => deps::install(&root()),
+        Some("dist") => dist::run(&root(), rest),
         Some("vm") if rest.is_empty() => vm::run(&root(), Extent::Usual),
         Some("vm") if *rest == ["--full"] => vm::run(&root(), Extent::Full),
         Some("black-box") => suite::black_box(&root(), rest),

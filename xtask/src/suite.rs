@@ -2,6 +2,7 @@
 
 mod binaries;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -36,6 +37,7 @@ pub(crate) fn everything(root: &Path) -> Result<(), String> {
         cargo_job(root, Company::Shared, "format", &["fmt", "--all", "--check"]),
         own(root, "house rules", "tidy")?,
         own(root, "dependencies", "deny")?,
+        packages(root)?,
     ];
     match deps::can_install_vm() {
         true => jobs.push(own(root, "virtual machine", "vm")?.after(&[TESTS_BUILT, CLIENTS])),
@@ -124,6 +126,16 @@ pub(crate) fn command_of(binary: &TestBinary) -> Command {
     command
 }
 
+/// Makes the packages of the binary under test and checks their contents.
+fn packages(root: &Path) -> Result<Job, String> {
+    let binary = match std::env::var_os("LEVADA_BIN") {
+        Some(binary) => PathBuf::from(binary),
+        None => deps::target(root).join("release/levada"),
+    };
+    let task = ["dist".as_ref(), "--binary".as_ref(), binary.as_os_str()];
+    Ok(own_words(root, "packages", &task)?.after(&[RELEASE_BUILT, CLIENTS]))
+}
+
 pub(crate) fn release_build(root: &Path) -> Job {
     let again = "cargo build --release --package levada".to_owned();
     Job::new(RELEASE_BUILT, Company::Build, release_command(root), again)
@@ -152,10 +164,16 @@ fn fuzz_check(root: &Path) -> Job {
 
 /// A task of this program as a job beside others.
 pub(crate) fn own(root: &Path, name: &str, task: &str) -> Result<Job, String> {
+    own_words(root, name, &[task.as_ref()])
+}
+
+fn own_words(root: &Path, name: &str, words: &[&OsStr]) -> Result<Job, String> {
     let program = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
     let mut command = Command::new(program);
-    command.arg(task).current_dir(root);
-    Ok(Job::new(name, Company::Shared, command, format!("cargo xtask {task}")))
+    command.args(words).current_dir(root);
+    let again =
+        words.iter().fold("cargo xtask".to_owned(), |line, word| line + " " + &word.to_string_lossy());
+    Ok(Job::new(name, Company::Shared, command, again))
 }
 
 pub(crate) fn cargo_job(root: &Path, company: Company, name: &str, arguments: &[&str]) -> Job {

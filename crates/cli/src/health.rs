@@ -42,8 +42,12 @@ pub(crate) struct Info {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada cluster health && systemctl start consumers
-  levada cluster health --output json | jq -r '.problems[].what'")]
+  levada cluster health --output json | jq -r '.problems[].what'
+  levada cluster health --http 127.0.0.1:9644   one broker, as a container's health check")]
 pub(crate) struct Health {
+    /// Ask /healthz of one broker at its levada.http.listen instead
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["brokers", "command_config"])]
+    http: Option<String>,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -84,7 +88,13 @@ struct Problem {
     what: String,
 }
 
+/// Seconds that an answer of `/healthz` may take.
+const HTTP_TIMEOUT_SECONDS: u64 = 5;
+
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
+    if let Verb::Health(Health { http: Some(address), format }) = &args.verb {
+        return alive(address)?.tell(format.format, out);
+    }
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::Info(info) => info.run(&mut cluster, out),
@@ -143,17 +153,39 @@ impl Health {
             problems.extend(broker_problems(cluster, broker.broker_id));
         }
         problems.extend(partition_problems(&cluster.metadata(None, false)?));
-        let verdict = Verdict { healthy: problems.is_empty(), problems };
-        match self.format.format {
-            Format::Json => output::json(out, &verdict)?,
-            Format::Table => verdict.print(out)?,
-        }
-        out.flush()?;
-        if verdict.healthy { Ok(()) } else { Err(Failure::Told) }
+        Verdict { healthy: problems.is_empty(), problems }.tell(self.format.format, out)
     }
 }
 
+/// The verdict of a broker's `/healthz`. It needs neither a Kafka listener nor a login.
+fn alive(address: &str) -> Result<Verdict, Failure> {
+    let url = format!("http://{address}/healthz");
+    let answer = minreq::get(&url).with_timeout(HTTP_TIMEOUT_SECONDS).send().map_err(|error| {
+        let next = "start a broker, or name its levada.http.listen with --http";
+        Failure::with_next(format!("cannot read {url}: {error}"), next)
+    })?;
+    if answer.status_code == 200 {
+        return Ok(Verdict { healthy: true, problems: Vec::new() });
+    }
+    let said = answer.as_str().unwrap_or_default().trim();
+    let what = format!("/healthz answers {}: {said}", answer.status_code);
+    Ok(Verdict {
+        healthy: false,
+        problems: vec![Problem { broker: None, topic: None, partition: None, what }],
+    })
+}
+
 impl Verdict {
+    /// Prints the verdict; fails if something is wrong.
+    fn tell(&self, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
+        match format {
+            Format::Json => output::json(out, self)?,
+            Format::Table => self.print(out)?,
+        }
+        out.flush()?;
+        if self.healthy { Ok(()) } else { Err(Failure::Told) }
+    }
+
     fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
         if self.healthy {
             writeln!(out, "healthy")?;

@@ -90,6 +90,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    levada_io::lookups::limit_to_built_in();
     let cli = Cli::parse();
     hints::tell(std::env::args());
     colour::decide();

@@ -117,6 +117,7 @@ pub mod copy;
 pub mod counters;
 pub mod error;
 pub mod ktls;
+pub mod lookups;
 pub mod map;
 pub mod path;
 pub mod priority;

@@ -10,6 +10,7 @@
 pub mod buf;
 pub(crate) mod calls;
 pub(crate) mod error_queue;
+pub(crate) mod lookups;
 pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod mincore;

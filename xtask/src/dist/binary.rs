@@ -1,0 +1,77 @@
+//! The binary of the packages: static, stripped, and the same for the same sources in any directory.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::{Release, TARGET, contents};
+use crate::suite::cargo;
+
+/// Builds the binary in a target directory and returns its path.
+pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path) -> Result<PathBuf, String> {
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
+    let crates = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home).ok_or("HOME is not set")?;
+    // The last prefix that matches is replaced: the target directory often lies in the sources.
+    let places = [(root, "/levada"), (crates.as_path(), "/cargo"), (target, "/target")];
+    let joined = |from: &Path, to: &str| {
+        let mut pair = from.as_os_str().to_owned();
+        pair.push("=");
+        pair.push(to);
+        pair
+    };
+    let mut rust = vec![OsString::from("-Ctarget-feature=+crt-static"), OsString::from("-Cstrip=symbols")];
+    let mut c = OsString::new();
+    for (from, to) in places {
+        let pair = joined(from, to);
+        let mut flag = OsString::from("--remap-path-prefix=");
+        flag.push(&pair);
+        rust.push(flag);
+        c.push(" -ffile-prefix-map=");
+        c.push(&pair);
+    }
+    let arguments = ["build", "--locked", "--package", "levada", "--target", TARGET, "--profile", profile];
+    let mut build = cargo(root, &arguments);
+    build
+        .env("CARGO_ENCODED_RUSTFLAGS", rust.join(std::ffi::OsStr::new("\u{1f}")))
+        .env("CFLAGS", c)
+        .env("CARGO_INCREMENTAL", "0")
+        .env("CARGO_TARGET_DIR", target)
+        .env("SOURCE_DATE_EPOCH", release.epoch.to_string());
+    let status = build.status().map_err(|error| format!("cargo: {error}"))?;
+    if !status.success() {
+        return Err(format!("cargo {}: {status}", arguments.join(" ")));
+    }
+    let binary = target.join(TARGET).join(profile).join("levada");
+    check(&binary)?;
+    Ok(binary)
+}
+
+/// Fails if the binary needs a shared library; prints its size.
+fn check(binary: &Path) -> Result<(), String> {
+    let bytes = contents::read(binary)?;
+    if is_dynamic(&bytes).ok_or_else(|| format!("{}: no ELF file of 64 bits", binary.display()))? {
+        return Err(format!("{}: not static", binary.display()));
+    }
+    println!("{}: static, {} bytes", binary.display(), bytes.len());
+    Ok(())
+}
+
+/// True if the file names a loader, as only binaries with shared libraries do; `None` if it is no ELF
+/// file of 64 bits.
+pub(super) fn is_dynamic(file: &[u8]) -> Option<bool> {
+    const LOADER: u32 = 3;
+    let word = |at: usize, len: usize| {
+        let bytes = file.get(at..at + len)?;
+        Some(bytes.iter().rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte)))
+    };
+    if file.get(..5)? != b"\x7fELF\x02" {
+        return None;
+    }
+    let (table, size, count) = (word(0x20, 8)?, word(0x36, 2)?, word(0x38, 2)?);
+    for index in 0..count {
+        let at = usize::try_from(table + index * size).ok()?;
+        if word(at, 4)? == u64::from(LOADER) {
+            return Some(true);
+        }
+    }
+    Some(false)
+}

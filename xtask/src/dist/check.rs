@@ -1,0 +1,104 @@
+//! Long checks of the published files: the same bytes from another directory, the image's binary in
+//! a root directory of its own, the packages in a Debian of their own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use super::contents::Family;
+use super::{Options, Release, Source, artifacts, binary, contents, deb, debian};
+
+/// Runs every check, one after the other. The packages are tried before the second build, which
+/// takes longest.
+pub(super) fn everything(
+    root: &Path,
+    release: &Release,
+    options: &Options,
+    out: &Path,
+) -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("dist --check boots a container: run it as root".to_owned());
+    }
+    packages(root, release, options, out)?;
+    let Source::Profile(profile) = &options.source else { return Ok(()) };
+    image(release, out)?;
+    reproducible(root, release, profile, out)
+}
+
+/// Builds the same commit in another directory and compares all files.
+fn reproducible(root: &Path, release: &Release, profile: &str, out: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("second build: {error}");
+    let elsewhere = tempfile::tempdir_in(out.parent().unwrap_or(out)).map_err(failed)?;
+    let (sources, target) = (elsewhere.path().join("sources"), elsewhere.path().join("build"));
+    let mut clone = Command::new("git");
+    contents::output(clone.args(["clone", "--quiet", "--local"]).arg(root).arg(&sources))?;
+    let second = binary::build(&sources, release, profile, &target)?;
+    for (name, bytes) in artifacts(&sources, release, &second)? {
+        if contents::read(&out.join(&name))? != bytes {
+            return Err(format!("{name}: another directory makes another file; is everything committed?"));
+        }
+        println!("{name}: the same from another directory");
+    }
+    Ok(())
+}
+
+/// Unpacks the image with a tool that has no code of ours, and runs the binary in it: with the
+/// image's files alone, as the image's account.
+fn image(release: &Release, out: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("image: {error}");
+    let dir = tempfile::tempdir().map_err(failed)?;
+    // The account of the image must be able to enter its root directory.
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).map_err(failed)?;
+    let (from, to) =
+        (format!("oci-archive:{}", out.join(release.image()).display()), dir.path().join("plain"));
+    contents::output(
+        Command::new("skopeo").args(["copy", "--quiet", &from]).arg(format!("dir:{}", to.display())),
+    )?;
+    let rootfs = dir.path().join("rootfs");
+    fs::create_dir(&rootfs).map_err(failed)?;
+    let manifest: serde_json::Value = serde_json::from_slice(&contents::read(&to.join("manifest.json"))?)
+        .map_err(|error| format!("image: {error}"))?;
+    let digest = manifest["layers"][0]["digest"].as_str().unwrap_or_default().trim_start_matches("sha256:");
+    contents::output(Command::new("tar").arg("-xzf").arg(to.join(digest)).arg("-C").arg(&rootfs))?;
+    let user = super::oci::USER;
+    let mut run = Command::new("chroot");
+    run.arg(format!("--userspec={user}:{user}")).arg(&rootfs).args(["/usr/bin/levada", "config", "show"]);
+    let shown = contents::output(run.args(["--config", "/etc/levada/server.properties", "--changed"]))?;
+    match String::from_utf8_lossy(&shown).contains("/var/lib/levada/data") {
+        true => Ok(()),
+        false => Err("image: the binary does not read its configuration".to_owned()),
+    }
+}
+
+/// Installs, upgrades, reboots and removes the packages in a Debian of their own. The upgrade is from
+/// the package that the options name, or from one with a lower version.
+fn packages(root: &Path, release: &Release, options: &Options, out: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("packages: {error}");
+    let shared = tempfile::tempdir().map_err(failed)?;
+    let into = |name: &str| shared.path().join(name);
+    match &options.previous {
+        Some(previous) => drop(fs::copy(previous, into("old.deb")).map_err(failed)?),
+        None => {
+            let older = Release { version: format!("{}~older", release.version), ..release.clone() };
+            let entries = contents::system(root, &out.join(release.binary()), Family::Debian)?;
+            let archive = contents::read(&out.join(format!("{}.tar.gz", release.binary())))?;
+            let package = deb::package(root, &older, &entries, &archive)?;
+            fs::write(into("old.deb"), package).map_err(failed)?;
+        }
+    }
+    fs::copy(out.join(release.deb()), into("new.deb")).map_err(failed)?;
+    fs::copy(out.join(release.rpm()), into("new.rpm")).map_err(failed)?;
+    fs::write(into("quick_start.py"), quick_start(root)?).map_err(failed)?;
+    fs::copy(root.join("deploy/check-packages"), into("check-packages")).map_err(failed)?;
+    debian::run(shared.path())
+}
+
+/// The Python program of the page of quick starts.
+fn quick_start(root: &Path) -> Result<String, String> {
+    let page = contents::read(&root.join("docs/operating/clients.md"))?;
+    let page = String::from_utf8_lossy(&page);
+    let program = page.split_once("\n```python\n").and_then(|(_, rest)| rest.split_once("\n```\n"));
+    let (program, _) = program.ok_or("docs/operating/clients.md: no program in Python")?;
+    Ok(format!("{program}\n"))
+}

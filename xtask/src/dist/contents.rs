@@ -1,0 +1,161 @@
+//! Contents of the packages: each file with its place, its rights and where it comes from.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use flate2::{Compression, GzBuilder};
+
+/// A file or directory of a package. Root owns it, unless the package's scripts say otherwise.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// Where it is installed, without the leading slash.
+    pub(crate) path: String,
+    pub(crate) mode: u32,
+    pub(crate) content: Content,
+    /// An upgrade leaves what the administrator has made of it.
+    pub(crate) is_config: bool,
+}
+
+/// What an entry is.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Directory,
+    File(Vec<u8>),
+}
+
+/// A family of systems, which differ in where shells look for completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Debian,
+    RedHat,
+}
+
+impl Entry {
+    pub(crate) fn file(path: impl Into<String>, mode: u32, bytes: impl Into<Vec<u8>>) -> Entry {
+        Entry { path: path.into(), mode, content: Content::File(bytes.into()), is_config: false }
+    }
+
+    pub(crate) fn directory(path: impl Into<String>, mode: u32) -> Entry {
+        Entry { path: path.into(), mode, content: Content::Directory, is_config: false }
+    }
+
+    fn config(self) -> Entry {
+        Entry { is_config: true, ..self }
+    }
+
+    /// Bytes of a file; a directory has none.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.content {
+            Content::Directory => &[],
+            Content::File(bytes) => bytes,
+        }
+    }
+}
+
+/// Everything that a package of this family installs, with directories before what is in them.
+pub(crate) fn system(root: &Path, binary: &Path, family: Family) -> Result<Vec<Entry>, String> {
+    let deploy = |name: &str| read(&root.join("deploy").join(name));
+    let unit = "usr/lib/systemd/system/levada.service";
+    let mut entries = vec![
+        Entry::file("usr/bin/levada", 0o755, read(binary)?),
+        Entry::file("usr/sbin/levada-backup", 0o755, deploy("levada-backup")?),
+        Entry::file("usr/sbin/levada-restore", 0o755, deploy("levada-restore")?),
+        Entry::file(unit, 0o644, deploy("systemd/levada.service")?),
+        Entry::file("usr/lib/sysusers.d/levada.conf", 0o644, deploy("systemd/sysusers.conf")?),
+        Entry::file("usr/lib/tmpfiles.d/levada.conf", 0o644, deploy("systemd/tmpfiles.conf")?),
+        Entry::file("etc/levada/server.properties", 0o640, deploy("server.properties")?).config(),
+        Entry::directory("var/lib/levada", 0o750),
+        Entry::file("usr/share/doc/levada/README.md", 0o644, read(&root.join("README.md"))?),
+        Entry::file("usr/share/doc/levada/copyright", 0o644, read(&root.join("LICENSE"))?),
+        Entry::file("usr/share/doc/levada/changelog.gz", 0o644, gzip(&read(&root.join("CHANGELOG.md"))?)),
+    ];
+    entries.extend(completions(binary, family)?);
+    entries.extend(manual(binary)?);
+    Ok(with_directories(entries))
+}
+
+/// A root file system with nothing but the broker, for a container. The account is that of `nonroot` in other images.
+pub(crate) fn image(root: &Path, binary: &Path) -> Result<Vec<Entry>, String> {
+    let deploy = |name: &str| read(&root.join("deploy/oci").join(name));
+    let user = super::oci::USER;
+    Ok(with_directories(vec![
+        Entry::file("usr/bin/levada", 0o755, read(binary)?),
+        Entry::file("etc/levada/server.properties", 0o644, deploy("server.properties")?),
+        Entry::file(
+            "etc/passwd",
+            0o644,
+            format!("levada:x:{user}:{user}::/var/lib/levada:/usr/bin/levada\n"),
+        ),
+        Entry::file("etc/group", 0o644, format!("levada:x:{user}:\n")),
+        Entry::directory("var/lib/levada", 0o750),
+    ]))
+}
+
+/// Adds the directories that the entries lie in, each once and before its contents.
+fn with_directories(mut entries: Vec<Entry>) -> Vec<Entry> {
+    let mut missing = Vec::new();
+    for entry in &entries {
+        for parent in Path::new(&entry.path).ancestors().skip(1).filter(|one| !one.as_os_str().is_empty()) {
+            missing.push(parent.to_string_lossy().into_owned());
+        }
+    }
+    missing.sort();
+    missing.dedup();
+    missing.retain(|path| !entries.iter().any(|entry| entry.path == *path));
+    entries.extend(missing.into_iter().map(|path| Entry::directory(path, 0o755)));
+    entries.sort_by(|one, other| one.path.cmp(&other.path));
+    entries
+}
+
+fn completions(binary: &Path, family: Family) -> Result<Vec<Entry>, String> {
+    let (zsh, fish) = match family {
+        Family::Debian => ("vendor-completions", "vendor_completions.d"),
+        Family::RedHat => ("site-functions", "vendor_completions.d"),
+    };
+    let places = [
+        ("bash", "usr/share/bash-completion/completions/levada".to_owned()),
+        ("zsh", format!("usr/share/zsh/{zsh}/_levada")),
+        ("fish", format!("usr/share/fish/{fish}/levada.fish")),
+    ];
+    let script = |(shell, place): (&str, String)| {
+        Ok(Entry::file(place, 0o644, output(Command::new(binary).args(["completions", shell]))?))
+    };
+    places.into_iter().map(script).collect()
+}
+
+fn manual(binary: &Path) -> Result<Vec<Entry>, String> {
+    let failed = |error: std::io::Error| format!("manual pages: {error}");
+    let dir = tempfile::tempdir().map_err(failed)?;
+    output(Command::new(binary).args(["man", "--dir"]).arg(dir.path()))?;
+    let mut pages = Vec::new();
+    for page in fs::read_dir(dir.path()).map_err(failed)? {
+        let page = page.map_err(failed)?;
+        let name = page.file_name().to_string_lossy().into_owned();
+        let place = format!("usr/share/man/man1/{name}.gz");
+        pages.push(Entry::file(place, 0o644, gzip(&read(&page.path())?)));
+    }
+    Ok(pages)
+}
+
+/// Compressed without a name and a date, so that the same bytes become the same file.
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut writer = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
+    let done = writer.write_all(bytes).and_then(|()| writer.finish());
+    done.expect("memory takes all bytes")
+}
+
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Standard output of a command that must succeed.
+pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(format!("{name}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr))),
+    }
+}

@@ -1,0 +1,202 @@
+//! Short checks of the published files by tools that share no code with them: contents and rights of
+//! the packages, the scripts, the unit, the image's settings, the SBOM and the checksums.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{Release, contents};
+
+/// Highest exposure of the unit, of 10, as `systemd-analyze security` rates it.
+const EXPOSURE_MAX: f64 = 2.5;
+
+/// Files of both packages with their modes, without manual pages and completions of zsh.
+const FILES: [(&str, u32); 14] = [
+    ("etc/levada/server.properties", 0o640),
+    ("usr/bin/levada", 0o755),
+    ("usr/lib/systemd/system/levada.service", 0o644),
+    ("usr/lib/sysusers.d/levada.conf", 0o644),
+    ("usr/lib/tmpfiles.d/levada.conf", 0o644),
+    ("usr/sbin/levada-backup", 0o755),
+    ("usr/sbin/levada-restore", 0o755),
+    ("usr/share/bash-completion/completions/levada", 0o644),
+    ("usr/share/doc/levada/README.md", 0o644),
+    ("usr/share/doc/levada/changelog.gz", 0o644),
+    ("usr/share/doc/levada/copyright", 0o644),
+    ("usr/share/fish/vendor_completions.d/levada.fish", 0o644),
+    ("usr/share/man/man1/levada.1.gz", 0o644),
+    ("usr/share/man/man1/levada-serve.1.gz", 0o644),
+];
+
+/// Runs every short check on the files in `out`.
+pub(super) fn everything(root: &Path, release: &Release, out: &Path) -> Result<(), String> {
+    let dir = tempfile::tempdir().map_err(|error| format!("temporary directory: {error}"))?;
+    contents::output(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(out))?;
+    deb(&out.join(release.deb()), dir.path())?;
+    system(&dir.path().join("data"))?;
+    unit(&dir.path().join("data"), dir.path())?;
+    rpm(root, &out.join(release.rpm()))?;
+    image(&out.join(release.image()))?;
+    bill(&out.join(format!("levada-{}.spdx.json", release.version)))?;
+    println!("contents of the packages: ok");
+    Ok(())
+}
+
+/// Unpacks the .deb with dpkg into `data` and `control`, and checks its lists and scripts.
+fn deb(package: &Path, dir: &Path) -> Result<(), String> {
+    let (data, control) = (dir.join("data"), dir.join("control"));
+    for (option, into) in [("--extract", &data), ("--control", &control)] {
+        contents::output(Command::new("dpkg-deb").arg(option).arg(package).arg(into))?;
+    }
+    for (path, mode) in FILES {
+        let found = fs::metadata(data.join(path)).map_err(|error| format!("deb: {path}: {error}"))?;
+        let found = found.permissions().mode() & 0o7777;
+        if found != mode {
+            return Err(format!("deb: {path} has mode {found:o}, not {mode:o}"));
+        }
+    }
+    let sums = control.join("md5sums");
+    contents::output(Command::new("md5sum").args(["--check", "--quiet"]).arg(sums).current_dir(&data))?;
+    let configs = contents::read(&control.join("conffiles"))?;
+    if configs != b"/etc/levada/server.properties\n" {
+        return Err(format!("deb: conffiles: {}", String::from_utf8_lossy(&configs)));
+    }
+    for script in ["postinst", "postrm", "prerm"] {
+        contents::output(Command::new("sh").arg("-n").arg(control.join(script)))?;
+    }
+    Ok(())
+}
+
+/// Checks what the files of a system say: the configuration is valid, completions and manual pages
+/// can be read.
+fn system(data: &Path) -> Result<(), String> {
+    let config = data.join("etc/levada/server.properties");
+    let mut show = Command::new(data.join("usr/bin/levada"));
+    contents::output(show.args(["config", "show", "--changed", "--config"]).arg(config))?;
+    let completions = data.join("usr/share/bash-completion/completions/levada");
+    contents::output(Command::new("bash").arg("-n").arg(completions))?;
+    let manual = data.join("usr/share/man/man1");
+    let pages = fs::read_dir(&manual).map_err(|error| format!("{}: {error}", manual.display()))?;
+    let mut gzip = Command::new("gzip");
+    gzip.arg("--test").args(pages.flatten().map(|page| page.path()));
+    contents::output(&mut gzip).map(drop)
+}
+
+/// Checks the unit: valid to systemd, little exposed, and with a command that the package has.
+fn unit(data: &Path, dir: &Path) -> Result<(), String> {
+    let file = data.join("usr/lib/systemd/system/levada.service");
+    let text = String::from_utf8_lossy(&contents::read(&file)?).into_owned();
+    let command = "ExecStart=/usr/bin/levada serve --config /etc/levada/server.properties";
+    if !text.lines().any(|line| line == command) {
+        return Err(format!("{}: no line {command}", file.display()));
+    }
+    // The check looks for the binary in this system.
+    let binary = format!("ExecStart={} ", data.join("usr/bin/levada").display());
+    let local = dir.join("levada.service");
+    fs::write(&local, text.replace("ExecStart=/usr/bin/levada ", &binary))
+        .map_err(|error| format!("{}: {error}", local.display()))?;
+    let mut verify = Command::new("systemd-analyze");
+    contents::output(verify.args(["verify", "--man=no"]).arg(&local))?;
+    let mut security = Command::new("systemd-analyze");
+    let said = contents::output(security.args(["security", "--offline=true", "--no-pager"]).arg(&file))?;
+    let found = exposure(&String::from_utf8_lossy(&said)).ok_or("systemd-analyze security: no figure")?;
+    println!("exposure of the unit: {found} of 10");
+    match found <= EXPOSURE_MAX {
+        true => Ok(()),
+        false => Err(format!("the unit's exposure is {found}; {EXPOSURE_MAX} is the limit")),
+    }
+}
+
+/// The figure in the last line of `systemd-analyze security`.
+pub(super) fn exposure(said: &str) -> Option<f64> {
+    said.lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())?
+        .split_whitespace()
+        .find_map(|word| word.parse().ok())
+}
+
+/// Checks the .rpm by rpm itself: digests, files with modes and owners, scripts.
+fn rpm(root: &Path, package: &Path) -> Result<(), String> {
+    let database = tempfile::tempdir().map_err(|error| format!("temporary directory: {error}"))?;
+    let rpm = |arguments: &[&str]| {
+        let mut rpm = Command::new("rpm");
+        rpm.arg("--dbpath").arg(database.path()).args(arguments).arg(package).current_dir(root);
+        contents::output(&mut rpm).map(|said| String::from_utf8_lossy(&said).into_owned())
+    };
+    rpm(&["--checksig", "--nosignature"])?;
+    let format = "[%{FILENAMES} %{FILEMODES:octal} %{FILEUSERNAME}:%{FILEGROUPNAME} %{FILEFLAGS:fflags}\n]";
+    let listed = rpm(&["--query", "--queryformat", format, "--package"])?;
+    let has = |line: &str| match listed.lines().any(|listed| listed.trim_end() == line) {
+        true => Ok(()),
+        false => Err(format!("rpm: no line `{line}` in\n{listed}")),
+    };
+    for (path, mode) in FILES.iter().filter(|(path, _)| !path.starts_with("etc")) {
+        has(&format!("/{path} 100{mode:o} root:root"))?;
+    }
+    // c: a configuration file; n: an upgrade leaves it alone.
+    has("/etc/levada/server.properties 100640 root:levada cn")?;
+    has("/etc/levada 40750 root:levada")?;
+    has("/var/lib/levada 40750 levada:levada")?;
+    let scripts = rpm(&["--query", "--scripts", "--package"])?;
+    let kinds = ["preinstall", "postinstall", "preuninstall", "postuninstall"];
+    match kinds.iter().find(|kind| !scripts.contains(&format!("{kind} scriptlet"))) {
+        None => Ok(()),
+        Some(kind) => Err(format!("rpm: no {kind} scriptlet")),
+    }
+}
+
+/// Checks the settings of the image as skopeo reads them.
+fn image(archive: &Path) -> Result<(), String> {
+    let mut inspect = Command::new("skopeo");
+    inspect.args(["inspect", "--config", "--raw"]).arg(format!("oci-archive:{}", archive.display()));
+    let config: Value = serde_json::from_slice(&contents::output(&mut inspect)?)
+        .map_err(|error| format!("image: {error}"))?;
+    let config = &config["config"];
+    let user = super::oci::USER;
+    let expected = [
+        ("User", Value::from(format!("{user}:{user}"))),
+        ("Entrypoint", Value::from(vec!["/usr/bin/levada"])),
+        ("Cmd", Value::from(vec!["serve"])),
+        ("StopSignal", Value::from("SIGTERM")),
+    ];
+    for (key, value) in expected {
+        if config[key] != value {
+            return Err(format!("image: {key} is {}, not {value}", config[key]));
+        }
+    }
+    match config["Healthcheck"]["Test"][0] == "CMD" {
+        true => Ok(()),
+        false => Err("image: no health check".to_owned()),
+    }
+}
+
+/// Checks that the SBOM names linked crates and leaves out those of tests, and that its references
+/// lead to packages.
+fn bill(path: &Path) -> Result<(), String> {
+    let bill: Value = serde_json::from_slice(&contents::read(path)?)
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    let packages = || bill["packages"].as_array().into_iter().flatten();
+    let names: BTreeSet<&str> = packages().filter_map(|package| package["name"].as_str()).collect();
+    let ids: BTreeSet<&str> = packages().filter_map(|package| package["SPDXID"].as_str()).collect();
+    if ids.len() != packages().count() {
+        return Err("SBOM: an identifier is used twice".to_owned());
+    }
+    let mut related = bill["relationships"].as_array().into_iter().flatten();
+    if let Some(lost) =
+        related.find(|one| one["relatedSpdxElement"].as_str().is_none_or(|id| !ids.contains(id)))
+    {
+        return Err(format!("SBOM: a relationship leads nowhere: {lost}"));
+    }
+    let wrong = ["levada", "levada-io", "ring", "libc"].iter().find(|name| !names.contains(**name));
+    let excess = ["proptest", "xtask", "cc"].iter().find(|name| names.contains(**name));
+    match (wrong, excess) {
+        (None, None) => Ok(()),
+        (Some(name), _) => Err(format!("SBOM: {name} is missing")),
+        (_, Some(name)) => Err(format!("SBOM: {name} is not linked")),
+    }
+}

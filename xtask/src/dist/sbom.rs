@@ -1,0 +1,101 @@
+//! The list of what is linked (SPDX 2.3, JSON), from what Cargo knows of the binary's dependencies.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{Release, TARGET};
+use crate::suite::cargo;
+
+/// The document's bytes.
+pub(crate) fn document(root: &Path, release: &Release) -> Result<Vec<u8>, String> {
+    let asked = ["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET];
+    let answer = super::contents::output(&mut cargo(root, &asked))?;
+    let metadata: Value =
+        serde_json::from_slice(&answer).map_err(|error| format!("cargo metadata: {error}"))?;
+    let linked = linked(&metadata)?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let packages: Vec<Value> =
+        packages.filter(|package| linked.contains(text(package, "id"))).map(described).collect();
+    let describes = json!({
+        "spdxElementId": "SPDXRef-DOCUMENT",
+        "relationshipType": "DESCRIBES",
+        "relatedSpdxElement": reference("levada", &release.version),
+    });
+    let dependencies = packages.iter().filter(|package| package["name"] != "levada").map(|package| {
+        json!({
+            "spdxElementId": reference("levada", &release.version),
+            "relationshipType": "STATIC_LINK",
+            "relatedSpdxElement": package["SPDXID"],
+        })
+    });
+    let document = json!({
+        "spdxVersion": "SPDX-2.3",
+        "dataLicense": "CC0-1.0",
+        "SPDXID": "SPDXRef-DOCUMENT",
+        "name": format!("levada-{}", release.version),
+        "documentNamespace": format!("urn:levada:spdx:{}:{}", release.version, release.epoch),
+        "creationInfo": { "created": release.date()?, "creators": ["Tool: cargo-xtask-dist"] },
+        "relationships": std::iter::once(describes).chain(dependencies).collect::<Vec<_>>(),
+        "packages": packages,
+    });
+    let mut bytes = serde_json::to_vec_pretty(&document).map_err(|error| format!("SBOM: {error}"))?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// Ids of the packages that the binary is made of. What only builds or tests need is left out.
+fn linked(metadata: &Value) -> Result<BTreeSet<&str>, String> {
+    let nodes = metadata["resolve"]["nodes"].as_array().ok_or("cargo metadata: no graph")?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let levada = packages.filter(|package| package["name"] == "levada").map(|package| text(package, "id"));
+    let mut waiting: Vec<&str> = levada.collect();
+    let mut linked = BTreeSet::new();
+    while let Some(id) = waiting.pop() {
+        if !linked.insert(id) {
+            continue;
+        }
+        let Some(node) = nodes.iter().find(|node| text(node, "id") == id) else { continue };
+        let is_linked = |dependency: &&Value| {
+            let mut kinds = dependency["dep_kinds"].as_array().into_iter().flatten();
+            kinds.any(|kind| kind["kind"].is_null())
+        };
+        let dependencies = node["deps"].as_array().into_iter().flatten().filter(is_linked);
+        waiting.extend(dependencies.map(|dependency| text(dependency, "pkg")));
+    }
+    Ok(linked)
+}
+
+fn described(package: &Value) -> Value {
+    let (name, version) = (text(package, "name"), text(package, "version"));
+    let licence = package["license"].as_str().map(|licence| licence.replace('/', " OR "));
+    let mut described = json!({
+        "SPDXID": reference(name, version),
+        "name": name,
+        "versionInfo": version,
+        "downloadLocation": "NOASSERTION",
+        "filesAnalyzed": false,
+        "licenseConcluded": "NOASSERTION",
+        "licenseDeclared": licence.as_deref().unwrap_or("NOASSERTION"),
+        "copyrightText": "NOASSERTION",
+    });
+    if package["source"].is_string() {
+        let locator = format!("pkg:cargo/{name}@{version}");
+        described["externalRefs"] = json!([{
+            "referenceCategory": "PACKAGE-MANAGER",
+            "referenceType": "purl",
+            "referenceLocator": locator,
+        }]);
+    }
+    described
+}
+
+fn reference(name: &str, version: &str) -> String {
+    // SPDX allows letters, digits, dots and hyphens.
+    format!("SPDXRef-{name}-{version}").replace(['_', '+'], "-")
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}

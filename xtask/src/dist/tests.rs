@@ -1,0 +1,63 @@
+//! Tests of the formats, and of the command line.
+
+use super::contents::{Entry, gzip};
+use super::{Options, Source, binary, tarball};
+
+fn elf(kinds: &[u32]) -> Vec<u8> {
+    let mut file = vec![0; 64];
+    file[..5].copy_from_slice(b"\x7fELF\x02");
+    file[0x20] = 64;
+    file[0x36] = 56;
+    file[0x38] = u8::try_from(kinds.len()).unwrap();
+    for kind in kinds {
+        let mut header = vec![0; 56];
+        header[..4].copy_from_slice(&kind.to_le_bytes());
+        file.extend(header);
+    }
+    file
+}
+
+#[test]
+fn a_binary_that_names_a_loader_is_dynamic() {
+    assert_eq!(binary::is_dynamic(&elf(&[1, 2, 6])), Some(false));
+    assert_eq!(binary::is_dynamic(&elf(&[1, 3, 6])), Some(true));
+    assert_eq!(binary::is_dynamic(&elf(&[1, 3])[..100]), None, "cut in the middle of the headers");
+    assert_eq!(binary::is_dynamic(b"#!/bin/sh\n"), None);
+}
+
+#[test]
+fn the_same_entries_become_the_same_archive() {
+    let entries = [Entry::directory("etc", 0o755), Entry::file("etc/x", 0o640, "text")];
+    let archive = || gzip(&tarball::archive(&entries, 1_700_000_000, |_| tarball::ROOT).unwrap());
+    assert_eq!(archive(), archive());
+    let plain = tarball::archive(&entries, 1_700_000_000, |_| tarball::ROOT).unwrap();
+    let mut read = tar::Archive::new(&plain[..]);
+    let found: Vec<_> = read
+        .entries()
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let header = entry.header();
+            let name = entry.path().unwrap().display().to_string();
+            (name, header.mode().unwrap(), header.mtime().unwrap(), header.uid().unwrap())
+        })
+        .collect();
+    let expected = [("etc/", 0o755), ("etc/x", 0o640)];
+    assert_eq!(found, expected.map(|(name, mode)| (name.to_owned(), mode, 1_700_000_000, 0)));
+}
+
+#[test]
+fn an_option_without_its_value_or_without_effect_is_refused() {
+    let parse = |line: &str| {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Options::parse(&words)
+    };
+    let options = parse("--binary /tmp/levada --check --previous old.deb").unwrap();
+    assert_eq!(options.source, Source::Built("/tmp/levada".into()));
+    assert!(options.is_tried);
+    assert_eq!(options.previous, Some("old.deb".into()));
+    assert_eq!(parse("").unwrap().source, Source::Profile("dist".to_owned()));
+    for line in ["--profile", "--previous old.deb", "--binary", "twice"] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}
