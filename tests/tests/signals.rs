@@ -7,13 +7,14 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use levada_tests::node::{Kind, free_port};
 use levada_tests::pki::{Authority, Flaw};
 use levada_tests::raw::{self, Batch, Connection};
+use levada_tests::tool::Conversation;
 use levada_tests::{Node, Tool, await_some, journal, paths, process};
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -170,35 +171,65 @@ fn quit_tells_the_state_and_stops_in_order_and_usr1_does_nothing() {
     node.stop();
 }
 
+/// A producer that writes down every acknowledged record, and goes on after a restart of the broker.
+struct Load {
+    program: Conversation,
+    bootstrap: String,
+    acknowledged: PathBuf,
+}
+
+impl Load {
+    const TOPIC: &str = "loaded";
+    const PARTITIONS: &str = "2";
+
+    fn start(bootstrap: &str, scratch: &Path) -> Load {
+        Tool::python("topics.py").args([bootstrap, Self::TOPIC, Self::PARTITIONS]).run();
+        let acknowledged = scratch.join("acknowledged");
+        let mut program = Tool::python("load.py");
+        let file = acknowledged.display().to_string();
+        program.args([bootstrap, Self::TOPIC, Self::PARTITIONS, &file, "idempotent"]);
+        Load { program: program.spawn(), bootstrap: bootstrap.to_owned(), acknowledged }
+    }
+
+    /// Waits until further records are acknowledged.
+    fn goes_on(&mut self) {
+        while self.program.line_now().is_some() {}
+        self.program.line(LIMIT);
+    }
+
+    /// Ends the producer and compares the log with the acknowledged records: none lost, none twice,
+    /// none displaced.
+    fn end(mut self) {
+        self.program.say("stop");
+        self.program.finish(Duration::from_secs(150));
+        let found = self.acknowledged.with_extension("found");
+        Tool::python("journal.py")
+            .args([&self.bootstrap, Self::TOPIC, Self::PARTITIONS])
+            .stdout(&found)
+            .run();
+        let (acknowledged, log) = (journal::read(&self.acknowledged), journal::read(&found));
+        assert!(!acknowledged.is_empty());
+        assert_eq!(journal::lost(&acknowledged, &log), Vec::<String>::new());
+        assert_eq!(journal::disorder(&log), Vec::<String>::new());
+        assert_eq!(acknowledged.len(), log.len());
+    }
+}
+
 #[test]
 fn stops_and_reloads_under_load_lose_nothing_and_leave_a_clean_directory() {
     let mut node = Node::of(Kind::Levada).option("log.segment.bytes", "1048576");
     node.start();
-    let (topic, partitions) = ("loaded", "2");
-    Tool::python("topics.py").args([&node.bootstrap(), topic, partitions]).run();
-    let acknowledged = node.scratch().join("acknowledged");
-    let mut load = Tool::python("load.py");
-    load.args([&node.bootstrap(), topic, partitions, &acknowledged.display().to_string(), "idempotent"]);
-    let mut load = load.spawn();
+    let mut load = Load::start(&node.bootstrap(), node.scratch());
     for _ in 0..4 {
-        while load.line_now().is_some() {}
-        load.line(LIMIT);
+        load.goes_on();
         process::signal(node.pid(), Signal::HUP);
-        load.line(LIMIT);
+        load.goes_on();
         node.stop();
         assert!(node.data().join(CLEAN).exists());
         node.start();
         assert!(node.talk().contains("clean=true"), "{}", node.talk());
     }
-    load.say("stop");
-    load.finish(Duration::from_secs(150));
-    let found = node.scratch().join("found");
-    Tool::python("journal.py").args([&node.bootstrap(), topic, partitions]).stdout(&found).run();
-    let (acknowledged, log) = (journal::read(&acknowledged), journal::read(&found));
-    assert!(!acknowledged.is_empty());
-    assert_eq!(journal::lost(&acknowledged, &log), Vec::<String>::new());
-    assert_eq!(journal::disorder(&log), Vec::<String>::new());
-    assert_eq!(acknowledged.len(), log.len());
+    load.end();
     node.stop();
 }
 
@@ -218,6 +249,28 @@ fn the_service_manager_is_told_of_start_reload_life_and_stop() {
     assert_eq!(manager.next(), "READY=1\n");
     node.stop();
     assert_eq!(manager.next(), "STOPPING=1\n");
+}
+
+#[test]
+fn reloads_in_quick_succession_are_no_alarm_of_the_watchdog() {
+    let manager = Notified::new();
+    let mut node = Node::of(Kind::Levada);
+    node.variable("NOTIFY_SOCKET", &manager.path());
+    node.variable("WATCHDOG_USEC", "120000000");
+    node.start();
+    assert_eq!(manager.next(), "READY=1\n");
+    for _ in 0..3 {
+        process::signal(node.pid(), Signal::HUP);
+        assert!(manager.next().starts_with("RELOADING=1\n"));
+        assert_eq!(manager.next(), "READY=1\n");
+    }
+    // The alarm would stand before the third reload in the log.
+    let talk = await_some("the third reload", LIMIT, || {
+        let talk = node.talk();
+        (talk.matches("configuration read again").count() == 3).then_some(talk)
+    });
+    assert!(!talk.contains("no sign of life"), "{talk}");
+    node.stop();
 }
 
 /// A broker without the harness; dropping it kills the process.
@@ -240,7 +293,7 @@ impl Bare {
 }
 
 #[test]
-fn a_closed_terminal_does_not_end_the_broker() {
+fn a_closed_terminal_under_load_neither_ends_the_broker_nor_loses_a_record() {
     let (home, manager, address) = (tempfile::tempdir().expect("a directory"), Notified::new(), free_port());
     let data = home.path().join("data");
     let terminal =
@@ -261,13 +314,21 @@ fn a_closed_terminal_does_not_end_the_broker() {
         shown += &String::from_utf8_lossy(&buffer[..len]);
     }
     assert_eq!(manager.next(), "READY=1\n");
+    let mut load = Load::start(&address.to_string(), home.path());
+    load.goes_on();
     drop(terminal);
-    // The kernel has sent SIGHUP, and the log has lost its place.
+    // The kernel has sent SIGHUP, and writes to the log's terminal fail from now on.
     assert!(manager.next().starts_with("RELOADING=1\n"));
     assert_eq!(manager.next(), "READY=1\n");
-    create_and_produce(address, "after");
+    load.goes_on();
     broker.stop();
     assert!(data.join(CLEAN).exists());
+    let words = serve(&data, address);
+    let mut again = Command::new(&words[0]);
+    again.args(&words[1..]).env("NOTIFY_SOCKET", manager.path()).stderr(Stdio::null());
+    let mut broker = Bare(again.spawn().expect("the broker starts"));
+    load.end();
+    broker.stop();
 }
 
 /// Starts a broker as a service manager does that has opened these sockets.

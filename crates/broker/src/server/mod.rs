@@ -4,6 +4,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 pub use self::signals::Signals;
 use crate::api::large;
@@ -208,7 +209,7 @@ impl Server {
     pub fn wait(mut self, signals: &Signals, read: impl Fn() -> Result<BrokerConfig, ConfigErrors>) {
         self.supervisor.ready();
         loop {
-            match signals.next(self.supervisor.pause()) {
+            match signals.next(self.supervisor.pause(Instant::now())) {
                 None => {}
                 Some(Order::Reload) => {
                     self.supervisor.reloading();
@@ -221,7 +222,7 @@ impl Server {
                 }
                 Some(Order::Stop) => break,
             }
-            self.supervisor.keep_alive();
+            self.supervisor.keep_alive(Instant::now());
         }
         self.supervisor.stopping();
         tracing::info!("the broker stops");

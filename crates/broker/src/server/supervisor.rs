@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
@@ -21,6 +21,9 @@ pub(super) struct Supervisor {
 struct Watchdog {
     /// Time between two messages.
     pause: Duration,
+    /// Time of the next message. Signals in between do not bring it forward: threads beat only
+    /// [`BEATS`] times between two messages.
+    due: Instant,
     pulse: Arc<Pulse>,
     /// Beats at the last message.
     seen: Vec<u64>,
@@ -51,6 +54,15 @@ impl Pulse {
 }
 
 impl Watchdog {
+    /// True if the time of a message has come; sets that of the next one.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let due = now >= self.due;
+        if due {
+            self.due = now + self.pause;
+        }
+        due
+    }
+
     /// True if every thread has given a sign of life since the last call that was true.
     fn all_alive(&mut self) -> bool {
         let counts = self.pulse.counts();
@@ -66,7 +78,7 @@ impl Supervisor {
     /// The one that the environment names, for a broker of so many threads.
     pub(super) fn of_environment(threads: usize) -> Self {
         let limit = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());
-        Self { watchdog: limit.map(|limit| watchdog(threads, limit)) }
+        Self { watchdog: limit.map(|limit| watchdog(threads, limit, Instant::now())) }
     }
 
     /// Signs of life, if the service manager asks for them.
@@ -75,13 +87,17 @@ impl Supervisor {
     }
 
     /// Time until the next message to the watchdog; none without one.
-    pub(super) fn pause(&self) -> Option<Duration> {
-        self.watchdog.as_ref().map(|watchdog| watchdog.pause)
+    pub(super) fn pause(&self, now: Instant) -> Option<Duration> {
+        self.watchdog.as_ref().map(|watchdog| watchdog.due.saturating_duration_since(now))
     }
 
-    /// Tells the watchdog that the broker runs, unless one of its threads gives no sign of life.
-    pub(super) fn keep_alive(&mut self) {
+    /// Tells the watchdog that the broker runs when a message is due, unless one of its threads gives
+    /// no sign of life.
+    pub(super) fn keep_alive(&mut self, now: Instant) {
         let Some(watchdog) = &mut self.watchdog else { return };
+        if !watchdog.is_due(now) {
+            return;
+        }
         match watchdog.all_alive() {
             true => tell(&[NotifyState::Watchdog]),
             false => tracing::error!("a thread gives no sign of life; the watchdog is not told"),
@@ -107,10 +123,11 @@ impl Supervisor {
     }
 }
 
-fn watchdog(threads: usize, limit: Duration) -> Watchdog {
+fn watchdog(threads: usize, limit: Duration, now: Instant) -> Watchdog {
     // As sd_watchdog_enabled(3) advises.
     let pause = limit / 2;
-    Watchdog { pause, pulse: Arc::new(Pulse::new(threads, pause / BEATS)), seen: vec![0; threads] }
+    let pulse = Arc::new(Pulse::new(threads, pause / BEATS));
+    Watchdog { pause, due: now + pause, pulse, seen: vec![0; threads] }
 }
 
 fn tell(states: &[NotifyState<'_>]) {
