@@ -1,26 +1,29 @@
-//! The crate `cluster` against a real Kafka controller: no binary drives it yet, so this suite does, with one
-//! thread and one blocking connection a machine.
+//! The crate `cluster` against a real Kafka controller: no binary drives it yet, so this suite
+//! does, with one thread and one blocking connection a machine.
 
 use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use levada_cluster::directories::ReplicaKey;
+use levada_cluster::envelope::{self, ForwardedPrincipal, Unwrapped};
 use levada_cluster::lifecycle::{
     BrokerIdentity, BrokerListener, FeatureRange, Lifecycle, LifecycleAction, LifecycleEvent, LifecycleTimes,
 };
 use levada_cluster::observer::{MetadataRecord, Observer, ObserverAction, ObserverConfig, ObserverEvent};
-use levada_cluster::{Quorum, Target};
+use levada_cluster::{Directories, ProducerIds, Quorum, Target};
 use levada_tests::node::{Kind, free_port};
 use levada_tests::{Node, Tool, await_some};
 use levada_wire::api::controller::{self, ControllerApi};
 use levada_wire::fetch::{FetchRequest, FetchResponse};
 use levada_wire::messages::{
-    CreateTopicsRequest, DescribeClusterRequest, RequestResponsePair, Uuid, create_topics_request,
+    CreateTopicsRequest, CreateTopicsResponse, DescribeClusterRequest, RequestResponsePair, Uuid,
+    create_topics_request,
 };
 use levada_wire::primitives::{DecodeLimits, Decoder};
-use levada_wire::{Client, ClientOptions};
+use levada_wire::{Client, ClientOptions, decode_response, encode_request};
 
 const NODE_ID: i32 = 77;
 const CLUSTER_ID: &str = "bGV2YWRhLXRlc3RzLTAwMA";
@@ -155,11 +158,10 @@ fn next<E>(events: &Receiver<E>, deadline: Option<i64>, tick: E) -> Option<E> {
     }
 }
 
-fn observe(bootstrap: &str, node_id: i32) -> (Arc<Mutex<Seen>>, Running<ObserverEvent>) {
+fn observe(quorum: Quorum, node_id: i32) -> (Arc<Mutex<Seen>>, Running<ObserverEvent>) {
     let seen = Arc::new(Mutex::new(Seen { applied: -1, ..Seen::default() }));
     let mut config = ObserverConfig::new(node_id, Uuid::from_bytes([node_id as u8; 16]));
     config.cluster_id = Some(CLUSTER_ID.into());
-    let quorum = Quorum::from_bootstrap_servers(bootstrap).expect("an address");
     let mut observer = Observer::new(config, quorum);
     let (sender, events) = channel();
     let shared = Arc::clone(&seen);
@@ -233,7 +235,8 @@ fn identity() -> BrokerIdentity {
     }
 }
 
-/// Registers and sends heartbeats; what the machine says besides its requests comes out of the receiver.
+/// Registers and sends heartbeats; what the machine says besides its requests comes out of the
+/// receiver.
 fn live(
     identity: BrokerIdentity,
     seen: &Arc<Mutex<Seen>>,
@@ -246,10 +249,9 @@ fn live(
         let mut connection = Connection::default();
         let mut event = Some(LifecycleEvent::Tick);
         while let Some(now) = event.take() {
-            let (leader, applied) = {
-                let seen = seen.lock().expect("no panic");
-                (seen.leader.clone(), seen.applied)
-            };
+            let state = seen.lock().expect("no panic");
+            let (leader, applied) = (state.leader.clone(), state.applied);
+            drop(state);
             let mut actions = lifecycle.step(LifecycleEvent::Applied(applied), now_ms());
             actions.extend(lifecycle.step(now, now_ms()));
             for action in actions {
@@ -339,6 +341,11 @@ fn kafka() -> Node {
     node
 }
 
+/// The quorum as `controller.quorum.bootstrap.servers` names it.
+fn bootstrap(node: &Node) -> Quorum {
+    Quorum::from_bootstrap_servers(&node.controller_address().to_string()).expect("an address")
+}
+
 fn assert_no_error_in_the_log(node: &Node) {
     let talk = node.talk();
     assert!(!talk.lines().any(|line| line.starts_with("ERROR") || line.starts_with("FATAL")), "{talk}");
@@ -348,7 +355,7 @@ fn assert_no_error_in_the_log(node: &Node) {
 fn an_observer_follows_the_log_and_loads_a_snapshot() {
     let mut node = kafka();
     let controller = node.controller_address().to_string();
-    let (seen, _observer) = observe(&controller, NODE_ID);
+    let (seen, _observer) = observe(bootstrap(&node), NODE_ID);
     for round in 0..4 {
         create_topics(&node, 50 * round..50 * (round + 1));
     }
@@ -363,7 +370,7 @@ fn an_observer_follows_the_log_and_loads_a_snapshot() {
         (row[3] == "0").then_some(())
     });
     // Another one, which begins at offset 0 when there is a snapshot, has the same state.
-    let (loaded, _other) = observe(&controller, NODE_ID + 1);
+    let (loaded, _other) = observe(bootstrap(&node), NODE_ID + 1);
     assert_eq!(all_topics(&loaded, 200), followed);
     assert!(loaded.lock().expect("no panic").snapshots > 0, "the quorum has made no snapshot");
     assert_no_error_in_the_log(&node);
@@ -378,18 +385,20 @@ fn an_observer_follows_the_log_and_loads_a_snapshot() {
 #[test]
 fn a_broker_registers_is_unfenced_and_shuts_down() {
     let node = kafka();
-    let (seen, _observer) = observe(&node.controller_address().to_string(), NODE_ID);
+    let (seen, _observer) = observe(bootstrap(&node), NODE_ID);
     let identity = identity();
     identity.check(&Quorum::from_voters("1@127.0.0.1:1").expect("an address")).expect("a sound identity");
     let (reports, broker) = live(identity.clone(), &seen);
     broker.send(LifecycleEvent::Cordoned(identity.directories.clone()));
-    await_report(&reports, &LifecycleAction::CaughtUp);
+    let before = await_report(&reports, &LifecycleAction::CaughtUp);
+    let [LifecycleAction::Registered(epoch)] = before[..] else { panic!("{before:?}") };
     assert_eq!(brokers(&node), BTreeSet::from([1]), "registered and fenced");
     broker.send(LifecycleEvent::Ready);
     await_report(&reports, &LifecycleAction::Unfenced);
     await_some("both brokers in the cluster's description", LIMIT, || {
         (brokers(&node) == BTreeSet::from([1, NODE_ID])).then_some(())
     });
+    ask_the_controller(&seen, epoch);
     broker.send(LifecycleEvent::Stop);
     await_report(&reports, &LifecycleAction::Shutdown(true));
     await_some("the broker's leaving", LIMIT, || (brokers(&node) == BTreeSet::from([1])).then_some(()));
@@ -403,4 +412,92 @@ fn a_broker_registers_is_unfenced_and_shuts_down() {
     broker.send(LifecycleEvent::Ready);
     await_report(&reports, &LifecycleAction::Unfenced);
     assert_no_error_in_the_log(&node);
+}
+
+/// Forwards a client's request, has the replica that it makes reported, and takes producer ids.
+fn ask_the_controller(seen: &Mutex<Seen>, epoch: i64) {
+    let leader = seen.lock().expect("no panic").leader.clone().expect("the quorum has a leader");
+    let mut connection = Connection::default();
+    let mut assignment = create_topics_request::CreatableReplicaAssignment::default();
+    assignment.broker_ids = vec![NODE_ID];
+    let mut topic = create_topics_request::CreatableTopic::default();
+    topic.name = "forwarded".into();
+    (topic.num_partitions, topic.replication_factor) = (-1, -1);
+    topic.assignments = vec![assignment];
+    let mut request = CreateTopicsRequest::default();
+    (request.topics, request.timeout_ms) = (vec![topic], 30_000);
+    let frame = encode_request(42, Some("client"), 7, &request).expect("a request").slice(4..);
+    let principal =
+        ForwardedPrincipal { kind: "User".into(), name: "ANONYMOUS".into(), token_authenticated: false };
+    let wrapped = envelope::wrap(frame, &principal, [127, 0, 0, 1].into());
+    let answer = connection.request(&leader, controller::ENVELOPE, &wrapped).expect("an answer");
+    let Unwrapped::Answer(answer) = envelope::unwrap(&answer, 42) else { panic!("{answer:?}") };
+    let (_, created) = decode_response::<CreateTopicsResponse>(answer, 7).expect("a response");
+    assert_eq!(created.topics[0].error_code, 0, "{created:?}");
+    await_some("the forwarded topic in the metadata log", LIMIT, || {
+        seen.lock().expect("no panic").topics.contains("forwarded").then_some(())
+    });
+
+    let mut directories = Directories::new();
+    let directory = Uuid::from_bytes([NODE_ID as u8; 16]);
+    directories.assign(ReplicaKey::new(created.topics[0].topic_id, 0), directory);
+    let (number, request) = directories.poll(NODE_ID, epoch, now_ms()).expect("a request");
+    let answer = connection.request(&leader, controller::ASSIGN_REPLICAS_TO_DIRS, &request);
+    directories.answered(number, answer.as_ref(), now_ms());
+    assert!(directories.is_settled(), "{answer:?}");
+
+    let mut ids = ProducerIds::new();
+    let (number, request) = ids.poll(NODE_ID, epoch, now_ms()).expect("a request");
+    let answer = connection.request(&leader, controller::ALLOCATE_PRODUCER_IDS, &request);
+    ids.answered(number, answer.as_ref(), now_ms());
+    assert!(ids.take().is_some(), "{answer:?}");
+}
+
+/// Three controllers without a broker, and `controller.quorum.voters`.
+fn controllers() -> (Vec<Node>, String) {
+    let nodes: Vec<Node> = (0..3).map(|_| Node::of(Kind::Kafka)).collect();
+    let entries = (1..).zip(&nodes).map(|(id, node)| format!("{id}@{}", node.controller_address()));
+    let voters = entries.collect::<Vec<_>>().join(",");
+    let configured = (1..).zip(nodes).map(|(id, node): (i32, Node)| {
+        let listener = format!("CONTROLLER://{}", node.controller_address());
+        let node = node.option("process.roles", "controller").option("node.id", &id.to_string());
+        node.option("listeners", &listener).option("controller.quorum.voters", &voters)
+    });
+    let mut nodes: Vec<Node> = configured.collect();
+    nodes.iter_mut().for_each(Node::launch);
+    (nodes, voters)
+}
+
+#[test]
+fn each_controller_is_killed_in_turn_and_the_broker_stays() {
+    let (mut nodes, voters) = controllers();
+    let (seen, _observer) = observe(Quorum::from_voters(&voters).expect("voters"), NODE_ID);
+    let (reports, broker) = live(identity(), &seen);
+    await_report(&reports, &LifecycleAction::CaughtUp);
+    broker.send(LifecycleEvent::Ready);
+    await_report(&reports, &LifecycleAction::Unfenced);
+    let mut killed = BTreeSet::new();
+    while killed.len() < 3 {
+        let (leader, epoch, applied) = {
+            let seen = seen.lock().expect("no panic");
+            (seen.leader.as_ref().and_then(|leader| leader.node).expect("a voter"), seen.epoch, seen.applied)
+        };
+        let next = (1..4).find(|id| !killed.contains(id)).expect("one is left");
+        let victim = if killed.contains(&leader) { next } else { leader };
+        killed.insert(victim);
+        let node = &mut nodes[victim as usize - 1];
+        node.kill();
+        await_some("records after the death of a controller", LIMIT, || {
+            let seen = seen.lock().expect("no panic");
+            assert_eq!(seen.stopped, None);
+            (seen.applied > applied + 2 && (victim != leader || seen.epoch > epoch)).then_some(())
+        });
+        node.launch();
+        await_some("the controller's return", LIMIT, || node.talk().contains("Server started").then_some(()));
+    }
+    // A refusal while there is no active controller is in order; nothing else may have happened.
+    let said: Vec<LifecycleAction> = reports.try_iter().collect();
+    assert!(said.iter().all(|said| matches!(said, LifecycleAction::Refused { code: 41, .. })), "{said:?}");
+    broker.send(LifecycleEvent::Stop);
+    await_report(&reports, &LifecycleAction::Shutdown(true));
 }

@@ -1,13 +1,15 @@
-//! Requests to the active controller: a queue for each kind, in order, with retries until an answer or a deadline.
+//! Requests to the active controller: a queue for each kind, in order, with retries until an answer
+//! or a deadline.
 //!
-//! The active controller is the leader of the quorum, which the observer knows; the driver passes each change on
-//! ([`ChannelEvent::Controller`]). A node that is not the controller any more, or does not answer, is tried again
-//! after a pause, or at once when another one is named. Heartbeats are not among the kinds: the lifecycle sends them
-//! over a connection of its own, since a controller handles the requests of one connection one after the other.
+//! The active controller is the leader of the quorum, which the observer knows; the driver passes
+//! each change on ([`ChannelEvent::Controller`]). A node that is not the controller any more, or
+//! does not answer, is tried again after a pause, or at once when another one is named. Heartbeats
+//! are not among the kinds: the lifecycle sends them over a connection of its own, since a
+//! controller handles the requests of one connection one after the other.
 //!
-//! The outcome of a request whose connection was lost is not known. It is sent again, as Kafka does: registrations and
-//! ISR changes are idempotent by their epochs, a lost block of producer ids is wasted, and a repeated CreateTopics may
-//! answer that the topic exists.
+//! The outcome of a request whose connection was lost is not known. It is sent again, as Kafka
+//! does: registrations and ISR changes are idempotent by their epochs, a lost block of producer ids
+//! is wasted, and a repeated CreateTopics may answer that the topic exists.
 
 use std::collections::VecDeque;
 
@@ -84,7 +86,8 @@ pub enum ChannelAction {
     Send(u64, Target),
     /// The request is finished: its answer counts.
     Finish(u64),
-    /// The request is finished without an answer: REQUEST_TIMED_OUT. An answer that comes later is dropped.
+    /// The request is finished without an answer: REQUEST_TIMED_OUT. An answer that comes later is
+    /// dropped.
     Expire(u64),
     /// The request is refused, since too many wait.
     Refuse(u64),

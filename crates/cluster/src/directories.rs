@@ -1,8 +1,8 @@
-//! Reports to the controller which log directory holds each replica (AssignReplicasToDirs). One request is in flight;
-//! what changes meanwhile goes with the next one.
+//! Reports to the controller which log directory holds each replica (AssignReplicasToDirs). One
+//! request is in flight; what changes meanwhile goes with the next one.
 //!
-//! A replica in a directory other than the one that the metadata names must be reported before the broker is
-//! unfenced: afterwards the report elects no leader.
+//! A replica in a directory other than the one that the metadata names must be reported before the
+//! broker is unfenced: afterwards the report elects no leader.
 
 use std::collections::BTreeMap;
 
@@ -97,8 +97,8 @@ impl Directories {
         Some((self.last_request, request))
     }
 
-    /// Takes the answer to a request; `None` stands for no answer. What was not acknowledged is reported again, unless
-    /// the replica has moved meanwhile.
+    /// Takes the answer to a request; `None` stands for no answer. What was not acknowledged is
+    /// reported again, unless the replica has moved meanwhile.
     pub fn answered(&mut self, request: u64, response: Option<&AssignReplicasToDirsResponse>, now_ms: i64) {
         let Some((_, mut left)) = self.in_flight.take_if(|(in_flight, _)| *in_flight == request) else {
             return;

@@ -1,5 +1,5 @@
-//! Requests of clients that the controller decides: wrapped with the client's principal and address (Envelope), and
-//! the answers unwrapped. The client's bytes travel unchanged in both directions.
+//! Requests of clients that the controller decides: wrapped with the client's principal and address
+//! (Envelope), and the answers unwrapped. The client's bytes travel unchanged in both directions.
 
 use std::net::IpAddr;
 
@@ -55,9 +55,11 @@ pub enum Unwrapped {
     Answer(Bytes),
     /// The node is no longer the active controller: forward the request again.
     NotController,
-    /// The controller cannot read the client's request: close the client's connection, as Kafka does.
+    /// The controller cannot read the client's request: close the client's connection, as Kafka
+    /// does.
     CloseConnection,
-    /// Answer the client's request with UNKNOWN_SERVER_ERROR. The code is the envelope's, for the log.
+    /// Answer the client's request with UNKNOWN_SERVER_ERROR. The code is the envelope's, for the
+    /// log.
     Failed(i16),
 }
 

@@ -1,4 +1,5 @@
-//! Kafka's error codes that a controller answers with, and the reaction of a broker that follows the quorum.
+//! Kafka's error codes that a controller answers with, and the reaction of a broker that follows
+//! the quorum.
 
 /// No error.
 pub const NONE: i16 = 0;
@@ -8,7 +9,8 @@ pub const REQUEST_TIMED_OUT: i16 = 7;
 pub const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 /// The connection's principal lacks CLUSTER_ACTION on the cluster.
 pub const CLUSTER_AUTHORIZATION_FAILED: i16 = 31;
-/// The request's version is not supported, or the announced features do not cover the finalised ones.
+/// The request's version is not supported, or the announced features do not cover the finalised
+/// ones.
 pub const UNSUPPORTED_VERSION: i16 = 35;
 /// The node is not the active controller.
 pub const NOT_CONTROLLER: i16 = 41;

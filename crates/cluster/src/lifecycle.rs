@@ -1,8 +1,9 @@
 //! The life of a broker in its cluster: registration, heartbeats, fencing, controlled shutdown.
 //!
-//! As Kafka's, with two differences on purpose. Listeners accept connections before the heartbeat that unfences the
-//! broker, so `Ready` must follow them. And a broker whose registration has been replaced (`STALE_BROKER_EPOCH`)
-//! stops writing at once and exits after a session timeout, where Kafka's goes on without ever being heard again.
+//! As Kafka's, with two differences on purpose. Listeners accept connections before the heartbeat
+//! that unfences the broker, so `Ready` must follow them. And a broker whose registration has been
+//! replaced (`STALE_BROKER_EPOCH`) stops writing at once and exits after a session timeout, where
+//! Kafka's goes on without ever being heard again.
 
 mod identity;
 #[cfg(test)]
@@ -63,8 +64,8 @@ pub enum LifecycleEvent {
     Ready,
     /// A log directory has failed.
     DirectoryFailed(Uuid),
-    /// The directories on which the controller may place nothing. Before the first of these events the controller
-    /// keeps those that it has.
+    /// The directories on which the controller may place nothing. Before the first of these events
+    /// the controller keeps those that it has.
     Cordoned(Vec<Uuid>),
     /// The registration in the metadata lacks something: it is sent again, by the same incarnation.
     RegistrationOutdated,
@@ -81,7 +82,8 @@ pub enum LifecycleAction {
     Heartbeat(u64, BrokerHeartbeatRequest),
     /// The broker is registered under this epoch.
     Registered(i64),
-    /// The controller counts the broker as caught up: recover logs, open listeners, then report `Ready`.
+    /// The controller counts the broker as caught up: recover logs, open listeners, then report
+    /// `Ready`.
     CaughtUp,
     /// The broker may be given leaderships.
     Unfenced,
@@ -145,7 +147,8 @@ pub struct Lifecycle {
     next_ms: i64,
     /// An event wants the next request as soon as the one in flight is answered.
     urgent: bool,
-    /// End of the registration's time, of the controlled shutdown's, or of the grace of a replaced broker.
+    /// End of the registration's time, of the controlled shutdown's, or of the grace of a replaced
+    /// broker.
     limit_ms: Option<i64>,
     /// Heartbeats of a controlled shutdown that were answered.
     shutdown_answers: u32,

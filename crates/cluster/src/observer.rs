@@ -1,9 +1,10 @@
 //! Follows the log `__cluster_metadata` of a KRaft quorum as a replica that does not vote.
 //!
-//! One request is in flight at a time: a Fetch to the leader (or to any known node while there is none), or a
-//! FetchSnapshot. Fetched batches are uncommitted; [`ObserverAction::Publish`] gives out committed records only, in
-//! order, each once, and never part of a metadata transaction. A snapshot is given out in pieces between
-//! `SnapshotBegins` and `SnapshotEnds`; a replayer builds a fresh state from it and swaps at the end.
+//! One request is in flight at a time: a Fetch to the leader (or to any known node while there is
+//! none), or a FetchSnapshot. Fetched batches are uncommitted; [`ObserverAction::Publish`] gives
+//! out committed records only, in order, each once, and never part of a metadata transaction. A
+//! snapshot is given out in pieces between `SnapshotBegins` and `SnapshotEnds`; a replayer builds a
+//! fresh state from it and swaps at the end.
 
 mod download;
 mod requests;
@@ -32,7 +33,8 @@ use crate::quorum::{Address, Quorum, Target, Told};
 pub struct ObserverConfig {
     /// This broker's id. Must not be a voter's.
     pub node_id: i32,
-    /// The directory that would hold the metadata log. A quorum lists each directory as an observer of its own.
+    /// The directory that would hold the metadata log. A quorum lists each directory as an observer
+    /// of its own.
     pub directory_id: Uuid,
     /// The cluster's id, if known.
     pub cluster_id: Option<String>,
@@ -139,7 +141,8 @@ pub struct Observer {
     tail: Tail,
     transactions: Transactions,
     download: Option<Download>,
-    /// True while the download asks for its next chunk, false while a Fetch finds out if the leader still has it.
+    /// True while the download asks for its next chunk, false while a Fetch finds out if the leader
+    /// still has it.
     downloads: bool,
     pending: Option<Pending>,
     last_request: u64,
@@ -162,7 +165,8 @@ enum Outcome {
 }
 
 impl Observer {
-    /// An observer that knows nothing of the log yet. It sends its first request with the first `Tick`.
+    /// An observer that knows nothing of the log yet. It sends its first request with the first
+    /// `Tick`.
     pub fn new(config: ObserverConfig, quorum: Quorum) -> Observer {
         Observer {
             tail: Tail::new(config.tail_bytes),
@@ -326,7 +330,8 @@ impl Observer {
         }
     }
 
-    /// Goes on with a leader that has just become known; without one another node is asked after a pause.
+    /// Goes on with a leader that has just become known; without one another node is asked after a
+    /// pause.
     fn learned(&self, reason: &str) -> Outcome {
         match self.quorum.leader_target() {
             Some(_) => Outcome::Advanced,
@@ -398,8 +403,9 @@ impl Observer {
         Outcome::Advanced
     }
 
-    /// Takes a chunk of a snapshot. Any fault makes the observer fetch again, which tells if the leader has changed:
-    /// Kafka 4.3.1 answers each error of a partition as an unknown error without its leader.
+    /// Takes a chunk of a snapshot. Any fault makes the observer fetch again, which tells if the
+    /// leader has changed: Kafka 4.3.1 answers each error of a partition as an unknown error
+    /// without its leader.
     fn on_chunk(&mut self, mut response: FetchSnapshotResponse) -> Outcome {
         if let Some(outcome) = unless_ok(response.error_code, "FetchSnapshot") {
             return outcome;

@@ -1,5 +1,6 @@
-//! Producer ids in blocks from the controller (AllocateProducerIds). The next block is requested when 90 % of the
-//! current one are used, so that a producer seldom waits. An answer that is lost wastes its block.
+//! Producer ids in blocks from the controller (AllocateProducerIds). The next block is requested
+//! when 90 % of the current one are used, so that a producer seldom waits. An answer that is lost
+//! wastes its block.
 
 use std::ops::Range;
 
@@ -68,7 +69,8 @@ impl ProducerIds {
         (self.is_wanted() && self.in_flight.is_none() && self.retry_ms > i64::MIN).then_some(self.retry_ms)
     }
 
-    /// Takes the answer to a request; `None` stands for no answer. An answer that is not awaited is dropped.
+    /// Takes the answer to a request; `None` stands for no answer. An answer that is not awaited is
+    /// dropped.
     pub fn answered(&mut self, request: u64, response: Option<&AllocateProducerIdsResponse>, now_ms: i64) {
         if self.in_flight.take_if(|in_flight| *in_flight == request).is_none() {
             return;

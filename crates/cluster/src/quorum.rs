@@ -1,8 +1,9 @@
 //! The quorum as seen from outside: its epoch, its leader, and the node to ask next.
 //!
-//! Nodes are known by configuration (`controller.quorum.bootstrap.servers` or `controller.quorum.voters`) and by
-//! what answers and the metadata log name. An unreachable leader is normal for the seconds of an election: until
-//! then the other voters go on naming it, so the quorum asks each of them once before it tries the leader again.
+//! Nodes are known by configuration (`controller.quorum.bootstrap.servers` or
+//! `controller.quorum.voters`) and by what answers and the metadata log name. An unreachable leader
+//! is normal for the seconds of an election: until then the other voters go on naming it, so the
+//! quorum asks each of them once before it tries the leader again.
 
 use std::collections::BTreeMap;
 
@@ -129,7 +130,8 @@ impl Quorum {
         self.voters.get(&leader).map(|address| Target { node: Some(leader), address: address.clone() })
     }
 
-    /// Takes epoch and leader (-1 is none) of an answer, with the leader's address if the answer has it.
+    /// Takes epoch and leader (-1 is none) of an answer, with the leader's address if the answer
+    /// has it.
     pub fn told(&mut self, epoch: i32, leader: i32, address: Option<Address>) -> Told {
         let leader = (leader >= 0).then_some(leader);
         if epoch < self.epoch {

@@ -58,7 +58,8 @@ fn sent(actions: &[LifecycleAction]) -> (u64, BrokerHeartbeatRequest) {
     found.unwrap_or_else(|| panic!("no heartbeat in {actions:?}"))
 }
 
-/// A broker at 100 ms, unfenced, with its next heartbeat due at 2100 ms. The last request was number 4.
+/// A broker at 100 ms, unfenced, with its next heartbeat due at 2100 ms. The last request was
+/// number 4.
 fn running() -> Lifecycle {
     let mut broker = broker();
     broker.step(LifecycleEvent::Tick, 0);

@@ -9,8 +9,8 @@ pub struct LifecycleTimes {
     pub session_ms: i64,
     /// `initial.broker.registration.timeout.ms`.
     pub registration_ms: i64,
-    /// Pause between registrations while the predecessor's session lasts: it ends at most one session timeout
-    /// after its last heartbeat.
+    /// Pause between registrations while the predecessor's session lasts: it ends at most one
+    /// session timeout after its last heartbeat.
     pub duplicate_ms: i64,
     /// Longest duration of one request.
     pub request_ms: i64,

@@ -1,5 +1,5 @@
-//! A snapshot on its way: chunks cut anywhere come in, whole records go out. The snapshot counts only when its
-//! footer has been read at the announced size.
+//! A snapshot on its way: chunks cut anywhere come in, whole records go out. The snapshot counts
+//! only when its footer has been read at the announced size.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,8 @@ impl Download {
         self.voters.take()
     }
 
-    /// Takes the next chunk of a snapshot of `size` bytes. Voters' addresses are those of `listener`.
+    /// Takes the next chunk of a snapshot of `size` bytes. Voters' addresses are those of
+    /// `listener`.
     pub(crate) fn push(
         &mut self,
         size: i64,

@@ -1,4 +1,5 @@
-//! The fetched end of the metadata log: batches above the high watermark, which may still be truncated.
+//! The fetched end of the metadata log: batches above the high watermark, which may still be
+//! truncated.
 
 use std::collections::VecDeque;
 
@@ -61,8 +62,9 @@ impl Tail {
         self.high_watermark
     }
 
-    /// Appends the batches of an answer of the leader of `leader_epoch`. A batch that is cut short ends the answer
-    /// without an error, a full tail ignores the rest. Batches in front of an error are kept.
+    /// Appends the batches of an answer of the leader of `leader_epoch`. A batch that is cut short
+    /// ends the answer without an error, a full tail ignores the rest. Batches in front of an error
+    /// are kept.
     pub(crate) fn append(&mut self, mut records: Bytes, leader_epoch: i32) -> Result<(), TailError> {
         while !records.is_empty() && (self.batches.is_empty() || self.bytes < self.max_bytes) {
             let end = self.end();
@@ -80,8 +82,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Cuts off what the leader's log does not have: batches of epochs after `end.epoch`, and those that reach
-    /// beyond its end.
+    /// Cuts off what the leader's log does not have: batches of epochs after `end.epoch`, and those
+    /// that reach beyond its end.
     pub(crate) fn truncate(&mut self, end: EpochEnd) -> Result<(), TailError> {
         if end.end_offset < self.high_watermark || end.epoch < self.committed.epoch {
             return Err(TailError::Diverged { end, high_watermark: self.high_watermark });
@@ -96,8 +98,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Raises the high watermark to the leader's, as far as the log reaches, and returns the batches that it now
-    /// covers, in order. It is never lowered.
+    /// Raises the high watermark to the leader's, as far as the log reaches, and returns the
+    /// batches that it now covers, in order. It is never lowered.
     pub(crate) fn commit(&mut self, high_watermark: i64) -> Vec<Bytes> {
         self.high_watermark = self.high_watermark.max(high_watermark.min(self.end().offset));
         let mut covered = Vec::new();

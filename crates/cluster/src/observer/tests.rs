@@ -1,4 +1,5 @@
-//! Tests of `observer`: published state is a committed prefix, whatever the quorum and the network do.
+//! Tests of `observer`: published state is a committed prefix, whatever the quorum and the network
+//! do.
 
 mod model;
 mod tables;

@@ -1,5 +1,6 @@
-//! From committed batches to records that take effect: control records and the marks of metadata transactions are
-//! taken out, records of an open transaction are held back, those of an aborted one are dropped.
+//! From committed batches to records that take effect: control records and the marks of metadata
+//! transactions are taken out, records of an open transaction are held back, those of an aborted
+//! one are dropped.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,8 @@ pub struct MetadataRecord {
 pub struct Committed {
     /// The records, in order. Control records and transactions' marks are not among them.
     pub records: Vec<MetadataRecord>,
-    /// Everything in front of this position has taken effect or never will. Never inside a transaction.
+    /// Everything in front of this position has taken effect or never will. Never inside a
+    /// transaction.
     pub through: LogPosition,
     /// The voters and their addresses on the given listener, if the log has named them anew.
     pub voters: Option<BTreeMap<i32, Address>>,

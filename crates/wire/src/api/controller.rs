@@ -1,5 +1,5 @@
-//! The APIs that a broker requests from a KRaft controller, and the versions that Levada sends. No listener of
-//! Levada advertises them: [`APIS`](super::APIS) is the table of what a broker serves.
+//! The APIs that a broker requests from a KRaft controller, and the versions that Levada sends. No
+//! listener of Levada advertises them: [`APIS`](super::APIS) is the table of what a broker serves.
 
 use std::ops::RangeInclusive;
 
@@ -27,8 +27,8 @@ macro_rules! controller_apis {
     };
 }
 
-// Below version 13 a controller refuses to serve the metadata log; version 4 of the registration is the first in
-// which a feature's lowest level may be 0.
+// Below version 13 a controller refuses to serve the metadata log; version 4 of the registration is
+// the first in which a feature's lowest level may be 0.
 controller_apis! {
     FETCH = 1 "Fetch" 13..=18;
     API_VERSIONS = 18 "ApiVersions" 0..=4;

@@ -1,6 +1,6 @@
-//! Decodes Fetch responses for a replica that fetches, versions 4 to 18: offsets, errors, and the tagged fields
-//! in which a leader names divergence, the current leader, a snapshot and the nodes' addresses. Records share
-//! the frame's memory.
+//! Decodes Fetch responses for a replica that fetches, versions 4 to 18: offsets, errors, and the
+//! tagged fields in which a leader names divergence, the current leader, a snapshot and the nodes'
+//! addresses. Records share the frame's memory.
 
 use bytes::Bytes;
 use kafka_wire_core::DecodeError as Malformed;

@@ -1,4 +1,5 @@
-//! A model controller with sessions, fencing and registrations, between which and the broker anything is lost.
+//! A model controller with sessions, fencing and registrations, between which and the broker
+//! anything is lost.
 
 use proptest::prelude::*;
 

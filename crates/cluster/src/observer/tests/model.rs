@@ -1,5 +1,5 @@
-//! A model of a quorum of three: logs with epochs, elections that truncate uncommitted tails, snapshots that cut the
-//! log. It answers an observer's requests as Kafka's controllers do.
+//! A model of a quorum of three: logs with epochs, elections that truncate uncommitted tails,
+//! snapshots that cut the log. It answers an observer's requests as Kafka's controllers do.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use levada_log::batch::Builder;
@@ -106,7 +106,8 @@ impl Model {
         (self.voters[leader].leader == Some(leader)).then_some(leader)
     }
 
-    /// Lets `candidate` stand for election with the vote of one other node; nothing happens if its log is behind.
+    /// Lets `candidate` stand for election with the vote of one other node; nothing happens if its
+    /// log is behind.
     pub(crate) fn elect(&mut self, candidate: usize, voter: usize) {
         let key = |voter: &Voter| (voter.last_epoch(), voter.end());
         if candidate == voter || key(&self.voters[candidate]) < key(&self.voters[voter]) {
@@ -122,7 +123,8 @@ impl Model {
         }
     }
 
-    /// Has a node that leads, in its own opinion, append a batch of `count` values, with marks as `kind` says.
+    /// Has a node that leads, in its own opinion, append a batch of `count` values, with marks as
+    /// `kind` says.
     pub(crate) fn append(&mut self, leader: usize, count: usize, kind: usize) {
         let voter = &mut self.voters[leader];
         if voter.leader != Some(leader) {
@@ -145,7 +147,8 @@ impl Model {
         voter.log.push(Batch::new(voter.end(), voter.epoch, entries));
     }
 
-    /// Sends one batch from `leader` to `follower`, which first truncates what the leader does not have.
+    /// Sends one batch from `leader` to `follower`, which first truncates what the leader does not
+    /// have.
     pub(crate) fn replicate(&mut self, leader: usize, follower: usize) {
         let source = self.voters[leader].clone();
         let target = &mut self.voters[follower];
@@ -269,7 +272,8 @@ impl Model {
         }
     }
 
-    /// Answers a FetchSnapshot with at most `max_bytes`; any error has the form that Kafka 4.3.1 gives it.
+    /// Answers a FetchSnapshot with at most `max_bytes`; any error has the form that Kafka 4.3.1
+    /// gives it.
     pub(crate) fn fetch_snapshot(
         &self,
         node: usize,
@@ -305,8 +309,8 @@ impl Model {
     }
 }
 
-/// The end of the largest epoch of `log` that is not above `epoch`, unless a log that ends at `offset` of `epoch` is a
-/// prefix of it.
+/// The end of the largest epoch of `log` that is not above `epoch`, unless a log that ends at
+/// `offset` of `epoch` is a prefix of it.
 fn diverging(log: &[Batch], offset: i64, epoch: i32) -> Option<EpochEnd> {
     let last = log.iter().rev().find(|batch| batch.epoch <= epoch);
     let end = last.map_or(EpochEnd { epoch: 0, end_offset: 0 }, |batch| EpochEnd {
@@ -316,8 +320,8 @@ fn diverging(log: &[Batch], offset: i64, epoch: i32) -> Option<EpochEnd> {
     (end.epoch != epoch || end.end_offset < offset).then_some(end)
 }
 
-/// The values that have taken effect in front of `offset`, and the offset that is reached: before an open
-/// transaction the rest waits.
+/// The values that have taken effect in front of `offset`, and the offset that is reached: before
+/// an open transaction the rest waits.
 pub(crate) fn visible(history: &[Batch], offset: i64) -> (Vec<u32>, i64) {
     let (mut values, mut through, mut held) = (Vec::new(), 0, None);
     for batch in history.iter().filter(|batch| batch.base < offset) {
