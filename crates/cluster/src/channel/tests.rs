@@ -116,6 +116,8 @@ impl Script {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn every_request_ends_once_and_kinds_keep_their_order(
         operations in prop::collection::vec((0..12u8, 0..40usize), 0..250),

@@ -99,6 +99,8 @@ fn a_replica_that_moves_meanwhile_is_reported_where_it_is() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn the_last_place_of_each_replica_is_known_in_the_end(
         operations in prop::collection::vec((0..6u8, 0..8i32, 1..4u8), 0..200),

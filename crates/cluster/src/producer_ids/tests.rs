@@ -49,6 +49,8 @@ fn failures_are_retried_after_a_pause() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn no_id_is_given_twice(operations in prop::collection::vec((0..6u8, 1..20i32), 0..300)) {
         let (mut ids, mut given) = (ProducerIds::new(), BTreeSet::new());
