@@ -197,6 +197,9 @@ impl Connection {
                 Taken::Answer(reply, draft) => {
                     self.prepared.clear();
                     let last = reply.close;
+                    if last {
+                        self.outgoing.expect_end();
+                    }
                     self.send(reply, draft).await?;
                     if last {
                         self.flush().await?;
@@ -205,6 +208,7 @@ impl Connection {
                     }
                 }
                 Taken::Refused(reply, draft) => {
+                    self.outgoing.expect_end();
                     self.send(reply, draft).await?;
                     self.flush().await?;
                     return Ok(Closing::Long);

@@ -25,6 +25,9 @@ pub(crate) const SMALL_BYTES: u64 = 16 << 10;
 /// A file that was changed this lately may change again without a new time of modification: its bytes are not kept.
 const SETTLED: Duration = Duration::from_millis(100);
 
+/// How long a file that was in memory from end to end counts as being there.
+const RESIDENT_AGE: Duration = Duration::from_secs(1);
+
 /// The answer's head for one second, without anything that depends on the request.
 #[derive(Debug, Clone)]
 pub(crate) struct DatedHead {
@@ -46,6 +49,8 @@ pub(crate) struct Entry {
     pub(crate) body_fields: Vec<u8>,
     body: RefCell<Option<CachedBytes>>,
     pub(crate) head: RefCell<Option<DatedHead>>,
+    /// When an answer began that found the whole file in memory.
+    resident: Cell<Option<Instant>>,
 }
 
 /// The bytes of a small file, counted for as long as they are kept.
@@ -135,6 +140,7 @@ impl Entry {
             body_fields,
             body: RefCell::default(),
             head: RefCell::default(),
+            resident: Cell::default(),
         }
     }
 
@@ -156,6 +162,17 @@ impl Entry {
     /// Whether its bytes are those that the head of the answer tells of.
     pub(crate) fn is_intact(&self) -> bool {
         FileVersion::now(&self.file).is_ok_and(|now| now.same_bytes(&self.file_version.get()))
+    }
+
+    /// True if all of the file was in memory less than a second ago. To ask the kernel costs it a look at each page, a
+    /// fifteenth of what sending the page costs.
+    pub(crate) fn is_resident(&self, now: Instant) -> bool {
+        self.resident.get().is_some_and(|since| now.saturating_duration_since(since) < RESIDENT_AGE)
+    }
+
+    /// Notes that an answer that began at `begun` has found all of the file in memory.
+    pub(crate) fn found_resident(&self, begun: Instant) {
+        self.resident.set(Some(begun));
     }
 
     /// The bytes of a small file that are kept.
@@ -215,3 +232,6 @@ impl Entry {
         Ok(Some(bytes.into()))
     }
 }
+
+#[cfg(test)]
+mod tests;

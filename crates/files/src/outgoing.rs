@@ -56,6 +56,14 @@ impl Outgoing {
         }
     }
 
+    /// Notes that the socket is closed or shut down as soon as everything is sent: the end of the connection then leaves with
+    /// the last bytes.
+    pub(crate) fn expect_end(&mut self) {
+        if let Outgoing::Plain(transfer) = self {
+            transfer.expect_more();
+        }
+    }
+
     /// Bytes of pieces that the socket has not taken; of those that are encrypted already, those that are in no transfer's queue any more
     /// count as taken.
     pub(crate) fn remaining(&self) -> u64 {

@@ -77,7 +77,7 @@ impl Shard {
     /// A shard at its start.
     pub(crate) fn new(shared: Arc<Shared>, access_log: Option<LogHandle>) -> Shard {
         let mut engine = Engine::new(&shared.caps, shared.counters.clone());
-        engine.report_cold(true);
+        engine.prefer_sendfile();
         Shard {
             responder: Responder::new(shared.site.clone(), shared.files_max),
             engine: RefCell::new(engine),

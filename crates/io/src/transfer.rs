@@ -67,6 +67,13 @@ impl Transfer {
         self.queue.push(piece);
     }
 
+    /// Tells the kernel with the last bytes from memory that more follows: it may hold an incomplete segment back until the
+    /// caller sends more or closes the socket. A caller that closes it at once sends the last bytes and the end of the
+    /// connection in one segment.
+    pub fn expect_more(&mut self) {
+        self.queue.expect_more();
+    }
+
     /// How many bytes the kernel has not taken.
     pub fn remaining(&self) -> u64 {
         self.queue.remaining()

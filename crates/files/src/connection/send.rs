@@ -20,9 +20,12 @@ use tokio::sync::oneshot;
 use super::{CloseReason, Connection, KEPT_BACK_BYTES, Note, SEND_TIME};
 use crate::access_log::{self, Draft};
 use crate::answer::{Body, Part, Reply};
-use crate::entry::{Entry, SMALL_BYTES};
+use crate::entry::Entry;
 use crate::listen::Purpose;
 use crate::range::Span;
+
+/// Most bytes at the end of a range that are held back: a page.
+const TAIL_BYTES: u64 = 4 << 10;
 
 /// How much is read ahead of what a slow disk is waited for.
 const AHEAD_BYTES: u64 = 1 << 20;
@@ -57,12 +60,15 @@ impl Connection {
     }
 
     async fn send_span(&mut self, entry: &Rc<Entry>, span: Span) -> Result<(), CloseReason> {
-        // The last page-aligned piece of up to so many bytes.
-        let tail = ((span.end - 1) / SMALL_BYTES * SMALL_BYTES).max(span.start);
+        let tail = ((span.end - 1) / TAIL_BYTES * TAIL_BYTES).max(span.start);
         if tail > span.start {
             let (file, offset) = (Arc::clone(&entry.file), span.start);
             self.push(Piece::Extent(Extent { file, offset, len: tail - span.start }));
-            self.run(Some(entry)).await?;
+            let begun = Instant::now();
+            let all_resident = self.run(Some(entry)).await?;
+            if all_resident && span.len() == entry.len() {
+                entry.found_resident(begun);
+            }
         }
         let bytes = self.read(entry, Span { start: tail, end: span.end }).await?;
         if !entry.is_intact() {
@@ -96,14 +102,19 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what there is, a turn at a time, each when the socket takes more.
-    async fn run(&mut self, entry: Option<&Entry>) -> Result<(), CloseReason> {
+    /// Sends what there is, a turn at a time, each when the socket takes more; true if the kernel was asked about all pages
+    /// and had all of them in memory.
+    async fn run(&mut self, entry: Option<&Entry>) -> Result<bool, CloseReason> {
+        let mut all_resident = true;
         loop {
             self.writable().await?;
             let mut failed = None;
+            let asks = entry.is_none_or(|entry| !entry.is_resident(Instant::now()));
+            all_resident &= asks;
             let (socket, outgoing) = (&self.socket, &mut self.outgoing);
             let turn = socket.try_io(Interest::WRITABLE, || {
                 let mut engine = self.shard.engine.borrow_mut();
+                engine.report_cold(asks);
                 match outgoing.step(&mut engine, socket.as_fd()) {
                     Ok(Turn::Blocked) => Err(io::ErrorKind::WouldBlock.into()),
                     Ok(turn) => Ok(Some(turn)),
@@ -117,8 +128,9 @@ impl Connection {
                 return Err(error.into());
             }
             match turn {
-                Ok(Some(Turn::Done)) => return Ok(()),
+                Ok(Some(Turn::Done)) => return Ok(all_resident),
                 Ok(Some(Turn::Cold)) => {
+                    all_resident = false;
                     if let Some(warm) = self.outgoing.cold(AHEAD_BYTES) {
                         self.bring_in(warm).await;
                     }

@@ -33,6 +33,8 @@ pub(crate) struct Queue {
     pipe: Option<Pipe>,
     /// Encryption that the plan has to know of.
     tls: Tls,
+    /// True if the caller sends more behind the last piece, or closes the socket.
+    expects_more: bool,
 }
 
 impl Queue {
@@ -48,6 +50,16 @@ impl Queue {
             self.remaining = self.remaining.saturating_add(piece.len());
             self.pieces.push_back(piece);
         }
+    }
+
+    /// Notes that the caller sends more behind the last piece, or closes the socket.
+    pub(crate) fn expect_more(&mut self) {
+        self.expects_more = true;
+    }
+
+    /// True if the caller sends more behind the last piece, or closes the socket.
+    pub(crate) fn expects_more(&self) -> bool {
+        self.expects_more
     }
 
     /// How many bytes the socket has not taken.

@@ -297,6 +297,41 @@ fn a_header_waits_for_the_range_behind_it() {
 }
 
 #[test]
+fn the_last_bytes_wait_for_the_end_of_the_connection() {
+    let mut engine = engine(&caps(true, true), Thresholds::default());
+    let (sender, mut receiver) = sockets(true, false);
+    let mut arrived = Vec::new();
+    let mut last = Transfer::new([Piece::Bytes(Bytes::from_static(b"last"))]);
+    last.expect_more();
+    assert_eq!(last.step(&mut engine, sender.as_fd(), 1 << 20).unwrap(), Turn::Done);
+    let unsent = rustix::io::ioctl_fionread(&receiver).unwrap();
+    assert_eq!(unsent, 0, "the bytes went out before the connection ended");
+    drop(sender);
+    read_to_end(&mut receiver, &mut arrived);
+    assert_eq!(arrived, b"last");
+}
+
+#[test]
+fn an_engine_may_prefer_sendfile_where_there_is_one() {
+    let content = content(FILE_LEN);
+    for (has_sendfile, path) in [(true, Path::Sendfile), (false, Path::Splice)] {
+        let mut engine = engine(&caps(true, has_sendfile), Thresholds::default());
+        engine.prefer_sendfile();
+        let (sender, receiver) = sockets(true, false);
+        let reader = std::thread::spawn(move || {
+            let (mut receiver, mut arrived) = (receiver, Vec::new());
+            read_to_end(&mut receiver, &mut arrived);
+            arrived
+        });
+        let mut transfer = Transfer::new([extent(&file_of(&content), 0, content.len() as u64)]);
+        while transfer.step(&mut engine, sender.as_fd(), 1 << 20).unwrap() != Turn::Done {}
+        drop(sender);
+        assert!(reader.join().unwrap() == content, "the bytes are those of the file");
+        assert_eq!(engine.counters().snapshot().bytes(path), content.len() as u64);
+    }
+}
+
+#[test]
 fn nothing_to_send_is_done_at_once() {
     let mut engine = engine(&caps(true, true), Thresholds::default());
     let (sender, _receiver) = sockets(false, false);
