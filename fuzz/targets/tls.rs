@@ -16,6 +16,7 @@ use levada_broker::server::channel::session::{Next, TlsSession};
 use levada_broker::tls::TlsContext;
 use levada_broker::tls::names::{Names, Rules, subject};
 use levada_io::Seal;
+use levada_tls::{Next, TlsSession};
 use libfuzzer_sys::fuzz_target;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
@@ -247,7 +248,7 @@ impl Entrance {
             Ok(Next::Read) | Err(_) => self.stage = Stage::Over,
             Ok(Next::Done) => {
                 assert!(self.plain.is_empty(), "nothing but the handshake has been read");
-                self.stage = match self.session.peer(self.context) {
+                self.stage = match self.context.peer(self.session.peer_certificates()) {
                     Ok(_) => Stage::In,
                     Err(_) => Stage::Over,
                 };

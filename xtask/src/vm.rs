@@ -21,7 +21,7 @@ struct Suite {
     settings: &'static str,
 }
 
-const SUITES: [Suite; 2] = [
+const SUITES: [Suite; 3] = [
     // What needs no disk and little time: the paths, and what they fall back to.
     Suite {
         package: "levada-io",
@@ -29,6 +29,7 @@ const SUITES: [Suite; 2] = [
         settings: "",
     },
     Suite { package: "levada-broker", filters: &["server::channel"], settings: "" },
+    Suite { package: "levada-files", filters: &["server::tests"], settings: "" },
 ];
 
 /// Alone in its process, whose memory it looks at.

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 
 use crate::config::{BrokerConfig, Listener, Settings};
@@ -174,6 +175,18 @@ impl TlsContext {
             .filter_map(|key| view.text(key))
             .map(|path| (PathBuf::from(path), FileVersion::of(path.as_ref())));
         Ok(TlsContext { config: Arc::new(config), rules, names, files: files.collect() })
+    }
+
+    /// Names in a peer's certificate, the first of `certificates`; none if it showed none.
+    ///
+    /// # Errors
+    /// Those of [`TlsContext::certified_name`].
+    pub fn peer(
+        &self,
+        certificates: Option<&[CertificateDer<'static>]>,
+    ) -> Result<Option<CertifiedName>, String> {
+        let Some([certificate, ..]) = certificates else { return Ok(None) };
+        self.certified_name(certificate).map(Some)
     }
 
     /// Names of the subject and of the principal of a certificate that the handshake has verified.

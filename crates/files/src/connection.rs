@@ -10,8 +10,6 @@ use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
 use levada_io::{Piece, TransferError};
-use rustix::net::RecvFlags;
-use tokio::io::Interest;
 use tokio::sync::futures::Notified;
 
 use crate::access_log::Draft;
@@ -19,13 +17,13 @@ use crate::answer::{self, Reply};
 use crate::listen::Purpose;
 use crate::metrics;
 use crate::outgoing::{self, Outgoing};
-use crate::proxy::{self, Header};
-use crate::request::{self, Parsed, Refusal};
+use crate::request::{self, Parsed};
 use crate::responder::{Decision, Prepared, Work};
 use crate::shard::Shard;
 use crate::socket::{Peer, Socket};
 use crate::timer::Timer;
 
+mod receive;
 mod send;
 
 /// How long a connection may wait for its next request.
@@ -160,6 +158,8 @@ enum Taken {
     /// The last answer: the request is refused.
     Refused(Reply, Option<Box<Draft>>),
     Wait(Work),
+    /// A message of the TLS handshake has come.
+    Handshake,
     /// More has to come.
     More,
     /// Nothing more comes.
@@ -167,30 +167,6 @@ enum Taken {
 }
 
 impl Connection {
-    /// Takes the header of the PROXY protocol and no byte more: what follows may be TLS.
-    async fn introduce(&mut self) -> Result<(), CloseReason> {
-        self.timer.until(tokio::time::Instant::now() + HEAD_TIME);
-        let (socket, timer) = (&self.socket, &mut self.timer);
-        loop {
-            let ready = std::future::poll_fn(|context| match socket.poll_readable(context) {
-                Poll::Ready(ready) => Poll::Ready(ready.map_err(CloseReason::from)),
-                Poll::Pending => timer.poll(context).map(|()| Err(CloseReason::Slow)),
-            });
-            ready.await?;
-            match take_header(socket) {
-                Ok(Header::Whole(client, _)) => {
-                    if let Some((address, port)) = client {
-                        self.peer = Peer::Address(address.to_canonical(), port);
-                    }
-                    return Ok(());
-                }
-                Ok(Header::Partial | Header::Malformed) => return Err(CloseReason::NoHeader),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
     async fn converse(&mut self, mut stopped: Pin<&mut Notified<'_>>) -> Result<Closing, CloseReason> {
         loop {
             match self.take()? {
@@ -218,6 +194,7 @@ impl Connection {
                     let shard = self.shard.clone();
                     self.prepared.extend(shard.perform(work).await);
                 }
+                Taken::Handshake => self.handshake().await?,
                 Taken::More => {
                     self.flush().await?;
                     if !self.more(stopped.as_mut()).await? {
@@ -254,9 +231,9 @@ impl Connection {
                     None => continue,
                 }
             }
-            let count = match self.socket.try_read(&mut inbox) {
-                Ok(0) => return Ok(Taken::End),
-                Ok(count) => count,
+            let count = match self.receive(&mut inbox) {
+                Ok(None) => return Ok(Taken::End),
+                Ok(Some(count)) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if !self.pending.is_empty() {
                         self.head_since.get_or_insert_with(tokio::time::Instant::now);
@@ -278,44 +255,6 @@ impl Connection {
         }
     }
 
-    /// Receives records and decrypts them; nothing if there is more to be answered then.
-    fn decrypt(&mut self) -> Result<Option<Taken>, CloseReason> {
-        let Some(session) = self.outgoing.session() else { return Ok(None) };
-        if session.is_closed {
-            return Ok(Some(Taken::End));
-        }
-        let socket = &self.socket;
-        match session.read(|room| socket.try_read(room)) {
-            Ok(0) => return Ok(Some(Taken::End)),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if !session.is_open || !self.pending.is_empty() {
-                    self.head_since.get_or_insert_with(tokio::time::Instant::now);
-                }
-                return Ok(Some(Taken::More));
-            }
-            Err(error) => return Err(error.into()),
-        }
-        if session.is_no_tls() {
-            // A browser that was sent here by http:// shows the reason.
-            self.outgoing = Outgoing::plain();
-            let reason = "this port speaks HTTPS";
-            let refusal = Refusal { status: http::StatusCode::BAD_REQUEST, reason };
-            let refused = |moment: answer::Moment<'_>| answer::refused(refusal, moment);
-            let reply = self.shard.clock.with(SystemTime::now(), refused);
-            return Ok(Some(Taken::Refused(reply, self.draft(None))));
-        }
-        let before = self.pending.len();
-        session.process(&mut self.pending)?;
-        if !session.is_open {
-            self.head_since.get_or_insert_with(tokio::time::Instant::now);
-        } else if before == 0 && self.pending.is_empty() {
-            self.head_since = None;
-        }
-        // Whatever the peer is to be told leaves before it is waited for.
-        if self.pending.len() == before && session.has_outgoing() { Ok(Some(Taken::More)) } else { Ok(None) }
-    }
-
     /// Forgets bytes that are done with, and the memory when they were all.
     fn consume(&mut self, used: usize) {
         if used == self.pending.len() {
@@ -323,33 +262,6 @@ impl Connection {
         } else {
             self.pending.drain(..used);
         }
-    }
-
-    /// Drops what is left of a request's body; whether all of it has come.
-    fn pass_over(&mut self, inbox: &mut [u8]) -> Result<bool, CloseReason> {
-        loop {
-            let here = self.skip.min(self.pending.len() as u64);
-            self.consume(usize::try_from(here).unwrap_or(usize::MAX));
-            self.skip -= here;
-            if self.skip == 0 || matches!(self.outgoing, Outgoing::Plain(_)) {
-                break;
-            }
-            match self.decrypt()? {
-                None => {}
-                Some(Taken::More) => return Ok(false),
-                Some(_) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-            }
-        }
-        while self.skip > 0 {
-            let room = usize::try_from(self.skip).unwrap_or(usize::MAX).min(inbox.len());
-            match self.socket.try_read(&mut inbox[..room]) {
-                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                Ok(count) => self.skip -= count as u64,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(true)
     }
 
     /// Answers the request at the front of `bytes`, and says how many of them are done with.
@@ -391,7 +303,7 @@ impl Connection {
 
     /// Waits for more of a request, or for one to begin; not if the server stops before that.
     async fn more(&mut self, mut stopped: Pin<&mut Notified<'_>>) -> Result<bool, CloseReason> {
-        let is_open = self.outgoing.session().is_none_or(|session| session.is_open);
+        let is_open = self.outgoing.sealing().is_none_or(|sealed| sealed.is_open);
         let idle = is_open && self.pending.is_empty() && self.skip == 0;
         let now = tokio::time::Instant::now();
         let deadline = match self.head_since {
@@ -450,22 +362,4 @@ impl Connection {
         self.pushed += piece.len();
         self.outgoing.push(piece);
     }
-}
-
-/// Looks at what has come, and takes a whole header off.
-fn take_header(socket: &Socket) -> io::Result<Header> {
-    let mut room = [0; proxy::HEADER_BYTES_MAX];
-    let header = socket.try_io(Interest::READABLE, || {
-        let (count, _) = rustix::net::recv(socket.as_fd(), &mut room[..], RecvFlags::PEEK)?;
-        match proxy::parse(&room[..count]) {
-            // Looked at again when more has come.
-            Header::Partial if (1..room.len()).contains(&count) => Err(io::ErrorKind::WouldBlock.into()),
-            header => Ok(header),
-        }
-    })?;
-    if let Header::Whole(_, len) = header {
-        let taken = socket.try_read(&mut room[..len])?;
-        debug_assert_eq!(taken, len, "it was there");
-    }
-    Ok(header)
 }

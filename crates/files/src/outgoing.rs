@@ -1,12 +1,12 @@
-//! Outgoing responses of one socket: in the clear, or encrypted by this process.
+//! Outgoing responses of one socket: in the clear, encrypted by this process, or by the kernel.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
+use levada_io::ktls::Suites;
 use levada_io::residency::Warm;
 use levada_io::{Engine, Piece, SealedTransfer, Transfer, TransferError, Turn};
-
-use crate::tls::Session;
+use levada_tls::{KernelSession, Next, Offload, TlsSession};
 
 /// What a connection may send by reference in one turn before others of its shard get theirs.
 const TURN_BYTES: u64 = 1 << 20;
@@ -19,15 +19,27 @@ const COSTLY_TURN_BYTES: u64 = 256 << 10;
 pub(crate) enum Outgoing {
     Plain(Transfer),
     Sealed(Box<Sealed>),
+    Kernel(Box<KernelSealed>),
 }
 
-/// The same of a connection with TLS.
+/// The same of a connection that this process encrypts.
 #[derive(Debug)]
 pub(crate) struct Sealed {
-    pub(crate) session: Session,
+    pub(crate) session: Box<TlsSession>,
+    /// True if the handshake is over.
+    pub(crate) is_open: bool,
     /// Not yet given to a transfer.
     waiting: Vec<Piece>,
     current: Option<SealedTransfer>,
+}
+
+/// The same of a connection that the kernel encrypts.
+#[derive(Debug)]
+pub(crate) struct KernelSealed {
+    pub(crate) session: Box<KernelSession>,
+    transfer: Transfer,
+    /// Bytes that were given to the transfer since it was last empty.
+    pushed: u64,
 }
 
 impl Outgoing {
@@ -36,23 +48,48 @@ impl Outgoing {
         Outgoing::Plain(Transfer::new([]))
     }
 
-    /// Encrypted.
-    pub(crate) fn sealed(session: Session) -> Outgoing {
-        Outgoing::Sealed(Box::new(Sealed { session, waiting: Vec::new(), current: None }))
+    /// Encrypted by this process, before the handshake.
+    pub(crate) fn sealed(session: TlsSession) -> Outgoing {
+        let (session, waiting) = (Box::new(session), Vec::new());
+        Outgoing::Sealed(Box::new(Sealed { session, is_open: false, waiting, current: None }))
     }
 
-    /// The TLS state, if there is one.
-    pub(crate) fn session(&mut self) -> Option<&mut Session> {
+    /// The TLS state of a connection that this process encrypts.
+    pub(crate) fn sealing(&mut self) -> Option<&mut Sealed> {
         match self {
-            Outgoing::Plain(_) => None,
-            Outgoing::Sealed(sealed) => Some(&mut sealed.session),
+            Outgoing::Sealed(sealed) => Some(sealed),
+            Outgoing::Plain(_) | Outgoing::Kernel(_) => None,
         }
+    }
+
+    /// Hands the keys to the kernel after a handshake, when nothing is under way, if the kernel has the suite.
+    ///
+    /// # Errors
+    /// The kernel took the keys of one direction only. The connection is lost.
+    pub(crate) fn offer(&mut self, socket: &impl AsFd, suites: Suites) -> io::Result<()> {
+        if !matches!(self, Outgoing::Sealed(sealed) if sealed.is_open && sealed.is_idle()) {
+            return Ok(());
+        }
+        if let Outgoing::Sealed(sealed) = std::mem::replace(self, Outgoing::plain()) {
+            *self = match levada_tls::offer(sealed.session, socket, suites)? {
+                Offload::Done(session) => {
+                    let transfer = Transfer::into_kernel_tls([]);
+                    Outgoing::Kernel(Box::new(KernelSealed { session, transfer, pushed: 0 }))
+                }
+                Offload::Declined(session) => Outgoing::Sealed(Box::new(Sealed { session, ..*sealed })),
+            };
+        }
+        Ok(())
     }
 
     pub(crate) fn push(&mut self, piece: Piece) {
         match self {
             Outgoing::Plain(transfer) => transfer.push(piece),
             Outgoing::Sealed(sealed) => sealed.waiting.push(piece),
+            Outgoing::Kernel(sealed) => {
+                sealed.pushed += piece.len();
+                sealed.transfer.push(piece);
+            }
         }
     }
 
@@ -73,6 +110,7 @@ impl Outgoing {
                 let waiting: u64 = sealed.waiting.iter().map(Piece::len).sum();
                 waiting + sealed.current.as_ref().map_or(0, SealedTransfer::remaining)
             }
+            Outgoing::Kernel(sealed) => sealed.transfer.remaining(),
         }
     }
 
@@ -80,9 +118,8 @@ impl Outgoing {
     pub(crate) fn is_idle(&self) -> bool {
         match self {
             Outgoing::Plain(transfer) => transfer.remaining() == 0,
-            Outgoing::Sealed(sealed) => {
-                sealed.waiting.is_empty() && sealed.current.is_none() && !sealed.session.has_outgoing()
-            }
+            Outgoing::Sealed(sealed) => sealed.is_idle(),
+            Outgoing::Kernel(sealed) => sealed.transfer.remaining() == 0,
         }
     }
 
@@ -99,6 +136,7 @@ impl Outgoing {
                 transfer.step(engine, socket, budget)
             }
             Outgoing::Sealed(sealed) => sealed.step(engine, socket),
+            Outgoing::Kernel(sealed) => sealed.step(engine, socket),
         }
     }
 
@@ -107,19 +145,35 @@ impl Outgoing {
         match self {
             Outgoing::Plain(transfer) => transfer.cold(ahead_bytes),
             Outgoing::Sealed(sealed) => sealed.current.as_ref()?.cold(ahead_bytes),
+            Outgoing::Kernel(sealed) => sealed.transfer.cold(ahead_bytes),
         }
     }
 }
 
 impl Sealed {
+    /// Goes on with the handshake, a message of which has been received. Takes up to a few milliseconds of the processor.
+    ///
+    /// # Errors
+    /// The message is not valid; the alert is to be sent.
+    pub(crate) fn advance_handshake(&mut self) -> Result<(), rustls::Error> {
+        let mut early = Vec::new();
+        self.is_open = self.session.process(&mut early)? == Next::Done;
+        debug_assert!(early.is_empty(), "nothing is read beyond a message of the handshake");
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.current.is_none() && !self.session.has_outgoing()
+    }
+
     fn step(&mut self, engine: &mut Engine, socket: BorrowedFd<'_>) -> Result<Turn, TransferError> {
-        let Sealed { session, waiting, current } = self;
+        let Sealed { session, waiting, current, .. } = self;
         let transfer =
             current.get_or_insert_with(|| SealedTransfer::behind(session.take_outgoing(), waiting.drain(..)));
-        let turn = transfer.step(engine, (socket, session), COSTLY_TURN_BYTES)?;
+        let turn = transfer.step(engine, (socket, &mut **session), COSTLY_TURN_BYTES)?;
         if turn == Turn::Done {
             *current = None;
-            if !self.waiting.is_empty() || self.session.has_outgoing() {
+            if !self.is_idle() {
                 return Ok(Turn::Yield);
             }
         }
@@ -127,18 +181,38 @@ impl Sealed {
     }
 }
 
-/// Says goodbye, if the socket takes it at once.
+impl KernelSealed {
+    fn step(&mut self, engine: &mut Engine, socket: BorrowedFd<'_>) -> Result<Turn, TransferError> {
+        let remaining = self.transfer.remaining();
+        let lost = |cause| TransferError::Peer { remaining, cause };
+        match self.session.settle(socket) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Turn::Blocked),
+            Err(cause) => return Err(lost(cause)),
+        }
+        let turn = self.transfer.step(engine, socket, COSTLY_TURN_BYTES)?;
+        if turn == Turn::Done {
+            self.session.sent(socket, std::mem::take(&mut self.pushed)).map_err(lost)?;
+        }
+        Ok(turn)
+    }
+}
+
+/// Sends close_notify, if the socket takes it at once.
 pub(crate) fn send_close_notify(
     outgoing: &mut Outgoing,
     engine: &mut Engine,
     socket: BorrowedFd<'_>,
 ) -> io::Result<()> {
-    if let Outgoing::Sealed(sealed) = outgoing
-        && sealed.current.is_none()
-        && sealed.waiting.is_empty()
-    {
-        sealed.session.send_close_notify();
-        sealed.step(engine, socket).map_err(io::Error::other)?;
+    match outgoing {
+        Outgoing::Sealed(sealed) if sealed.current.is_none() && sealed.waiting.is_empty() => {
+            sealed.session.send_close_notify();
+            sealed.step(engine, socket).map_err(io::Error::other)?;
+        }
+        Outgoing::Kernel(sealed) if sealed.transfer.remaining() == 0 => {
+            KernelSession::send_close_notify(socket);
+        }
+        Outgoing::Plain(_) | Outgoing::Sealed(_) | Outgoing::Kernel(_) => {}
     }
     Ok(())
 }

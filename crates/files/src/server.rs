@@ -264,3 +264,6 @@ fn raise_descriptors() {
 fn descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

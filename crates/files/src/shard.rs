@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use levada_io::residency::Warmer;
 use levada_io::{Caps, Counters, Engine};
+use levada_tls::TlsSession;
 use rustls::ServerConfig;
 use tokio::sync::Notify;
 
@@ -18,7 +19,7 @@ use crate::responder::{Prepared, Responder, Work};
 use crate::site::Site;
 use crate::stats::Stats;
 use crate::stop::Stop;
-use crate::tls::{Session, TlsOptions};
+use crate::tls::TlsOptions;
 
 /// Bytes that are read at a time: a head of the largest size fits.
 pub(crate) const INBOX_BYTES: usize = HEAD_BYTES_MAX + 4096;
@@ -53,9 +54,9 @@ pub(crate) struct Tls {
 
 impl Shared {
     /// The TLS state of a new connection.
-    pub(crate) fn session(&self) -> Result<Session, rustls::Error> {
+    pub(crate) fn session(&self) -> Result<TlsSession, rustls::Error> {
         let tls = self.tls.as_ref().expect("an address with TLS has a certificate");
-        Session::new(tls.config.load_full())
+        TlsSession::new(tls.config.load_full())
     }
 }
 

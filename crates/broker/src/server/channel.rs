@@ -6,14 +6,10 @@ use std::os::fd::AsFd;
 use bytes::BytesMut;
 use levada_io::residency::Warm;
 use levada_io::{Engine, Piece, SealedTransfer, Transfer, TransferError, Turn};
+use levada_tls::{KernelSession, RECORD_BYTES, TlsSession};
 use tokio::net::TcpStream;
 
 pub(crate) mod handshakes;
-mod kernel;
-pub mod session;
-
-use self::kernel::KernelSession;
-use self::session::TlsSession;
 
 /// What a connection may send by reference in one turn before others on its shard get theirs.
 const TURN_BYTES: u64 = 1 << 20;
@@ -65,7 +61,7 @@ impl Channel {
                 let got = got?;
                 let processed = session.process(plain);
                 // An alert or new keys; what the socket does not take now leaves before the next answer.
-                session.flush(stream)?;
+                session.flush(|bytes| stream.try_write(bytes))?;
                 processed.map_err(std::io::Error::other)?;
                 session.rest();
                 match got == 0 || session.closed {
@@ -74,9 +70,14 @@ impl Channel {
                 }
             }
             Channel::Kernel(session) => {
-                let more = stream
-                    .try_io(tokio::io::Interest::READABLE, || session.receive(stream.as_fd(), plain))?;
-                Ok(if more { Received::Something } else { Received::End })
+                let start = plain.len();
+                plain.resize(start + RECORD_BYTES, 0);
+                let room = &mut plain[start..];
+                let received =
+                    stream.try_io(tokio::io::Interest::READABLE, || session.receive(stream.as_fd(), room));
+                let count = received.as_ref().map_or(0, |count| count.unwrap_or(0));
+                plain.truncate(start + count);
+                Ok(if received?.is_some() { Received::Something } else { Received::End })
             }
         }
     }
@@ -135,7 +136,7 @@ impl Channel {
             Channel::Sealed(session) => {
                 session.send_close_notify();
                 // A peer that is gone need not be told.
-                let _ = session.flush(stream);
+                let _ = session.flush(|bytes| stream.try_write(bytes));
             }
         }
     }

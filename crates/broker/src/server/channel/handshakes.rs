@@ -12,13 +12,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use levada_tls::{Next, Offload, TlsSession};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, LocalSet};
 
 use super::Channel;
-use super::kernel::{self, Offload};
-use super::session::{Next, TlsSession};
 use crate::broker::Broker;
 use crate::descriptors;
 use crate::server::StartError;
@@ -187,11 +186,13 @@ async fn handshake(shared: &Rc<Shared>, mut accepted: Accepted) -> Result<Accept
     }
     let offload = context.config().enable_secret_extraction;
     accepted.channel = match offload {
-        true => match kernel::offer(Box::new(session), &stream, shared.broker.transfers().caps().tls_suites)?
-        {
-            Offload::Done(session) => Channel::Kernel(session),
-            Offload::Declined(session) => Channel::Sealed(session),
-        },
+        true => {
+            match levada_tls::offer(Box::new(session), &stream, shared.broker.transfers().caps().tls_suites)?
+            {
+                Offload::Done(session) => Channel::Kernel(session),
+                Offload::Declined(session) => Channel::Sealed(session),
+            }
+        }
         false => Channel::Sealed(Box::new(session)),
     };
     accepted.stream = stream.into_std()?;
@@ -225,7 +226,7 @@ async fn agree(
             return Err(Failed::NoTls);
         }
     }
-    match session.peer(context) {
+    match context.peer(session.peer_certificates()) {
         Ok(name) => Ok(name),
         Err(reason) => {
             session.send_close_notify();

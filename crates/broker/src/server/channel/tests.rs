@@ -26,7 +26,6 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{CipherSuite, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use super::*;
 use crate::config::{BrokerConfig, Sources};
 use crate::server::Server;
 use crate::tls::Tls;

@@ -4,16 +4,15 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use bytes::BytesMut;
 use levada_io::ktls::{self, Cipher, Direction, Keys, Kind, Suites, Version};
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use rustls::{ConnectionTrafficSecrets, ProtocolVersion};
 
-use super::session::TlsSession;
+use crate::session::TlsSession;
 
 /// A connection that the kernel encrypts.
-pub(crate) struct KernelSession {
+pub struct KernelSession {
     tls: KernelConnection<ServerConnectionData>,
     /// About how many records were sent with the keys in use.
     records: u64,
@@ -22,7 +21,7 @@ pub(crate) struct KernelSession {
 }
 
 /// What the handing over came to.
-pub(super) enum Offload {
+pub enum Offload {
     /// The kernel has the keys.
     Done(Box<KernelSession>),
     /// It would not do; nothing has changed.
@@ -32,8 +31,8 @@ pub(super) enum Offload {
 /// One key must not encrypt more records than this in Galois/counter mode; rustls keeps to the same.
 const RECORDS_MAX: u64 = 1 << 24;
 
-/// What one record holds at most.
-const RECORD_BYTES: u64 = 16 << 10;
+/// Most bytes of data in one record.
+pub const RECORD_BYTES: usize = 16 << 10;
 
 const KEY_UPDATE: u8 = 24;
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
@@ -43,7 +42,7 @@ const NO_RENEGOTIATION: [u8; 2] = [1, 100];
 ///
 /// # Errors
 /// The kernel took them half. The connection is lost.
-pub(super) fn offer(session: Box<TlsSession>, socket: &impl AsFd, suites: Suites) -> io::Result<Offload> {
+pub fn offer(session: Box<TlsSession>, socket: &impl AsFd, suites: Suites) -> io::Result<Offload> {
     let socket = socket.as_fd();
     let Some(suite) = suite(&session).filter(|suite| {
         suites.has(suite.version, suite.cipher) && (suite.version == Version::Tls12 || suites.rekeys)
@@ -103,29 +102,21 @@ fn install(
 }
 
 impl KernelSession {
-    /// Receives data to the end of `plain`; whether more may come.
+    /// Receives a record into `room`, which has [`RECORD_BYTES`] at least. Returns the number of bytes of data, 0 if the record was of another
+    /// kind, or `None` at the end of the connection.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], or a connection that is over otherwise than by a farewell.
-    pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, plain: &mut BytesMut) -> io::Result<bool> {
-        let start = plain.len();
-        plain.resize(start + RECORD_BYTES as usize, 0);
-        let received = ktls::receive(socket, &mut plain[start..]);
-        let message = match &received {
-            Ok((Kind::Data, _)) | Err(_) => Vec::new(),
-            Ok((_, count)) => plain[start..start + count].to_vec(),
-        };
-        let kept = if let Ok((Kind::Data, count)) = received { count } else { 0 };
-        plain.truncate(start + kept);
-        match received? {
-            (Kind::Data, 0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            (Kind::Data, _) => Ok(true),
-            (Kind::Alert, _) if message.get(1) == Some(&CLOSE_NOTIFY[1]) => Ok(false),
-            (Kind::Alert, _) => Err(io::Error::other(format!("the client sent TLS alert {message:?}"))),
-            (Kind::Handshake, _) => self.handshake(socket, &message).map(|()| true),
-            (Kind::Other(kind), _) => {
-                Err(io::Error::other(format!("the client sent a record of kind {kind}")))
-            }
+    pub fn receive(&mut self, socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<Option<usize>> {
+        let (kind, count) = ktls::receive(socket, room)?;
+        let received = &room[..count];
+        match kind {
+            Kind::Data if received.is_empty() => Err(io::ErrorKind::UnexpectedEof.into()),
+            Kind::Data => Ok(Some(count)),
+            Kind::Alert if received.get(1) == Some(&CLOSE_NOTIFY[1]) => Ok(None),
+            Kind::Alert => Err(io::Error::other(format!("the client sent TLS alert {received:?}"))),
+            Kind::Handshake => self.handshake(socket, received).map(|()| Some(0)),
+            Kind::Other(kind) => Err(io::Error::other(format!("the client sent a record of kind {kind}"))),
         }
     }
 
@@ -154,7 +145,7 @@ impl KernelSession {
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], or a broken connection.
-    pub(super) fn settle(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn settle(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         if !self.due {
             return Ok(());
         }
@@ -183,9 +174,9 @@ impl KernelSession {
     ///
     /// # Errors
     /// The keys are used up and cannot be replaced: the client has to come again.
-    pub(super) fn sent(&mut self, socket: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
+    pub fn sent(&mut self, socket: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
         // Its pieces may leave in records that are not full.
-        self.records += 2 * (bytes / RECORD_BYTES + 1);
+        self.records += 2 * (bytes / RECORD_BYTES as u64 + 1);
         if self.records < RECORDS_MAX {
             return Ok(());
         }
@@ -196,8 +187,14 @@ impl KernelSession {
     }
 
     /// Says that nothing more comes from here.
-    pub(super) fn send_close_notify(socket: BorrowedFd<'_>) {
+    pub fn send_close_notify(socket: BorrowedFd<'_>) {
         // A socket that takes no more is closed without.
         let _ = ktls::send_record(socket, Kind::Alert, &CLOSE_NOTIFY);
+    }
+}
+
+impl std::fmt::Debug for KernelSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KernelSession")
     }
 }

@@ -6,15 +6,13 @@
 use std::io;
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::BufMut;
 use levada_io::Seal;
 use rustls::kernel::KernelConnection;
+use rustls::pki_types::CertificateDer;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus};
 use rustls::{ExtractedSecrets, ProtocolVersion, ServerConfig, SupportedCipherSuite};
-
-use crate::tls::TlsContext;
-use crate::tls::names::CertifiedName;
 
 /// The header of a record: its kind, a version, its length.
 const HEADER_BYTES: usize = 5;
@@ -69,13 +67,13 @@ impl TlsSession {
     ///
     /// # Errors
     /// What came is not what may come; the connection is over.
-    pub fn process(&mut self, plain: &mut BytesMut) -> Result<Next, rustls::Error> {
+    pub fn process(&mut self, plain: &mut impl BufMut) -> Result<Next, rustls::Error> {
         let next = self.advance(plain);
         self.over |= next.is_err();
         next
     }
 
-    fn advance(&mut self, plain: &mut BytesMut) -> Result<Next, rustls::Error> {
+    fn advance(&mut self, plain: &mut impl BufMut) -> Result<Next, rustls::Error> {
         loop {
             let UnbufferedStatus { mut discard, state } = self.tls.process_tls_records(&mut self.incoming);
             let next = match state {
@@ -88,7 +86,7 @@ impl TlsSession {
                     while let Some(record) = traffic.next_record() {
                         let record = record?;
                         discard += record.discard;
-                        plain.extend_from_slice(record.payload);
+                        plain.put_slice(record.payload);
                     }
                     None
                 }
@@ -151,6 +149,14 @@ impl TlsSession {
         self.read_up_to(end.min(HEADER_BYTES + RECORD_BYTES), read)
     }
 
+    /// True if a whole record has been received and not processed.
+    #[must_use]
+    pub fn has_record(&self) -> bool {
+        self.incoming.first_chunk::<HEADER_BYTES>().is_some_and(|[.., high, low]| {
+            self.incoming.len() >= HEADER_BYTES + usize::from(u16::from_be_bytes([*high, *low]))
+        })
+    }
+
     /// Reads what there is.
     ///
     /// # Errors
@@ -171,15 +177,25 @@ impl TlsSession {
         got
     }
 
-    /// Whether the peer's first bytes are no TLS.
+    /// True if the peer's first bytes are no TLS.
+    #[must_use]
     pub fn is_no_tls(&self) -> bool {
         self.said_nothing && self.incoming.first().is_some_and(|kind| *kind != HANDSHAKE)
     }
 
-    /// Sends what waits, as far as the socket takes it now.
-    pub(super) fn flush(&mut self, stream: &tokio::net::TcpStream) -> io::Result<()> {
+    /// True if bytes wait in [`TlsSession::take_outgoing`].
+    #[must_use]
+    pub fn has_outgoing(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Sends the waiting bytes, as far as `write` takes them now.
+    ///
+    /// # Errors
+    /// Those of `write`, except [`io::ErrorKind::WouldBlock`].
+    pub fn flush(&mut self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
         while !self.outgoing.is_empty() {
-            match stream.try_write(&self.outgoing) {
+            match write(&self.outgoing) {
                 Ok(count) => drop(self.outgoing.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
@@ -189,32 +205,29 @@ impl TlsSession {
     }
 
     /// Gives memory back while nothing comes.
-    pub(super) fn rest(&mut self) {
+    pub fn rest(&mut self) {
         if self.incoming.is_empty() {
             self.incoming = Vec::new();
         }
     }
 
-    /// Whom the peer's certificate names: none if it showed none.
-    ///
-    /// # Errors
-    /// The rules let nobody in by it.
-    pub fn peer(&self, context: &TlsContext) -> Result<Option<CertifiedName>, String> {
-        let Some([certificate, ..]) = self.tls.peer_certificates() else { return Ok(None) };
-        context.certified_name(certificate).map(Some)
+    /// The peer's certificates, its own first; none if it showed none.
+    #[must_use]
+    pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
+        self.tls.peer_certificates()
     }
 
-    pub(super) fn suite(&self) -> Option<(ProtocolVersion, SupportedCipherSuite)> {
+    pub(crate) fn suite(&self) -> Option<(ProtocolVersion, SupportedCipherSuite)> {
         Some((self.tls.protocol_version()?, self.tls.negotiated_cipher_suite()?))
     }
 
     /// Whether everything received is processed and everything said is sent, so that somebody else may go on.
-    pub(super) fn is_even(&self) -> bool {
+    pub(crate) fn is_even(&self) -> bool {
         self.incoming.is_empty() && self.outgoing.is_empty()
     }
 
     /// Gives the secrets away.
-    pub(super) fn into_kernel(
+    pub(crate) fn into_kernel(
         self,
     ) -> Result<(ExtractedSecrets, KernelConnection<ServerConnectionData>), rustls::Error> {
         self.tls.dangerous_into_kernel_connection()

@@ -1,0 +1,167 @@
+//! A server in this process and rustls as its client. `cargo xtask vm` runs these where the kernel can encrypt, and `LEVADA_VM` says that it then
+//! must.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::path::Path as FilePath;
+
+use levada_io::Path;
+use levada_io::ktls::{Cipher, Version};
+use rcgen::generate_simple_self_signed;
+use rustls::crypto::ring::{cipher_suite, default_provider};
+use rustls::pki_types::CertificateDer;
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedCipherSuite,
+    SupportedProtocolVersion,
+};
+
+use super::*;
+
+const LARGE_BYTES: usize = 3_000_001;
+
+/// Versions and suites that the kernel may have.
+const SUITES: [(&SupportedProtocolVersion, SupportedCipherSuite, Version, Cipher); 4] = [
+    (&TLS13, cipher_suite::TLS13_AES_128_GCM_SHA256, Version::Tls13, Cipher::Aes128Gcm),
+    (&TLS13, cipher_suite::TLS13_AES_256_GCM_SHA384, Version::Tls13, Cipher::Aes256Gcm),
+    (&TLS13, cipher_suite::TLS13_CHACHA20_POLY1305_SHA256, Version::Tls13, Cipher::Chacha20Poly1305),
+    (&TLS12, cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, Version::Tls12, Cipher::Aes256Gcm),
+];
+
+fn large() -> Vec<u8> {
+    (0..LARGE_BYTES).map(|at| (at / 4096 * 31 + at) as u8).collect()
+}
+
+/// A server with one address behind TLS, and its certificate.
+fn server(home: &FilePath) -> (Server, CertificateDer<'static>) {
+    std::fs::create_dir(home.join("root")).unwrap();
+    std::fs::write(home.join("root/large"), large()).unwrap();
+    std::fs::write(home.join("root/small"), "a small file").unwrap();
+    let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let certificate = home.join("server.pem");
+    std::fs::write(&certificate, made.signing_key.serialize_pem() + &made.cert.pem()).unwrap();
+    let server = Server::start(Config {
+        site: SiteOptions { directory: home.join("root"), ..SiteOptions::default() },
+        listen: Vec::new(),
+        listen_tls: vec![Address::Tcp("127.0.0.1".to_owned(), 0)],
+        tls: Some(TlsOptions { certificate, key: None }),
+        proxy_protocol: false,
+        metrics: None,
+        access_log: None,
+        shards: Some(2),
+        connections_max: 100,
+        connections_per_address_max: 100,
+        grace: Duration::from_secs(1),
+    });
+    (server.unwrap(), made.cert.der().clone())
+}
+
+fn connect(
+    server: &Server,
+    certificate: &CertificateDer<'static>,
+    (version, suite): (&'static SupportedProtocolVersion, SupportedCipherSuite),
+) -> StreamOwned<ClientConnection, TcpStream> {
+    let mut provider = default_provider();
+    provider.cipher_suites = vec![suite];
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let builder = ClientConfig::builder_with_provider(Arc::new(provider));
+    let builder = builder.with_protocol_versions(&[version]).unwrap();
+    let config = builder.with_root_certificates(roots).with_no_client_auth();
+    let tls = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+    StreamOwned::new(tls, TcpStream::connect(server.addresses()[0].to_string()).unwrap())
+}
+
+/// The body of the answer to a request for a path.
+fn get(stream: &mut impl Asked, path: &str, len: usize) -> Vec<u8> {
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let mut some = vec![0; 64 << 10];
+    loop {
+        let count = stream.read(&mut some).unwrap();
+        assert!(count > 0, "the connection has ended");
+        answer.extend_from_slice(&some[..count]);
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
+        if let Some(end) = end.filter(|end| answer.len() - end >= len) {
+            assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"));
+            return answer.split_off(end);
+        }
+    }
+}
+
+trait Asked: Read + Write {}
+impl<S: Read + Write> Asked for S {}
+
+#[test]
+fn files_leave_by_reference_behind_tls_where_the_kernel_encrypts_and_copied_elsewhere() {
+    let home = tempfile::TempDir::new().unwrap();
+    let (server, certificate) = server(home.path());
+    let suites = server.shared.caps.tls_suites;
+    for (version, suite, kernel_version, cipher) in SUITES {
+        let is_offloaded =
+            suites.has(kernel_version, cipher) && (kernel_version == Version::Tls12 || suites.rekeys);
+        if std::env::var_os("LEVADA_VM").is_some() && kernel_version == Version::Tls12 {
+            assert!(is_offloaded, "{suite:?}: this kernel has TLS");
+        }
+        let before = server.shared.counters.snapshot();
+        let mut stream = connect(&server, &certificate, (version, suite));
+        for _ in 0..3 {
+            assert_eq!(get(&mut stream, "/small", 12), b"a small file");
+            assert!(get(&mut stream, "/large", LARGE_BYTES) == large(), "{suite:?}");
+        }
+        // A body that nobody wants comes in records of the kernel as well.
+        let refused = "POST /small HTTP/1.1\r\nHost: localhost\r\nContent-Length: 40000\r\n\r\n";
+        stream.write_all(&[refused.as_bytes(), &[b'x'; 40_000]].concat()).unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 405");
+        stream.conn.send_close_notify();
+        stream.flush().unwrap();
+        let end = std::io::copy(&mut stream, &mut std::io::sink());
+        assert!(end.is_ok_and(|rest| rest > 0), "{suite:?}: the end of the answer, and a close_notify");
+        let after = server.shared.counters.snapshot();
+        let by_reference =
+            |counted: &levada_io::Snapshot| counted.bytes(Path::Splice) + counted.bytes(Path::Sendfile);
+        let referred = by_reference(&after) - by_reference(&before);
+        let most = 3 * LARGE_BYTES as u64;
+        match is_offloaded {
+            true => assert!((most - (1 << 20)..=most).contains(&referred), "{suite:?}: {referred} bytes"),
+            false => assert_eq!(referred, 0, "{suite:?}: this process encrypts"),
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn an_unfinished_handshake_holds_up_nobody() {
+    let home = tempfile::TempDir::new().unwrap();
+    let (server, certificate) = server(home.path());
+    let address = server.addresses()[0].to_string();
+    let silent: Vec<TcpStream> = (0..50)
+        .map(|number| {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            // A part of the header of a record, or of the record.
+            stream.write_all(&[22, 3, 1, 0, 200, 1, 0][..number % 8]).unwrap();
+            stream
+        })
+        .collect();
+    let (version, suite, ..) = SUITES[0];
+    let mut stream = connect(&server, &certificate, (version, suite));
+    assert_eq!(get(&mut stream, "/small", 12), b"a small file");
+    drop(silent);
+    server.stop();
+}
+
+#[test]
+fn a_client_that_breaks_off_its_handshake_is_told_why() {
+    let home = tempfile::TempDir::new().unwrap();
+    let (server, _) = server(home.path());
+    let mut stream = TcpStream::connect(server.addresses()[0].to_string()).unwrap();
+    // A record of the handshake that is none of its messages.
+    stream.write_all(&[22, 3, 1, 0, 4, 99, 0, 0, 0]).unwrap();
+    let mut said = Vec::new();
+    let end = stream.read_to_end(&mut said);
+    assert!(end.is_ok() || end.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+    assert_eq!(said.first(), Some(&21), "an alert: {said:?}");
+    server.stop();
+}
