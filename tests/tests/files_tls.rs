@@ -93,7 +93,7 @@ fn a_new_certificate_is_read_when_that_is_asked_for() {
     // One that cannot be read changes nothing.
     fs::write(certificates.path().join("site.pem"), "no certificate").expect("a file");
     process::signal(server.pid(), Signal::HUP);
-    server.await_line("the certificate that it had");
+    server.await_line("cannot reload the certificate; the previous one stays in use");
     assert_eq!(ask(&other.certificate()), b"a small file");
     server.stop();
 }
