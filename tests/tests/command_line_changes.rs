@@ -7,7 +7,7 @@ use std::time::Duration;
 use levada_tests::tool::Conversation;
 use levada_tests::{Node, Tool, await_some, process};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const GROUPS: &str = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
@@ -67,7 +67,7 @@ fn a_trimmed_topic_begins_where_it_was_told_to() {
 
 #[test]
 fn offsets_go_by_a_file_from_group_to_group_and_to_kafkas_tools_and_back() {
-    let node = Node::started();
+    let mut node = Node::started();
     filled(&node, "clicks", 1, 30);
     let mut first = reader(&node, "old", "classic");
     first.say("leave");
@@ -101,6 +101,56 @@ fn offsets_go_by_a_file_from_group_to_group_and_to_kafkas_tools_and_back() {
     assert_eq!(node.levada("group export old tools").run().stdout, "old,clicks,0,10\ntools,clicks,0,15\n");
     let (code, said) = node.levada("group export nobody").outcome();
     assert_eq!((code, said.stderr.contains("has committed nothing")), (Some(1), true), "{said:?}");
+
+    node.stop();
+    let offsets = decoded(&node, "__consumer_offsets-");
+    let of_old = |one: &&Value| one["key"]["group_id"] == "old" && one["type"] == "offset";
+    let old = offsets.iter().filter(of_old).next_back().expect("an offset of the group");
+    assert_eq!((&old["key"]["topic"], &old["value"]["offset"]), (&json!("clicks"), &json!(10)), "{old}");
+    let metadata = decoded(&node, "__cluster_metadata-");
+    assert!(metadata.iter().any(|one| one["type"] == "Topic" && one["name"] == "clicks"), "{metadata:?}");
+}
+
+/// Every record of the partitions whose directories begin so, as `levada log dump` decodes them.
+fn decoded(node: &Node, partitions: &str) -> Vec<Value> {
+    let mut found = Vec::new();
+    for directory in fs::read_dir(node.data()).expect("a data directory").flatten() {
+        let segment = directory.path().join("00000000000000000000.log");
+        if !directory.file_name().to_string_lossy().starts_with(partitions) || !segment.exists() {
+            continue;
+        }
+        let mut dump = Tool::levada();
+        dump.args(["log", "dump", "--records", "--output", "json"]).arg(segment.display().to_string());
+        for line in dump.run().stdout.lines() {
+            let mut row: Value = serde_json::from_str(line).expect("JSON");
+            assert!(row["undecoded"].is_null(), "{row}");
+            found.extend(row.get_mut("decoded").map(Value::take));
+        }
+    }
+    found
+}
+
+#[test]
+fn changes_are_told_in_json_to_programs() {
+    let node = Node::started();
+    let one = |kind: &str, name: &str, outcome: &str| json!([{ "kind": kind, "name": name, "outcome": outcome, "code": null, "error": null }]);
+    for (line, expected) in [
+        ("topic create clicks -p 1 --dry-run", one("topic", "clicks", "possible")),
+        ("topic create clicks -p 1", one("topic", "clicks", "done")),
+        ("topic create clicks --if-not-exists", one("topic", "clicks", "unchanged")),
+        ("topic alter clicks -p 2", one("topic", "clicks", "done")),
+        ("config set topic clicks retention.ms=1d", one("topic", "clicks", "done")),
+        ("config delete topic clicks retention.ms --dry-run", one("topic", "clicks", "possible")),
+        ("group delete nobody --if-exists", one("group", "nobody", "unchanged")),
+        ("topic delete clicks", one("topic", "clicks", "done")),
+        ("topic delete clicks --if-exists", one("topic", "clicks", "unchanged")),
+    ] {
+        assert_eq!(node.levada_json(line), expected, "{line}");
+    }
+    let (code, said) = node.levada("topic delete nothing --output json").outcome();
+    let failed: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let told = (&failed[0]["outcome"], &failed[0]["code"]);
+    assert_eq!((code, told), (Some(1), (&json!("failed"), &json!("UNKNOWN_TOPIC_OR_PARTITION"))), "{said:?}");
 }
 
 /// Stops the process of a consumer as it stands, and returns its only member's id.

@@ -20,6 +20,7 @@ pub mod offline;
 mod pattern;
 mod publishing;
 mod quota;
+mod record_json;
 mod replay;
 mod replica;
 mod request_memory;

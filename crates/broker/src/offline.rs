@@ -19,12 +19,14 @@ use crate::replica::data_dir::{LOCK_FILE, lock, partition_of};
 
 mod check;
 mod info;
+mod records;
 #[cfg(test)]
 mod tests;
 
 pub use crate::replica::data_dir::DataDirError;
 pub use check::{PartitionVerdict, Report, check};
 pub use info::{Info, StoredPartition, info};
+pub use records::InternalTopic;
 
 /// Why a data directory cannot be looked at.
 #[derive(Debug, thiserror::Error)]

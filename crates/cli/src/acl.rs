@@ -19,6 +19,7 @@ use crate::{
     cluster::{Cluster, ClusterCommand},
     failure::Failure,
     kafka_error,
+    outcomes::{Outcome, Outcomes},
     output::{self, Format, FormatArgs, counted},
 };
 
@@ -93,6 +94,8 @@ pub(crate) struct Change {
     /// Only from this address
     #[arg(long, value_name = "ADDRESS", default_value = "*")]
     host: String,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// Remove the entries that the same arguments would add
@@ -109,8 +112,8 @@ pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(),
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::List(list) => list.run(&mut cluster, out),
-        Verb::Add(change) => change.add(&mut cluster),
-        Verb::Remove(remove) => remove.change.remove(&mut cluster),
+        Verb::Add(change) => change.add(&mut cluster, out),
+        Verb::Remove(remove) => remove.change.remove(&mut cluster, out),
     }
 }
 
@@ -197,21 +200,22 @@ impl Change {
         Ok(resources.into_iter().flat_map(of).collect())
     }
 
-    fn add(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+    fn add(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let entries = self.entries()?;
         let mut request = CreateAclsRequest::default();
         request.creations = entries.iter().map(creation).collect();
         let response = cluster.ask(&request)?;
+        let mut outcomes = Outcomes::new(self.format);
         for (entry, result) in entries.iter().zip(&response.results) {
             let doing = format!("add {entry}");
             let checked = kafka_error::check(result.error_code, &doing, result.error_message.as_deref());
-            kafka_error::needing(checked, "alter", "--cluster")?;
-            eprintln!("added {entry}");
+            let done = kafka_error::needing(checked, "alter", "--cluster");
+            outcomes.note(("acl", &entry.to_string()), done, &format!("added {entry}"));
         }
-        Ok(())
+        outcomes.end(out)
     }
 
-    fn remove(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+    fn remove(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let nothing = self.allow.is_empty() && self.deny.is_empty() && self.resources.all().is_empty();
         let mut request = DeleteAclsRequest::default();
         request.filters = match nothing {
@@ -220,14 +224,17 @@ impl Change {
         };
         let response = cluster.ask(&request)?;
         let mut removed = 0;
+        let mut outcomes = Outcomes::new(self.format);
         for result in &response.filter_results {
             let said = result.error_message.as_deref();
             let checked = kafka_error::check(result.error_code, "remove entries", said);
             kafka_error::needing(checked, "alter", "--cluster")?;
             removed += result.matching_acls.len() as u64;
         }
-        eprintln!("removed {}", counted(removed, "entry", "entries"));
-        Ok(())
+        let said = format!("removed {}", counted(removed, "entry", "entries"));
+        let outcome = if removed > 0 { Outcome::Done } else { Outcome::Unchanged };
+        outcomes.add(("acl", &principal(&self.principal)), outcome, &said);
+        outcomes.end(out)
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     match args.verb {
         Verb::Show(show) => show.run(out),
         Verb::Get(get) => get.run(&mut Cluster::connect(&get.brokers)?, out),
-        Verb::Set(set) => set.run(&mut Cluster::connect(&set.brokers)?),
-        Verb::Delete(delete) => delete.run(&mut Cluster::connect(&delete.brokers)?),
+        Verb::Set(set) => set.run(&mut Cluster::connect(&set.brokers)?, out),
+        Verb::Delete(delete) => delete.run(&mut Cluster::connect(&delete.brokers)?, out),
     }
 }

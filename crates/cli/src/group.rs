@@ -47,7 +47,7 @@ pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(),
         Verb::Reset(reset) => reset.run(&mut cluster, out),
         Verb::Export(export) => export.run(&mut cluster, out),
         Verb::Import(import) => import.run(&mut cluster, out),
-        Verb::Kick(kick) => kick.run(&mut cluster),
-        Verb::Delete(delete) => delete.run(&mut cluster),
+        Verb::Kick(kick) => kick.run(&mut cluster, out),
+        Verb::Delete(delete) => delete.run(&mut cluster, out),
     }
 }

@@ -24,6 +24,7 @@ mod log_dump;
 mod logging;
 mod man;
 mod offsets;
+mod outcomes;
 mod output;
 mod produce;
 mod profile;

@@ -2,12 +2,12 @@
 
 use std::{
     fs::File,
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, IsTerminal as _, Write},
     os::fd::AsFd,
 };
 
 use clap::ValueEnum;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use crate::{
@@ -52,11 +52,33 @@ pub(crate) fn or_nothing(text: &str) -> String {
     if text.is_empty() { NOTHING } else { text }.to_owned()
 }
 
-/// Prints rows below a header; columns whose every cell is a number are aligned to the right.
+/// Prints rows below a header; columns whose every cell is a number are aligned to the right. On a terminal, cells fold so
+/// that a row is no wider than that; elsewhere each row is one line.
 pub(crate) fn table(out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
+    for (index, line) in arranged(header, rows, terminal_width()).iter().enumerate() {
+        match index {
+            0 => writeln!(out, "{}", colour::out(Style::Bold, line.trim_end()))?,
+            _ => writeln!(out, "{}", line.trim_end())?,
+        }
+    }
+    Ok(())
+}
+
+/// Columns of the terminal that stdout is.
+fn terminal_width() -> Option<u16> {
+    let stdout = io::stdout();
+    let columns = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?.ws_col;
+    Some(columns).filter(|columns| *columns > 0)
+}
+
+/// The lines of a table that is at most as wide as `width`.
+fn arranged(header: &[&str], rows: Vec<Vec<String>>, width: Option<u16>) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(header.iter().copied());
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
     let is_number = |cell: &&String| cell.parse::<f64>().is_ok();
     let numeric = |column: usize| {
         let mut cells =
@@ -71,13 +93,7 @@ pub(crate) fn table(out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    for (index, line) in table.lines().enumerate() {
-        match index {
-            0 => writeln!(out, "{}", colour::out(Style::Bold, line.trim_end()))?,
-            _ => writeln!(out, "{}", line.trim_end())?,
-        }
-    }
-    Ok(())
+    table.lines().collect()
 }
 
 /// Prints one value as indented JSON.
@@ -156,6 +172,19 @@ mod tests {
     fn bytes_are_escaped_where_they_are_no_text() {
         assert_eq!(printable("a é\n\t\0\u{85}".as_bytes()), "a é\\n\\t\\x00\\u{85}");
         assert_eq!(printable(b"\xffa"), "\\xffa");
+    }
+
+    #[test]
+    fn a_table_folds_where_the_terminal_ends() {
+        let long = "a-member-with-a-name-of-sixty-characters-".repeat(2);
+        let row = [long.as_str(), "reader", "127.0.0.1", "12345"].map(str::to_owned).to_vec();
+        let header = ["MEMBER", "CLIENT", "HOST", "LAG"];
+        let whole = arranged(&header, vec![row.clone()], None);
+        assert_eq!(whole.len(), 2, "one line a row where nobody looks");
+        let folded = arranged(&header, vec![row], Some(80));
+        assert!(folded.iter().all(|line| line.chars().count() <= 80), "{folded:#?}");
+        let first: String = folded[1..].iter().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(first, long, "{folded:#?}");
     }
 
     #[test]

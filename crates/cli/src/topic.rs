@@ -24,6 +24,7 @@ use crate::{
     cluster::{Cluster, ClusterCommand},
     failure::{Cause, Failure},
     kafka_error,
+    outcomes::{Outcome, Outcomes},
     output::{self, Format, FormatArgs},
     question, settings,
 };
@@ -71,6 +72,8 @@ pub(crate) struct Create {
     /// Validate the request without creating anything
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// List topics
@@ -99,6 +102,8 @@ pub(crate) struct Delete {
     if_exists: bool,
     #[command(flatten)]
     question: question::Args,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// How long the broker may take to create or delete.
@@ -107,40 +112,43 @@ const TIMEOUT_MS: i32 = 30_000;
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
-        Verb::Create(create) => create.run(&mut cluster),
+        Verb::Create(create) => create.run(&mut cluster, out),
         Verb::List(list) => list.run(&mut cluster, out),
         Verb::Describe(describe) => describe.run(&mut cluster, out),
-        Verb::Alter(alter) => alter.run(&mut cluster),
+        Verb::Alter(alter) => alter.run(&mut cluster, out),
         Verb::Trim(trim) => trim.run(&mut cluster, out),
-        Verb::Delete(delete) => delete.run(&mut cluster),
+        Verb::Delete(delete) => delete.run(&mut cluster, out),
     }
 }
 
 impl Create {
-    fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+    fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let mut request = CreateTopicsRequest::default();
         request.topics = self.topics.iter().map(|name| self.asked(name)).collect();
         request.timeout_ms = TIMEOUT_MS;
         request.validate_only = self.dry_run;
         let response = cluster.ask(&request)?;
-        let mut failures = Vec::new();
+        let mut outcomes = Outcomes::new(self.format);
         for topic in &response.topics {
-            let doing = format!("create topic {}", topic.name.as_str());
+            let subject = ("topic", topic.name.as_str());
+            let doing = format!("create topic {}", subject.1);
             let checked = kafka_error::check(topic.error_code, &doing, topic.error_message.as_deref());
-            let option = format!("--topic {}", topic.name.as_str());
+            let option = format!("--topic {}", subject.1);
             match kafka_error::needing(checked, "create", &option) {
-                Ok(()) if self.dry_run => eprintln!("topic {} can be created", topic.name.as_str()),
-                Ok(()) => eprintln!("created topic {}", topic.name.as_str()),
+                Ok(()) if self.dry_run => {
+                    outcomes.add(subject, Outcome::Possible, &format!("topic {} can be created", subject.1));
+                }
+                Ok(()) => outcomes.add(subject, Outcome::Done, &format!("created topic {}", subject.1)),
                 Err(failure)
                     if self.if_not_exists
                         && failure.cause() == Cause::Code(kafka_error::TOPIC_ALREADY_EXISTS) =>
                 {
-                    eprintln!("topic {} exists", topic.name.as_str());
+                    outcomes.add(subject, Outcome::Unchanged, &format!("topic {} exists", subject.1));
                 }
-                Err(failure) => failures.push(failure),
+                Err(failure) => outcomes.fail(subject, failure),
             }
         }
-        Failure::all(failures)
+        outcomes.end(out)
     }
 
     fn asked(&self, name: &str) -> CreatableTopic {
@@ -194,7 +202,7 @@ impl List {
 }
 
 impl Delete {
-    fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+    fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         self.question.ask(&format!("delete {} with all records", self.topics.join(", ")))?;
         let mut request = DeleteTopicsRequest::default();
         // Version 6 names topics in a list of its own, next to ids.
@@ -210,21 +218,22 @@ impl Delete {
         }
         request.timeout_ms = TIMEOUT_MS;
         let response = cluster.ask(&request)?;
-        let mut failures = Vec::new();
+        let mut outcomes = Outcomes::new(self.format);
         for topic in &response.responses {
             let name = topic.name.as_deref().unwrap_or_default();
             let doing = format!("delete topic {name}");
             let checked = kafka_error::check(topic.error_code, &doing, topic.error_message.as_deref());
             match kafka_error::needing(checked, "delete", &format!("--topic {name}")) {
-                Ok(()) => eprintln!("deleted topic {name}"),
+                Ok(()) => outcomes.add(("topic", name), Outcome::Done, &format!("deleted topic {name}")),
                 Err(failure)
                     if self.if_exists && failure.cause() == Cause::Code(kafka_error::UNKNOWN_TOPIC) =>
                 {
-                    eprintln!("there is no topic {name}");
+                    let said = format!("there is no topic {name}");
+                    outcomes.add(("topic", name), Outcome::Unchanged, &said);
                 }
-                Err(failure) => failures.push(failure),
+                Err(failure) => outcomes.fail(("topic", name), failure),
             }
         }
-        Failure::all(failures)
+        outcomes.end(out)
     }
 }

@@ -38,6 +38,6 @@ pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(),
         Verb::List(list) => list.run(&mut cluster, out),
         Verb::Describe(describe) => describe.run(&mut cluster, out),
         Verb::Hanging(hanging) => hanging.run(&mut cluster, out),
-        Verb::Abort(abort) => abort.run(&mut cluster),
+        Verb::Abort(abort) => abort.run(&mut cluster, out),
     }
 }

@@ -22,6 +22,7 @@ use crate::{
     cluster::{BrokerArgs, Cluster, ClusterCommand},
     failure::Failure,
     kafka_error,
+    outcomes::Outcomes,
     output::{self, Format, FormatArgs},
 };
 
@@ -68,6 +69,8 @@ pub(crate) struct Set {
     /// File whose first line is the password, or - for stdin
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// Delete the passwords of a user
@@ -82,6 +85,8 @@ pub(crate) struct Delete {
     /// Only the password for this mechanism; repeatable
     #[arg(short, long, value_name = "MECHANISM", value_parser = mechanism)]
     mechanism: Vec<ScramMechanism>,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -94,8 +99,8 @@ struct Row {
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
     match args.verb {
         Verb::List(list) => list.run(&mut Cluster::connect(&args.brokers)?, out),
-        Verb::Set(set) => set.run(&args.brokers),
-        Verb::Delete(delete) => delete.run(&mut Cluster::connect(&args.brokers)?),
+        Verb::Set(set) => set.run(&args.brokers, out),
+        Verb::Delete(delete) => delete.run(&mut Cluster::connect(&args.brokers)?, out),
     }
 }
 
@@ -137,9 +142,10 @@ fn describe(cluster: &mut Cluster) -> Result<Vec<Row>, Failure> {
 }
 
 impl Set {
-    fn run(&self, brokers: &BrokerArgs) -> Result<(), Failure> {
+    fn run(&self, brokers: &BrokerArgs, out: &mut dyn Write) -> Result<(), Failure> {
         let password = password::read(self.password_file.as_deref(), &self.user)?;
         let mut cluster = Cluster::connect(brokers)?;
+        let mut outcomes = Outcomes::new(self.format);
         for mechanism in &self.mechanism {
             let salt = nonce().into_bytes();
             let mut upsertion = ScramCredentialUpsertion::default();
@@ -151,15 +157,16 @@ impl Set {
             upsertion.salt = salt.into();
             let mut request = AlterUserScramCredentialsRequest::default();
             request.upsertions = vec![upsertion];
-            alter(&mut cluster, &request, &format!("set the password of {}", self.user))?;
-            eprintln!("set the password of {} for {}", self.user, mechanism.name().to_lowercase());
+            let said = format!("set the password of {} for {}", self.user, mechanism.name().to_lowercase());
+            let done = alter(&mut cluster, &request, &format!("set the password of {}", self.user));
+            outcomes.note(("user", &self.user), done, &said);
         }
-        Ok(())
+        outcomes.end(out)
     }
 }
 
 impl Delete {
-    fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+    fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let mechanisms = match self.mechanism.is_empty() {
             false => self.mechanism.clone(),
             true => {
@@ -171,16 +178,19 @@ impl Delete {
             let what = format!("there is no user {}", self.user);
             return Err(Failure::with_next(what, "levada user list shows who there is"));
         }
+        let mut outcomes = Outcomes::new(self.format);
         for mechanism in mechanisms {
             let mut deletion = ScramCredentialDeletion::default();
             deletion.name = StrBytes::from(self.user.as_str());
             deletion.mechanism = mechanism.code();
             let mut request = AlterUserScramCredentialsRequest::default();
             request.deletions = vec![deletion];
-            alter(cluster, &request, &format!("delete user {}", self.user))?;
-            eprintln!("deleted the password of {} for {}", self.user, mechanism.name().to_lowercase());
+            let said =
+                format!("deleted the password of {} for {}", self.user, mechanism.name().to_lowercase());
+            let done = alter(cluster, &request, &format!("delete user {}", self.user));
+            outcomes.note(("user", &self.user), done, &said);
         }
-        Ok(())
+        outcomes.end(out)
     }
 }
 

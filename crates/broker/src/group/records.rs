@@ -6,8 +6,10 @@ use levada_wire::primitives::{
     BufferTarget, DecodeError, DecodeLimits, Decoder, EncodeError, Encoder, KnownTags, StrBytes, TagOutcome,
     TaggedFields,
 };
+use serde::Serialize;
 
 use crate::machine::EncodedRecord;
+use crate::record_json;
 
 mod consumer;
 
@@ -30,7 +32,7 @@ pub enum Record {
 }
 
 /// Which offset a record is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct OffsetKey {
     /// The group.
     pub group_id: String,
@@ -41,7 +43,7 @@ pub struct OffsetKey {
 }
 
 /// A committed offset.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OffsetValue {
     /// The next offset to read.
     pub offset: i64,
@@ -54,11 +56,12 @@ pub struct OffsetValue {
     /// When it is to be forgotten, if the client said so.
     pub expire_timestamp_ms: Option<i64>,
     /// The topic's id if the client named it; nil otherwise.
+    #[serde(serialize_with = "record_json::uuid")]
     pub topic_id: Uuid,
 }
 
 /// A generation of a classic group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupValue {
     /// Kind of group; empty if it has never had a member.
     pub protocol_type: String,
@@ -75,7 +78,7 @@ pub struct GroupValue {
 }
 
 /// A member of a [`GroupValue`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemberValue {
     /// The member's id.
     pub member_id: String,
@@ -90,8 +93,10 @@ pub struct MemberValue {
     /// A member silent for so long is removed.
     pub session_timeout_ms: i32,
     /// Its metadata for the chosen protocol.
+    #[serde(serialize_with = "record_json::bytes")]
     pub subscription: Bytes,
     /// Its assignment.
+    #[serde(serialize_with = "record_json::bytes")]
     pub assignment: Bytes,
 }
 

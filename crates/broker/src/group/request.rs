@@ -5,10 +5,12 @@
 
 use bytes::Bytes;
 use levada_wire::Uuid;
+use serde::Serialize;
 
 use super::error::GroupError;
 use super::topics::Visible;
 use crate::machine::Keyed;
+use crate::record_json;
 
 mod consumer;
 mod offsets;
@@ -55,11 +57,12 @@ pub struct JoinRequest {
 }
 
 /// One protocol (for consumers: an assignor) a member offers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Protocol {
     /// The name members vote for.
     pub name: String,
     /// Opaque to the broker; handed to the leader.
+    #[serde(serialize_with = "record_json::bytes")]
     pub metadata: Bytes,
 }
 

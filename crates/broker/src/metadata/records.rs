@@ -17,6 +17,7 @@ mod tests;
 mod topic;
 
 use levada_wire::primitives::{Bytes, BytesMut, DecodeError, DecodeLimits, Decoder, EncodeError, Encoder};
+use serde::Serialize;
 
 pub use self::access::{
     AccessControlEntryRecord, RemoveAccessControlEntryRecord, RemoveUserScramCredentialRecord,
@@ -37,6 +38,7 @@ pub use self::topic::{
     ClearElrRecord, LEADER_UNCHANGED, NO_LEADER, PartitionChangeRecord, PartitionRecord, RemoveTopicRecord,
     TopicRecord,
 };
+use crate::record_json;
 
 const FRAME_VERSION: u32 = 1;
 
@@ -44,7 +46,8 @@ const FRAME_VERSION: u32 = 1;
 macro_rules! records {
     ($($kind:ident($body:ident),)*) => {
         /// One metadata record.
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(tag = "type")]
         pub enum Record {
             $(#[doc = concat!("[`", stringify!($body), "`]")] $kind($body),)*
             /// A kind that is kept but not acted on.
@@ -129,13 +132,14 @@ records! {
 const KEPT_API_KEYS: [u16; 3] = [10, 21, 26];
 
 /// A record that is kept byte for byte.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Opaque {
     /// The number of its kind.
     pub api_key: u16,
     /// Its version.
     pub version: u16,
     /// Its fields as they were found.
+    #[serde(serialize_with = "record_json::bytes")]
     pub body: Bytes,
 }
 

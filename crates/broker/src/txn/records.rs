@@ -6,10 +6,12 @@ use bytes::{Bytes, BytesMut};
 use levada_wire::primitives::{
     DecodeError, DecodeLimits, Decoder, EncodeError, Encoder, KnownTags, StrBytes, TagOutcome, TaggedFields,
 };
+use serde::Serialize;
 
 use super::event::TopicPartition;
 use super::transaction::{NO_EPOCH, NO_PRODUCER, Transaction, TxnState};
 use crate::machine::EncodedRecord;
+use crate::record_json;
 
 /// A record of `__transaction_state`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub enum Record {
 }
 
 /// The state of a transactional id as the log has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Value {
     /// The producer id that owns the transactional id.
     pub producer_id: i64,
@@ -36,6 +38,7 @@ pub struct Value {
     /// How far the transaction is.
     pub state: TxnState,
     /// What the transaction covers, topic by topic; none where Kafka writes null: in state `Empty`.
+    #[serde(serialize_with = "record_json::topics")]
     pub topics: Option<Topics>,
     /// When anything changed last.
     pub last_update_ms: i64,

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use super::error::TxnError;
 use super::event::TopicPartition;
 use super::request::{ProducerIdentity, Protocol};
@@ -45,7 +47,7 @@ pub struct Transaction {
 }
 
 /// How far a transaction is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum TxnState {
     /// The producer has its epoch and no transaction yet.
     Empty,

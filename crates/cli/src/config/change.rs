@@ -1,5 +1,7 @@
 //! `levada config set` and `levada config delete`: settings of a running cluster.
 
+use std::io::Write;
+
 use super::{
     quota::{self, Limit},
     target::{Kind, Target},
@@ -7,6 +9,8 @@ use super::{
 use crate::{
     cluster::{BrokerArgs, Cluster},
     failure::Failure,
+    outcomes::{Outcome, Outcomes},
+    output::FormatArgs,
     settings::{self, Change},
 };
 
@@ -34,6 +38,8 @@ pub(super) struct Set {
     dry_run: bool,
     #[command(flatten)]
     pub(super) brokers: BrokerArgs,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// Reset keys of a topic, broker, group or client to their defaults
@@ -55,10 +61,12 @@ pub(super) struct Delete {
     dry_run: bool,
     #[command(flatten)]
     pub(super) brokers: BrokerArgs,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 impl Set {
-    pub(super) fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+    pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         match self.kind.named(&self.name)? {
             Target::Resource(resource) => {
                 settings::alter(cluster, &resource, &self.changes, self.dry_run)?;
@@ -69,13 +77,12 @@ impl Set {
                 quota::alter(cluster, &entity, &limits.map_err(Failure::Usage)?, self.dry_run)?;
             }
         }
-        tell(self.kind, &self.name, self.dry_run);
-        Ok(())
+        tell((self.kind, &self.name), self.dry_run, self.format, out)
     }
 }
 
 impl Delete {
-    pub(super) fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+    pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         match self.kind.named(&self.name)? {
             Target::Resource(resource) => {
                 let changes: Vec<Change> = self.keys.iter().cloned().map(Change::Delete).collect();
@@ -86,12 +93,21 @@ impl Delete {
                 quota::alter(cluster, &entity, &limits, self.dry_run)?;
             }
         }
-        tell(self.kind, &self.name, self.dry_run);
-        Ok(())
+        tell((self.kind, &self.name), self.dry_run, self.format, out)
     }
 }
 
-fn tell(kind: Kind, name: &str, dry_run: bool) {
-    let done = if dry_run { "can be changed" } else { "changed" };
-    eprintln!("{} {name}: {done}", kind.word());
+fn tell(
+    (kind, name): (Kind, &str),
+    dry_run: bool,
+    format: FormatArgs,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (outcome, done) = match dry_run {
+        true => (Outcome::Possible, "can be changed"),
+        false => (Outcome::Done, "changed"),
+    };
+    let mut outcomes = Outcomes::new(format);
+    outcomes.add((kind.word(), name), outcome, &format!("{} {name}: {done}", kind.word()));
+    outcomes.end(out)
 }

@@ -1,5 +1,7 @@
 //! `levada group delete`: deletes groups, or their committed offsets for some topics.
 
+use std::io::Write;
+
 use levada_wire::{StrBytes, messages::DeleteGroupsRequest};
 
 use super::offsets;
@@ -7,7 +9,8 @@ use crate::{
     cluster::{Cluster, Coordinated, TopicPartition},
     failure::{Cause, Failure},
     kafka_error,
-    output::counted,
+    outcomes::{Outcome, Outcomes},
+    output::{FormatArgs, counted},
     question,
 };
 
@@ -28,10 +31,12 @@ pub(crate) struct Delete {
     if_exists: bool,
     #[command(flatten)]
     question: question::Args,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 impl Delete {
-    pub(super) fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+    pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let what = match self.topic.is_empty() {
             true => format!("delete {}", self.groups.join(", ")),
             false => {
@@ -39,23 +44,24 @@ impl Delete {
             }
         };
         self.question.ask(&what)?;
-        let mut failures = Vec::new();
+        let mut outcomes = Outcomes::new(self.format);
         for group in &self.groups {
+            let subject = ("group", group.as_str());
             let done = match self.topic.is_empty() {
                 true => delete(cluster, group).map(|()| format!("deleted group {group}")),
                 false => self.forget(cluster, group),
             };
             match done {
-                Ok(done) => eprintln!("{done}"),
+                Ok(done) => outcomes.add(subject, Outcome::Done, &done),
                 Err(failure)
                     if self.if_exists && failure.cause() == Cause::Code(kafka_error::GROUP_ID_NOT_FOUND) =>
                 {
-                    eprintln!("there is no group {group}");
+                    outcomes.add(subject, Outcome::Unchanged, &format!("there is no group {group}"));
                 }
-                Err(failure) => failures.push(failure),
+                Err(failure) => outcomes.fail(subject, failure),
             }
         }
-        Failure::all(failures)
+        outcomes.end(out)
     }
 
     fn forget(&self, cluster: &mut Cluster, group: &str) -> Result<String, Failure> {

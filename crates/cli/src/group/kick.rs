@@ -1,5 +1,7 @@
 //! `levada group kick`: removes members from a group, as their session timeout would.
 
+use std::io::Write;
+
 use levada_wire::{
     StrBytes,
     messages::{ConsumerGroupHeartbeatRequest, LeaveGroupRequest, leave_group_request::MemberIdentity},
@@ -10,7 +12,8 @@ use crate::{
     cluster::{Cluster, Coordinated},
     failure::Failure,
     kafka_error,
-    output::counted,
+    outcomes::{Outcome, Outcomes},
+    output::FormatArgs,
 };
 
 /// The epoch of a member of a consumer group that leaves.
@@ -32,10 +35,12 @@ pub(crate) struct Kick {
     /// Every member
     #[arg(long, conflicts_with = "members")]
     all: bool,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 impl Kick {
-    pub(super) fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+    pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let Some(group) = state::describe(cluster, &self.group)? else {
             return kafka_error::check(
                 kafka_error::GROUP_ID_NOT_FOUND,
@@ -50,8 +55,15 @@ impl Kick {
             }
             None => self.kick_from_classic_group(cluster, &members)?,
         }
-        eprintln!("removed {} from group {}", counted(members.len() as u64, "member", "members"), self.group);
-        Ok(())
+        let mut outcomes = Outcomes::new(self.format);
+        for member in &members {
+            let said = format!("removed {} from group {}", member.id, self.group);
+            outcomes.add(("member", &member.id), Outcome::Done, &said);
+        }
+        if members.is_empty() {
+            eprintln!("group {} has no members", self.group);
+        }
+        outcomes.end(out)
     }
 
     fn chosen<'g>(&self, group: &'g Group) -> Result<Vec<&'g Member>, Failure> {

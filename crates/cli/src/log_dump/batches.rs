@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use levada_broker::offline::InternalTopic;
 use levada_log::batch::{self, BatchView, EndMarker, Record};
 use levada_log::check::{Batches, Next};
 use levada_log::disk::RealDisk;
@@ -20,6 +21,8 @@ use crate::{
 /// What was found so far in a segment.
 #[derive(Default)]
 struct Tally {
+    /// The topic, if its records can be decoded.
+    internal: Option<InternalTopic>,
     batches: u64,
     records: u64,
     first_offset: Option<i64>,
@@ -27,9 +30,19 @@ struct Tally {
     first_damage: Option<(u64, String)>,
 }
 
+/// The internal topic whose directory a file lies in.
+fn internal_topic(path: &Path) -> Option<InternalTopic> {
+    let path = path.canonicalize().ok()?;
+    InternalTopic::of_directory(path.parent()?.file_name()?.to_str()?)
+}
+
 pub(super) fn dump(path: &Path, records: bool, report: &mut Report<'_>) -> Result<Verdict, Failure> {
     let mut segment = Batches::open(&RealDisk, path).map_err(|error| unreadable(path, &error))?;
-    let mut tally = Tally { next_offset: base_offset(path).unwrap_or(0), ..Tally::default() };
+    let mut tally = Tally {
+        next_offset: base_offset(path).unwrap_or(0),
+        internal: internal_topic(path),
+        ..Tally::default()
+    };
     loop {
         match segment.next_batch().map_err(|error| unreadable(path, &error))? {
             Next::Batch { at, bytes } => tally.take(at, bytes, records, report)?,
@@ -94,7 +107,11 @@ impl Tally {
                 Ok(record) => {
                     self.records += 1;
                     if print {
-                        report.row("record", &record_fields(view, &record))?;
+                        let mut fields = record_fields(view, &record);
+                        if let Some(topic) = self.internal.filter(|_| !view.is_control()) {
+                            decode(topic, record, report.is_json(), &mut fields);
+                        }
+                        report.row("record", &fields)?;
                     }
                 }
                 Err(error) => self.damage(at, error.to_string()),
@@ -173,4 +190,17 @@ fn record_fields(view: &BatchView<'_>, record: &Record) -> Vec<(&'static str, Va
         fields.push(("headers", Value::Array(headers)));
     }
     fields
+}
+
+/// Adds what a record of an internal topic says. In lines for people it takes the place of the bytes.
+fn decode(topic: InternalTopic, record: Record, is_json: bool, fields: &mut Vec<(&'static str, Value)>) {
+    match topic.decode(record.key, record.value) {
+        Ok(decoded) => {
+            if !is_json {
+                fields.retain(|(name, _)| !["key", "value"].contains(name));
+            }
+            fields.push(("decoded", decoded));
+        }
+        Err(error) => fields.push(("undecoded", json!(error))),
+    }
 }

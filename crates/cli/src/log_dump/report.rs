@@ -42,6 +42,11 @@ impl<'a> Report<'a> {
         Self { out, json, quiet }
     }
 
+    /// True if rows are JSON objects.
+    pub(super) fn is_json(&self) -> bool {
+        self.json
+    }
+
     /// One thing found: its kind and its fields.
     pub(super) fn row(&mut self, kind: &str, fields: &[(&str, Value)]) -> Result<(), Failure> {
         if self.quiet {

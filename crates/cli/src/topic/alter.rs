@@ -1,5 +1,7 @@
 //! `levada topic alter`: adds partitions and changes settings.
 
+use std::io::Write;
+
 use levada_wire::{
     StrBytes,
     messages::{CreatePartitionsRequest, create_partitions_request::CreatePartitionsTopic},
@@ -10,6 +12,8 @@ use crate::{
     cluster::Cluster,
     failure::Failure,
     kafka_error,
+    outcomes::{Outcome, Outcomes},
+    output::FormatArgs,
     settings::{self, Change, Resource},
 };
 
@@ -37,24 +41,29 @@ pub(crate) struct Alter {
     /// Validate the request without creating anything
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 impl Alter {
-    pub(super) fn run(self, cluster: &mut Cluster) -> Result<(), Failure> {
+    pub(super) fn run(self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let deleted = self.delete_config.iter().map(|key| Change::Delete(key.clone()));
         let changes: Vec<Change> = self.config.iter().cloned().chain(deleted).collect();
         if changes.is_empty() && self.partitions.is_none() {
             return Err(Failure::Usage("nothing to change: -p, -c or --delete-config is needed".to_owned()));
         }
-        let mut failures = Vec::new();
+        let mut outcomes = Outcomes::new(self.format);
         for topic in &self.topics {
+            let subject = ("topic", topic.as_str());
             match self.change(cluster, topic, &changes) {
-                Ok(()) if self.dry_run => eprintln!("topic {topic} can be changed"),
-                Ok(()) => eprintln!("changed topic {topic}"),
-                Err(failure) => failures.push(failure),
+                Ok(()) if self.dry_run => {
+                    outcomes.add(subject, Outcome::Possible, &format!("topic {topic} can be changed"));
+                }
+                Ok(()) => outcomes.add(subject, Outcome::Done, &format!("changed topic {topic}")),
+                Err(failure) => outcomes.fail(subject, failure),
             }
         }
-        Failure::all(failures)
+        outcomes.end(out)
     }
 
     fn change(&self, cluster: &mut Cluster, topic: &str, changes: &[Change]) -> Result<(), Failure> {

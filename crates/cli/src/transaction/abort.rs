@@ -1,7 +1,7 @@
 //! `levada transaction abort`: ends a transaction through its coordinator or, if no coordinator has
 //! it, in one partition.
 
-use std::{thread, time::Duration, time::Instant};
+use std::{io::Write, thread, time::Duration, time::Instant};
 
 use levada_wire::{
     StrBytes,
@@ -16,6 +16,8 @@ use crate::{
     cluster::{Cluster, Coordinated},
     failure::Failure,
     kafka_error,
+    outcomes::{Outcome, Outcomes},
+    output::FormatArgs,
 };
 
 /// Abort a transaction
@@ -50,6 +52,8 @@ pub(crate) struct Abort {
     /// Epoch of its coordinator
     #[arg(long, value_name = "EPOCH", requires = "producer_id")]
     coordinator_epoch: Option<i32>,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// The producer whose transaction a marker ends.
@@ -65,15 +69,30 @@ const ENDING_POLL: Duration = Duration::from_millis(50);
 const CONCURRENT_TRANSACTIONS: i16 = 51;
 
 impl Abort {
-    pub(super) fn run(&self, cluster: &mut Cluster) -> Result<(), Failure> {
+    pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+        let mut outcomes = Outcomes::new(self.format);
         match (&self.id, &self.topic, self.partition) {
-            (Some(id), ..) => abort_id(cluster, id),
-            (None, Some(topic), Some(partition)) => self.abort_in(cluster, topic, partition),
-            _ => Err(Failure::Usage("a transactional id or --topic and --partition are needed".to_owned())),
+            (Some(id), ..) => {
+                abort_id(cluster, id)?;
+                let said = format!("aborted what {id} had open and fenced its producer");
+                outcomes.add(("transaction", id), Outcome::Done, &said);
+            }
+            (None, Some(topic), Some(partition)) => {
+                let producer = self.abort_in(cluster, topic, partition)?;
+                let place = format!("{topic}/{partition}");
+                let said = format!("aborted the transaction of producer {producer} in {place}");
+                outcomes.add(("transaction", &place), Outcome::Done, &said);
+            }
+            _ => {
+                let what = "a transactional id or --topic and --partition are needed";
+                return Err(Failure::Usage(what.to_owned()));
+            }
         }
+        outcomes.end(out)
     }
 
-    fn abort_in(&self, cluster: &mut Cluster, name: &str, partition: i32) -> Result<(), Failure> {
+    /// Returns the id of the producer whose transaction was open.
+    fn abort_in(&self, cluster: &mut Cluster, name: &str, partition: i32) -> Result<i64, Failure> {
         let mut topic = cluster.topic(name, false)?;
         let leader = topic.leader(partition)?;
         topic.leaders.retain(|index, _| *index == partition);
@@ -99,8 +118,7 @@ impl Abort {
                 _ => return Err(Failure::Usage("--start-offset or --producer-id is needed".to_owned())),
             };
         write_marker(cluster, leader, (name, partition), &producer)?;
-        eprintln!("aborted the transaction of producer {} in {name}/{partition}", producer.id);
-        Ok(())
+        Ok(producer.id)
     }
 }
 
@@ -148,7 +166,6 @@ fn abort_id(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
             continue;
         }
         kafka_error::check(response.error_code, &format!("abort the transaction of {id}"), None)?;
-        eprintln!("aborted what {id} had open and fenced its producer");
         return Ok(());
     }
 }

@@ -7,9 +7,11 @@ use levada_wire::Uuid;
 use levada_wire::primitives::{
     BufferTarget, DecodeError, DecodeLimits, Decoder, EncodeError, Encoder, TagOutcome,
 };
+use serde::Serialize;
 
 use super::{RecordError, nullable_string, string, text};
 use crate::group::request::Protocol;
+use crate::record_json;
 
 /// Partitions by topic.
 pub type Partitions = BTreeMap<Uuid, BTreeSet<i32>>;
@@ -37,7 +39,7 @@ pub enum ConsumerRecord {
 }
 
 /// The epoch of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct EpochValue {
     /// Raised with every change that asks for a new assignment.
     pub epoch: i32,
@@ -46,7 +48,7 @@ pub struct EpochValue {
 }
 
 /// A member and what it wants.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemberMetadata {
     /// Its name if it is static.
     pub instance_id: Option<String>,
@@ -69,7 +71,7 @@ pub struct MemberMetadata {
 }
 
 /// What a member of the classic protocol can do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClassicMember {
     /// A member silent for so long is removed.
     pub session_timeout_ms: i32,
@@ -78,7 +80,7 @@ pub struct ClassicMember {
 }
 
 /// The epoch of a target assignment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TargetEpoch {
     /// The group epoch it was made for.
     pub epoch: i32,
@@ -87,7 +89,7 @@ pub struct TargetEpoch {
 }
 
 /// What a member has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CurrentValue {
     /// The epoch the member is in.
     pub epoch: i32,
@@ -96,13 +98,15 @@ pub struct CurrentValue {
     /// 0 stable, 1 unrevoked, 2 unreleased partitions; others are unknown.
     pub state: i8,
     /// What it may use.
+    #[serde(serialize_with = "record_json::by_topic")]
     pub assigned: EpochPartitions,
     /// What it must give up.
+    #[serde(serialize_with = "record_json::by_topic")]
     pub revoking: EpochPartitions,
 }
 
 /// What a regular expression matches.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RegexValue {
     /// Names of topics.
     pub topics: BTreeSet<String>,

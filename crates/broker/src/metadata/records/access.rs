@@ -3,22 +3,27 @@
 use std::fmt;
 
 use levada_wire::primitives::{DecodeError, Decoder, EncodeError, Uuid};
+use serde::Serialize;
 
 use super::body::{Body, Out, read_text, skip_tags, write_no_tags, write_text};
+use crate::record_json;
 use crate::security::acl::{Acl, Operation, PatternType, Permission, ResourceType};
 
 /// A user's credential for one SCRAM mechanism.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq, Serialize)]
 pub struct UserScramCredentialRecord {
     /// The user.
     pub name: String,
     /// 1 for SCRAM-SHA-256, 2 for SCRAM-SHA-512.
     pub mechanism: i8,
     /// What the password was salted with.
+    #[serde(skip)]
     pub salt: Vec<u8>,
     /// The hash of the client's key.
+    #[serde(skip)]
     pub stored_key: Vec<u8>,
     /// The server's key.
+    #[serde(skip)]
     pub server_key: Vec<u8>,
     /// How often the password was hashed.
     pub iterations: i32,
@@ -67,7 +72,7 @@ impl Body for UserScramCredentialRecord {
 }
 
 /// A user's credential for one mechanism is gone.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RemoveUserScramCredentialRecord {
     /// The user.
     pub name: String,
@@ -97,9 +102,10 @@ impl Body for RemoveUserScramCredentialRecord {
 }
 
 /// One entry of access control. The numbers are those of Kafka's protocol.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AccessControlEntryRecord {
     /// By which it is removed.
+    #[serde(serialize_with = "record_json::uuid")]
     pub id: Uuid,
     /// Kind of the resource.
     pub resource_type: i8,
@@ -183,9 +189,10 @@ impl Body for AccessControlEntryRecord {
 }
 
 /// An entry of access control is gone.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RemoveAccessControlEntryRecord {
     /// The entry.
+    #[serde(serialize_with = "record_json::uuid")]
     pub id: Uuid,
 }
 

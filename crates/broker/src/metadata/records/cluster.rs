@@ -2,6 +2,7 @@
 //! NoOpRecord, and the records that begin and end a change over several batches.
 
 use levada_wire::primitives::{DecodeError, Decoder, EncodeError};
+use serde::Serialize;
 
 use super::body::{
     Body, Out, Tags, read_optional_text, read_tags, read_text, skip_tags, write_no_tags, write_optional_text,
@@ -9,7 +10,7 @@ use super::body::{
 };
 
 /// One configuration value of one resource.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ConfigRecord {
     /// 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
     pub resource_type: i8,
@@ -50,7 +51,7 @@ impl Body for ConfigRecord {
 }
 
 /// A feature's level in the whole cluster.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FeatureLevelRecord {
     /// Feature name, such as `metadata.version`.
     pub name: String,
@@ -80,7 +81,7 @@ impl Body for FeatureLevelRecord {
 }
 
 /// A block of producer ids was handed to a broker.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProducerIdsRecord {
     /// Who got the block.
     pub broker_id: i32,
@@ -120,7 +121,7 @@ impl Body for ProducerIdsRecord {
 macro_rules! empty_record {
     ($name:ident, $api_key:literal, $doc:literal) => {
         #[doc = $doc]
-        #[derive(Clone, Debug, Default, PartialEq)]
+        #[derive(Clone, Debug, Default, PartialEq, Serialize)]
         pub struct $name;
 
         impl Body for $name {
@@ -149,7 +150,7 @@ empty_record!(EndTransactionRecord, 24, "The records since the last begin record
 macro_rules! remark_record {
     ($name:ident, $api_key:literal, $field:ident, $doc:literal) => {
         #[doc = $doc]
-        #[derive(Clone, Debug, Default, PartialEq)]
+        #[derive(Clone, Debug, Default, PartialEq, Serialize)]
         pub struct $name {
             /// For human readers.
             pub $field: Option<String>,

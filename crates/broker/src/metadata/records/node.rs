@@ -2,14 +2,16 @@
 //! RegisterControllerRecord, and the two fencing records that Kafka before 3.3 wrote.
 
 use levada_wire::primitives::{DecodeError, Decoder, EncodeError, Uuid};
+use serde::Serialize;
 
 use super::body::{
     Body, Out, Tags, read_array, read_optional_array, read_optional_text, read_tags, read_text, skip_tags,
     write_array, write_no_tags, write_optional_text, write_text, write_uuids,
 };
+use crate::record_json;
 
 /// Where a node listens.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Endpoint {
     /// Listener name.
     pub name: String,
@@ -43,7 +45,7 @@ impl Endpoint {
 }
 
 /// The levels of one feature that a node can work with.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SupportedFeature {
     /// Feature name.
     pub name: String,
@@ -70,13 +72,14 @@ impl SupportedFeature {
 }
 
 /// A broker process introduces itself.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RegisterBrokerRecord {
     /// Node id.
     pub broker_id: i32,
     /// Left over from ZooKeeper times (from version 2).
     pub is_migrating_zk_broker: bool,
     /// Random id of this process.
+    #[serde(serialize_with = "record_json::uuid")]
     pub incarnation_id: Uuid,
     /// Offset of this record: the process's epoch.
     pub broker_epoch: i64,
@@ -91,8 +94,10 @@ pub struct RegisterBrokerRecord {
     /// On its way out (from version 1).
     pub in_controlled_shutdown: bool,
     /// Its log directories (from version 3).
+    #[serde(serialize_with = "record_json::uuids")]
     pub log_dirs: Vec<Uuid>,
     /// Directories that take no new partitions; null until the broker says (from version 4).
+    #[serde(serialize_with = "record_json::optional_uuids")]
     pub cordoned_log_dirs: Option<Vec<Uuid>>,
 }
 
@@ -157,7 +162,7 @@ impl Body for RegisterBrokerRecord {
 }
 
 /// What changed in a broker's registration; defaults mean "as before".
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BrokerRegistrationChangeRecord {
     /// Node id.
     pub broker_id: i32,
@@ -168,8 +173,10 @@ pub struct BrokerRegistrationChangeRecord {
     /// 1 a controlled shutdown began (from version 1).
     pub in_controlled_shutdown: i8,
     /// New log directories, empty for no change (from version 2).
+    #[serde(serialize_with = "record_json::uuids")]
     pub log_dirs: Vec<Uuid>,
     /// New cordoned directories (from version 3).
+    #[serde(serialize_with = "record_json::optional_uuids")]
     pub cordoned_log_dirs: Option<Vec<Uuid>>,
 }
 
@@ -225,11 +232,12 @@ impl Body for BrokerRegistrationChangeRecord {
 }
 
 /// A controller process introduces itself.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RegisterControllerRecord {
     /// Node id.
     pub controller_id: i32,
     /// Random id of this process.
+    #[serde(serialize_with = "record_json::uuid")]
     pub incarnation_id: Uuid,
     /// Left over from ZooKeeper times.
     pub zk_migration_ready: bool,
@@ -273,7 +281,7 @@ impl Body for RegisterControllerRecord {
 macro_rules! broker_epoch_record {
     ($name:ident, $api_key:literal, $doc:literal) => {
         #[doc = $doc]
-        #[derive(Clone, Debug, Default, PartialEq)]
+        #[derive(Clone, Debug, Default, PartialEq, Serialize)]
         pub struct $name {
             /// Node id.
             pub broker_id: i32,

@@ -1,6 +1,7 @@
 //! ClientQuotaRecord: the limits of a user, a client id or an address.
 
 use levada_wire::primitives::{DecodeError, Decoder, EncodeError};
+use serde::Serialize;
 
 use super::body::{
     Body, Out, read_array, read_optional_text, read_text, skip_tags, write_array, write_no_tags,
@@ -8,7 +9,7 @@ use super::body::{
 };
 
 /// One limit of one entity.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ClientQuotaRecord {
     /// Kind (`user`, `client-id` or `ip`) and name of each part; null stands for all without a limit of their own.
     pub entity: Vec<(String, Option<String>)>,

@@ -2,11 +2,13 @@
 //! ClearElrRecord.
 
 use levada_wire::primitives::{DecodeError, Decoder, EncodeError, Uuid};
+use serde::Serialize;
 
 use super::body::{
     Body, Out, Tags, read_array, read_optional_array, read_tags, read_text, skip_tags, write_ids,
     write_no_tags, write_text, write_uuids,
 };
+use crate::record_json;
 
 /// `leader` of a [`PartitionChangeRecord`] that leaves the leader as it is.
 pub const LEADER_UNCHANGED: i32 = -2;
@@ -14,11 +16,12 @@ pub const LEADER_UNCHANGED: i32 = -2;
 pub const NO_LEADER: i32 = -1;
 
 /// A topic came to be.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TopicRecord {
     /// Unique name.
     pub name: String,
     /// Unique for ever: a topic created again under the same name has another id.
+    #[serde(serialize_with = "record_json::uuid")]
     pub topic_id: Uuid,
 }
 
@@ -44,9 +47,10 @@ impl Body for TopicRecord {
 }
 
 /// A topic, its partitions and its configuration are gone.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RemoveTopicRecord {
     /// The topic.
+    #[serde(serialize_with = "record_json::uuid")]
     pub topic_id: Uuid,
 }
 
@@ -71,11 +75,12 @@ impl Body for RemoveTopicRecord {
 }
 
 /// The whole state of one partition.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PartitionRecord {
     /// Index within the topic.
     pub partition_id: i32,
     /// The topic.
+    #[serde(serialize_with = "record_json::uuid")]
     pub topic_id: Uuid,
     /// Broker ids in order of preference.
     pub replicas: Vec<i32>,
@@ -94,6 +99,7 @@ pub struct PartitionRecord {
     /// Grows with every change of this partition.
     pub partition_epoch: i32,
     /// Log directory of each replica, in the order of `replicas` (from version 1).
+    #[serde(serialize_with = "record_json::uuids")]
     pub directories: Vec<Uuid>,
     /// Replicas that may lead though not in sync (from version 2).
     pub eligible_leader_replicas: Option<Vec<i32>>,
@@ -163,11 +169,12 @@ impl Body for PartitionRecord {
 }
 
 /// What changed in one partition; absent fields stay as they are.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartitionChangeRecord {
     /// Index within the topic.
     pub partition_id: i32,
     /// The topic.
+    #[serde(serialize_with = "record_json::uuid")]
     pub topic_id: Uuid,
     /// New replicas in sync.
     pub isr: Option<Vec<i32>>,
@@ -182,6 +189,7 @@ pub struct PartitionChangeRecord {
     /// New recovery state, or -1.
     pub leader_recovery_state: i8,
     /// New log directories (from version 1).
+    #[serde(serialize_with = "record_json::optional_uuids")]
     pub directories: Option<Vec<Uuid>>,
     /// New eligible leaders (from version 2).
     pub eligible_leader_replicas: Option<Vec<i32>>,
@@ -262,7 +270,7 @@ impl Body for PartitionChangeRecord {
 }
 
 /// Eligible leaders are forgotten, in one topic or in all.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ClearElrRecord {
     /// The topic; empty means every topic.
     pub topic_name: String,

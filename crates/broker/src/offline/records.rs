@@ -1,0 +1,106 @@
+//! Records of internal topics as JSON, for people who look into a log.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::group::records::{ConsumerRecord, Partitions, Record as GroupRecord};
+use crate::metadata::records as metadata;
+use crate::record_json;
+use crate::txn::records::Record as TxnRecord;
+
+/// An internal topic whose records can be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InternalTopic {
+    /// `__consumer_offsets`.
+    Offsets,
+    /// `__transaction_state`.
+    Transactions,
+    /// `__cluster_metadata`.
+    Metadata,
+}
+
+impl InternalTopic {
+    /// The topic of a partition's directory, such as `__consumer_offsets-7`.
+    pub fn of_directory(name: &str) -> Option<Self> {
+        match name.rsplit_once('-')?.0 {
+            "__consumer_offsets" => Some(Self::Offsets),
+            "__transaction_state" => Some(Self::Transactions),
+            "__cluster_metadata" => Some(Self::Metadata),
+            _ => None,
+        }
+    }
+
+    /// A record of the topic as an object with the field `type`. Credentials of users come without salt and keys.
+    ///
+    /// # Errors
+    /// The reason why it is no record of this topic.
+    pub fn decode(self, key: Option<Bytes>, value: Option<Bytes>) -> Result<Value, String> {
+        match (self, key, value) {
+            (Self::Metadata, _, Some(value)) => {
+                let (record, version) = metadata::decode(value).map_err(|error| error.to_string())?;
+                let mut decoded = serde_json::to_value(&record).map_err(|error| error.to_string())?;
+                decoded["version"] = json!(version);
+                Ok(decoded)
+            }
+            (Self::Metadata, _, None) => Err("it has no value".to_owned()),
+            (_, None, _) => Err("it has no key".to_owned()),
+            (Self::Offsets, Some(key), value) => {
+                GroupRecord::decode(key, value).map(of_group).map_err(|error| error.to_string())
+            }
+            (Self::Transactions, Some(key), value) => {
+                TxnRecord::decode(key, value).map(of_transaction).map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+fn of_group(record: GroupRecord) -> Value {
+    match record {
+        GroupRecord::Offset(key, value) => json!({ "type": "offset", "key": key, "value": value }),
+        GroupRecord::Group(group, value) => {
+            json!({ "type": "group", "key": { "group_id": group }, "value": value })
+        }
+        GroupRecord::Consumer(group, record) => of_consumer_group(&group, &record),
+        GroupRecord::Other(version) => json!({ "type": "other", "key_version": version }),
+    }
+}
+
+fn of_consumer_group(group: &str, record: &ConsumerRecord) -> Value {
+    let of_group =
+        |kind: &str, value: Value| json!({ "type": kind, "key": { "group_id": group }, "value": value });
+    let of_member = |kind: &str, member: &str, value: Value| json!({ "type": kind, "key": { "group_id": group, "member_id": member }, "value": value });
+    match record {
+        ConsumerRecord::Epoch(value) => of_group("consumer_group", json!(value)),
+        ConsumerRecord::Topics(value) => {
+            of_group("consumer_group_topics", json!(value.as_ref().map(|bytes| bytes.len())))
+        }
+        ConsumerRecord::TargetEpoch(value) => of_group("consumer_group_target_epoch", json!(value)),
+        ConsumerRecord::Member(member, value) => of_member("consumer_group_member", member, json!(value)),
+        ConsumerRecord::Target(member, value) => {
+            of_member("consumer_group_target", member, json!(value.as_ref().map(named)))
+        }
+        ConsumerRecord::Current(member, value) => of_member("consumer_group_current", member, json!(value)),
+        ConsumerRecord::Regex(regex, value) => json!({
+            "type": "consumer_group_regex",
+            "key": { "group_id": group, "regex": regex },
+            "value": value,
+        }),
+    }
+}
+
+/// Partitions by the ids of their topics.
+fn named(topics: &Partitions) -> Value {
+    topics.iter().map(|(id, partitions)| (record_json::text(id), json!(partitions))).collect()
+}
+
+fn of_transaction(record: TxnRecord) -> Value {
+    match record {
+        TxnRecord::Transaction(id, value) => {
+            json!({ "type": "transaction", "key": { "transactional_id": id }, "value": value })
+        }
+        TxnRecord::Other(version) => json!({ "type": "other", "key_version": version }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

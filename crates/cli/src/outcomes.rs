@@ -1,0 +1,84 @@
+//! Results of commands that change something: a line on stderr for each change, or JSON on stdout.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::{
+    failure::{Cause, Failure},
+    kafka_error,
+    output::{self, Format, FormatArgs},
+};
+
+/// The outcome of one change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// It was made.
+    Done,
+    /// It is as asked for already: --if-exists, --if-not-exists.
+    Unchanged,
+    /// It could be made: --dry-run.
+    Possible,
+    Failed,
+}
+
+/// Changes of one command.
+pub(crate) struct Outcomes {
+    format: Format,
+    rows: Vec<Row>,
+    failures: Vec<Failure>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    kind: &'static str,
+    name: String,
+    outcome: Outcome,
+    /// Kafka's name of the error, or null.
+    code: Option<String>,
+    /// The failure in words, or null.
+    error: Option<String>,
+}
+
+impl Outcomes {
+    pub(crate) fn new(format: FormatArgs) -> Self {
+        Self { format: format.format, rows: Vec::new(), failures: Vec::new() }
+    }
+
+    /// Notes a change, and tells people of it.
+    pub(crate) fn add(&mut self, (kind, name): (&'static str, &str), outcome: Outcome, said: &str) {
+        if self.format == Format::Table {
+            eprintln!("{said}");
+        }
+        self.rows.push(Row { kind, name: name.to_owned(), outcome, code: None, error: None });
+    }
+
+    /// Notes a change that failed.
+    pub(crate) fn fail(&mut self, (kind, name): (&'static str, &str), failure: Failure) {
+        let code = match failure.cause() {
+            Cause::Code(code) => Some(kafka_error::name(code)),
+            Cause::Connection | Cause::Other => None,
+        };
+        let error = Some(failure.line().to_owned());
+        self.rows.push(Row { kind, name: name.to_owned(), outcome: Outcome::Failed, code, error });
+        self.failures.push(failure);
+    }
+
+    /// Notes a change that may have failed.
+    pub(crate) fn note(&mut self, subject: (&'static str, &str), done: Result<(), Failure>, said: &str) {
+        match done {
+            Ok(()) => self.add(subject, Outcome::Done, said),
+            Err(failure) => self.fail(subject, failure),
+        }
+    }
+
+    /// Prints the JSON, and fails if a change did.
+    pub(crate) fn end(self, out: &mut dyn Write) -> Result<(), Failure> {
+        if self.format == Format::Json {
+            output::json(out, &self.rows)?;
+            out.flush()?;
+        }
+        Failure::all(self.failures)
+    }
+}
