@@ -98,6 +98,7 @@ impl From<AppendError> for Failure {
             AppendError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
             AppendError::TransactionState { .. } => ErrorCode::InvalidTxnState,
             AppendError::CoordinatorEpoch { .. } => ErrorCode::TransactionCoordinatorFenced,
+            AppendError::LeaderEpoch { .. } => ErrorCode::NotLeaderOrFollower,
             AppendError::Storage(_) => ErrorCode::KafkaStorageError,
         };
         Self::new(code, error.to_string())

@@ -1,7 +1,7 @@
 //! The partitions of which this broker has a replica: their logs in the data directory, the table
 //! of served partitions, and background work on logs.
 //!
-//! `partition` is one of them, with its append `lane`, the syncs that acknowledgements wait for (`durability`) and the `waiters`
+//! `partition` is one of them, with its `leadership`, its append `lane`, the syncs that acknowledgements wait for (`durability`) and the `waiters`
 //! of long polls. `opening` opens logs and `recovery` counts those that are checked first. `housekeeping`, `retention`, `expiry`,
 //! `compaction` (with the state of its `cleaner`) and `discarded` run beside the requests.
 //!
@@ -27,6 +27,7 @@ mod expiry;
 mod housekeeping;
 pub(crate) mod lane;
 pub(crate) mod last_shutdown;
+mod leadership;
 pub(crate) mod log_config;
 pub(crate) mod opening;
 mod partition;
@@ -45,6 +46,7 @@ use self::cleaner::Cleaner;
 use self::data_dir::DataDir;
 use self::discarded::PendingRemoval;
 use self::last_shutdown::{LastShutdown, UnservedPartitions, UnservedReason};
+pub(crate) use self::leadership::Leadership;
 pub(crate) use self::partition::{
     OFFSETS_TOPIC, Partition, PartitionIdentity, Partitions, TRANSACTIONS_TOPIC, TopicPartition, is_internal,
 };

@@ -186,6 +186,16 @@ pub enum AppendError {
         /// The one the log knows.
         current: i32,
     },
+    /// The log is not led here any more, or in another leader epoch than the batch was checked in.
+    #[error(
+        "batch was checked in leader epoch {checked}, but the log is led in leader epoch {led} (-1 for none)"
+    )]
+    LeaderEpoch {
+        /// Epoch in which the batch was checked.
+        checked: i32,
+        /// Epoch in which the log is led, -1 if it is not.
+        led: i32,
+    },
     /// The disk failed; the log is as it was before, or offline.
     #[error(transparent)]
     Storage(#[from] LogError),

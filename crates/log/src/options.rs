@@ -21,6 +21,9 @@ pub struct OpenOptions {
     pub recovery_point: i64,
     /// From the checkpoint: the first offset that may be read; 0 if it has no entry.
     pub log_start: i64,
+    /// From the checkpoint: the high watermark of a log that has, or may have, other replicas. Without one this is the only replica, and
+    /// its high watermark is the log's end.
+    pub high_watermark: Option<i64>,
     /// Whether the directory was shut down cleanly. Then nothing is scanned.
     pub clean: bool,
     /// How files are reached.
@@ -40,6 +43,7 @@ impl OpenOptions {
             leader_epoch: -1,
             recovery_point: 0,
             log_start: 0,
+            high_watermark: None,
             clean: false,
             disk: Arc::new(RealDisk),
             checked_bytes: Arc::default(),

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use crate::disk::{At, Disk, NonBlockingReads, ReadFiles};
 use crate::epochs::Epochs;
+use crate::marks::{Marks, Start};
 use crate::segment::{Head, Segment, assert_in_order};
 use crate::{LogError, ReadError};
 
@@ -34,23 +35,13 @@ pub struct Partition {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) segments: ArcSwap<Vec<Arc<Segment>>>,
     pub(crate) epochs: ArcSwap<Epochs>,
-    marks: Marks,
+    pub(crate) marks: Marks,
+    latest_epoch: AtomicI32,
     interval: AtomicU32,
     offline: AtomicBool,
     // Held by whoever syncs or truncates; never by readers or appends.
     flushing: Mutex<()>,
     unsynced_names: AtomicBool,
-}
-
-#[derive(Debug)]
-struct Marks {
-    log_start: AtomicI64,
-    high_watermark: AtomicI64,
-    last_stable: AtomicI64,
-    log_end: AtomicI64,
-    recovery_point: AtomicI64,
-    durable: AtomicI64,
-    latest_epoch: AtomicI32,
 }
 
 /// What a read found: a range of one segment, whole batches.
@@ -94,59 +85,29 @@ struct ReadLimits {
     min_one: bool,
 }
 
-/// The marks a partition starts with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Start {
-    pub(crate) log_start: i64,
-    pub(crate) log_end: i64,
-    pub(crate) last_stable: i64,
-    pub(crate) recovery_point: i64,
-    pub(crate) index_interval_bytes: u32,
-}
-
 impl Partition {
     pub(crate) fn new(
         dir: PathBuf,
         disk: Arc<dyn Disk>,
         segments: Vec<Arc<Segment>>,
         epochs: Epochs,
-        start: Start,
+        (start, index_interval_bytes): (Start, u32),
     ) -> Partition {
         assert_in_order(&segments);
-        let marks = Marks {
-            log_start: start.log_start.into(),
-            high_watermark: start.log_end.into(),
-            last_stable: start.last_stable.into(),
-            log_end: start.log_end.into(),
-            recovery_point: start.recovery_point.into(),
-            durable: start.recovery_point.into(),
-            latest_epoch: epochs.latest().into(),
-        };
         let partition = Partition {
             dir,
             disk,
             segments: ArcSwap::from_pointee(segments),
+            latest_epoch: epochs.latest().into(),
             epochs: ArcSwap::from_pointee(epochs),
-            marks,
-            interval: start.index_interval_bytes.into(),
+            marks: Marks::new(start),
+            interval: index_interval_bytes.into(),
             offline: AtomicBool::new(false),
             flushing: Mutex::new(()),
             unsynced_names: AtomicBool::new(false),
         };
-        partition.assert_marks();
+        partition.marks.assert_ordered(&partition.dir);
         partition
-    }
-
-    /// The order of the marks. Called where they move, by the only thread that moves them: between two of its stores a reader may see
-    /// another order.
-    fn assert_marks(&self) {
-        let (start, end) = (self.log_start(), self.log_end());
-        let (stable, high) = (self.last_stable(), self.high_watermark());
-        assert!(
-            start <= stable && stable <= high && high <= end,
-            "marks of {} are out of order: log start {start}, last stable {stable}, high watermark {high}, log end {end}",
-            self.dir.display()
-        );
     }
 
     /// Puts another list in the place of the segments. Readers go on with the one that they have.
@@ -162,22 +123,23 @@ impl Partition {
 
     /// The first offset that may be read.
     pub fn log_start(&self) -> i64 {
-        self.marks.log_start.load(Ordering::Acquire)
+        self.marks.log_start()
     }
 
-    /// The offset after the last one that is safe to show.
+    /// The offset after the last one that all replicas have which count.
     pub fn high_watermark(&self) -> i64 {
-        self.marks.high_watermark.load(Ordering::Acquire)
+        self.marks.high_watermark()
     }
 
-    /// The first offset of the oldest open transaction, or the high watermark.
+    /// The first offset of the oldest transaction that is open or whose marker is not below the high watermark; without one, the
+    /// high watermark.
     pub fn last_stable(&self) -> i64 {
-        self.marks.last_stable.load(Ordering::Acquire)
+        self.marks.last_stable()
     }
 
     /// The offset that the next record gets.
     pub fn log_end(&self) -> i64 {
-        self.marks.log_end.load(Ordering::Acquire)
+        self.marks.log_end()
     }
 
     /// Everything before this offset is known to be on the device: what the checkpoint of recovery points stores.
@@ -192,7 +154,7 @@ impl Partition {
 
     /// The latest leader epoch, -1 if there was none.
     pub fn latest_epoch(&self) -> i32 {
-        self.marks.latest_epoch.load(Ordering::Acquire)
+        self.latest_epoch.load(Ordering::Acquire)
     }
 
     /// Whether a failure of the storage has stopped all writing.
@@ -381,44 +343,14 @@ impl Partition {
         self.interval.store(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn publish_log_end(&self, offset: i64) {
-        let end = self.log_end();
-        assert!(offset >= end, "log end {offset} of {} is before the published {end}", self.dir.display());
-        self.marks.log_end.store(offset, Ordering::Release);
-    }
-
-    /// After the segment's size: whoever sees these marks sees the bytes below them.
-    pub(crate) fn publish_marks(&self, high_watermark: i64, last_stable: i64) {
-        self.marks.high_watermark.store(high_watermark, Ordering::Release);
-        self.marks.last_stable.store(last_stable, Ordering::Release);
-        self.assert_marks();
-    }
-
-    /// Lets the log end earlier: no mark lies behind `end` afterwards.
-    pub(crate) fn lower_marks(&self, end: i64) {
-        let marks = &self.marks;
-        for mark in [
-            &marks.log_start,
-            &marks.last_stable,
-            &marks.high_watermark,
-            &marks.log_end,
-            &marks.recovery_point,
-            &marks.durable,
-        ] {
-            mark.fetch_min(end, Ordering::AcqRel);
-        }
-        self.assert_marks();
-    }
-
-    /// Before the other marks, which [`Partition::publish_marks`] moves behind it.
-    pub(crate) fn publish_log_start(&self, offset: i64) {
-        let (start, high) = (self.log_start(), self.high_watermark());
-        assert!(start <= offset && offset <= high, "log start {offset} is not within {start}..={high}");
-        self.marks.log_start.store(offset, Ordering::Release);
+    /// Raises the high watermark, to the log's end at most: all replicas that count have what lies below. A lower one changes nothing.
+    /// For a log whose writer [stands alone](crate::Writer::set_sole_replica), appends do it. Any thread may call it.
+    pub fn raise_high_watermark(&self, offset: i64) {
+        self.marks.raise_high_watermark(offset);
     }
 
     pub(crate) fn publish_epochs(&self, epochs: Epochs) {
-        self.marks.latest_epoch.store(epochs.latest(), Ordering::Release);
+        self.latest_epoch.store(epochs.latest(), Ordering::Release);
         self.epochs.store(Arc::new(epochs));
     }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::AppendError;
 use crate::batch::{BatchView, EndMarker, Marker};
 use crate::index::Aborted;
+use crate::marks::Ended;
 
 mod last;
 pub(crate) mod snapshot;
@@ -106,6 +107,11 @@ pub(crate) struct Completed {
 }
 
 impl Completed {
+    /// What holds the last stable offset back until the marker is replicated.
+    pub(crate) fn ended(&self) -> Ended {
+        Ended { first_offset: self.first_offset, marker_offset: self.last_offset }
+    }
+
     /// What the transaction index keeps of it, if it was aborted. `first_unstable` is that of the producers with this transaction ended.
     pub(crate) fn aborted(&self, first_unstable: Option<i64>) -> Option<Aborted> {
         (self.marker == Marker::Abort).then(|| Aborted {
@@ -157,12 +163,6 @@ impl Producers {
     /// The first offset of the oldest open transaction.
     pub(crate) fn first_unstable(&self) -> Option<i64> {
         self.open.first_key_value().map(|(offset, _)| *offset)
-    }
-
-    /// The last stable offset of a log that reaches from `log_start` to `log_end`: the first one of the oldest open transaction, or the
-    /// log's end. A snapshot may tell of a transaction outside the log.
-    pub(crate) fn last_stable(&self, log_start: i64, log_end: i64) -> i64 {
-        self.first_unstable().unwrap_or(log_end).max(log_start).min(log_end)
     }
 
     /// Judges a batch that carries a producer id. `version` is that of the transaction protocol.

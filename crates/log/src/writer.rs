@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::background::Background;
 use crate::disk::Disk;
 use crate::epochs::Epochs;
-use crate::partition::{Partition, Start};
+use crate::marks::Start;
+use crate::partition::Partition;
 use crate::producers::{ProducerState, Producers};
 use crate::recover::{self, OpenReport, Opened};
 use crate::{LogConfig, LogError, OpenOptions};
@@ -20,7 +21,7 @@ mod swap;
 #[cfg(test)]
 mod tests;
 
-pub use append::{Append, Appended};
+pub use append::{ANY_LEADER_EPOCH, Append, Appended};
 pub use cut::Discarded;
 pub use swap::Retired;
 
@@ -34,6 +35,10 @@ pub struct Writer {
     disk: Arc<dyn Disk>,
     config: LogConfig,
     leader_epoch: i32,
+    // The epoch in which this broker leads the partition, as it was told; none while it does not.
+    led_in: Option<i32>,
+    // Nobody else has to have what is appended: the high watermark follows the log's end.
+    sole_replica: bool,
     // The epochs in memory are those on disk: a new epoch goes there with its first batch.
     epochs_stored: bool,
     producers: Producers,
@@ -63,9 +68,9 @@ impl Writer {
         let start = Start {
             log_start,
             log_end,
-            last_stable: producers.last_stable(log_start, log_end),
+            high_watermark: options.high_watermark.unwrap_or(log_end),
+            first_open: producers.first_unstable(),
             recovery_point: if options.clean { log_end } else { options.recovery_point.min(log_end) },
-            index_interval_bytes: options.config.index_interval_bytes,
         };
         let leader_epoch = options.leader_epoch.max(epochs.latest());
         let repaired = epochs != opened.stored_epochs;
@@ -75,8 +80,15 @@ impl Writer {
             epochs.store(&*options.disk, &options.dir)?;
             epochs_stored = true;
         }
+        let sole_replica = options.high_watermark.is_none();
         let OpenOptions { dir, config, disk, background, .. } = options;
-        let partition = Arc::new(Partition::new(dir, disk.clone(), segments, epochs, start));
+        let partition = Arc::new(Partition::new(
+            dir,
+            disk.clone(),
+            segments,
+            epochs,
+            (start, config.index_interval_bytes),
+        ));
         if opened.created || repaired || !report.is_clean() {
             partition.note_new_name();
         }
@@ -86,6 +98,8 @@ impl Writer {
             disk,
             config,
             leader_epoch,
+            led_in: Some(options.leader_epoch),
+            sole_replica,
             epochs_stored,
             producers,
             snapshot_at,
@@ -127,6 +141,28 @@ impl Writer {
             self.epochs_stored = false;
         }
         self.leader_epoch = self.leader_epoch.max(epoch);
+        self.led_in = Some(epoch);
+    }
+
+    /// Refuses every append until [`Writer::set_leader_epoch`]: this broker leads the partition no longer.
+    pub fn resign(&mut self) {
+        self.led_in = None;
+        self.sole_replica = false;
+    }
+
+    /// Says whether this is the only replica that has to have what is appended. Then the high watermark is the log's end, now and after each
+    /// append; else [`Partition::raise_high_watermark`] moves it.
+    pub fn set_sole_replica(&mut self, sole_replica: bool) {
+        self.sole_replica = sole_replica;
+        self.publish_high_watermark();
+    }
+
+    /// Shows everything there is if nobody else has to have it.
+    fn publish_high_watermark(&self) {
+        if self.sole_replica {
+            self.partition.raise_high_watermark(self.partition.log_end());
+        }
+        self.partition.marks.assert_ordered(self.partition.dir());
     }
 
     /// Makes everything appended so far durable: [`Partition::flush`], which any thread may call instead. Blocks.

@@ -227,6 +227,7 @@ fn find(context: &Context, key: (&StrBytes, Uuid), index: i32) -> Result<Arc<Par
         let text = format!("Cannot append to internal topic {}", partition.topic());
         return Err(Failure::new(ErrorCode::InvalidTopic, text));
     }
+    partition.check_leader(-1)?;
     Ok(partition)
 }
 
@@ -276,10 +277,10 @@ fn acceptable(
     if !matches!(envelope.acks, -1..=1) {
         return Err(ErrorCode::InvalidRequiredAcks.into());
     }
-    let config = partition.config();
-    if envelope.acks == -1 && config.min_insync_replicas > 1 {
+    let (config, in_sync) = (partition.config(), partition.leadership().in_sync());
+    if envelope.acks == -1 && config.min_insync_replicas as usize > in_sync {
         let text = format!(
-            "The size of the current ISR is 1, insufficient to satisfy the min.isr requirement of {} for partition {}",
+            "The size of the current ISR is {in_sync}, insufficient to satisfy the min.isr requirement of {} for partition {}",
             config.min_insync_replicas,
             partition.name()
         );
@@ -319,7 +320,8 @@ fn examine(
     if config.timestamp_type == TimestampType::CreateTime {
         batch::correct_max_timestamp(&mut records, times.latest);
     }
-    Ok(Append::client(validate::compress(records, &config)?))
+    let leader_epoch = partition.leadership().leader_epoch();
+    Ok(Append { leader_epoch, ..Append::client(validate::compress(records, &config)?) })
 }
 
 /// What a client may not put into a batch, although it is well formed.

@@ -302,7 +302,7 @@ impl Look {
         (limits, read): (&Limits, Read),
     ) -> Result<FetchedPartition<Records>, Failed> {
         let wanted = &target.wanted;
-        partition.check_leader_epoch(wanted.current_leader_epoch)?;
+        partition.check_leader(wanted.current_leader_epoch)?;
         let log = partition.log();
         let mut fetched = FetchedPartition::new(wanted.index);
         let upto = if limits.committed_only { log.last_stable() } else { log.high_watermark() };

@@ -76,7 +76,7 @@ async fn look_up(
 ) -> Result<Found, ErrorCode> {
     let broker = context.broker();
     let partition = broker.replicas().partition(topic, asked.partition_index)?;
-    partition.check_leader_epoch(asked.current_leader_epoch)?;
+    partition.check_leader(asked.current_leader_epoch)?;
     let too_old = |(special, first): (i64, i16)| special == asked.timestamp && context.version() < first;
     if FIRST_VERSIONS.into_iter().any(too_old) {
         return Err(ErrorCode::UnsupportedVersion);

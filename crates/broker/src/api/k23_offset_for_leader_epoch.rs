@@ -31,7 +31,7 @@ pub(crate) async fn answer(context: &Context, request: OffsetForLeaderEpochReque
 
 fn look_up(context: &Context, topic: &str, asked: &OffsetForLeaderPartition) -> Result<EpochEndOffset, ErrorCode> {
     let partition = context.broker().replicas().partition(topic, asked.partition)?;
-    partition.check_leader_epoch(asked.current_leader_epoch)?;
+    partition.check_leader(asked.current_leader_epoch)?;
     let (leader_epoch, end_offset) = partition.log().epoch_end_offset(asked.leader_epoch);
     Ok(message!(EpochEndOffset {
         partition: asked.partition,

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use levada_log::AppendError;
+use levada_log::{Append, AppendError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -45,8 +45,8 @@ struct Slot<M: Machine> {
 
 struct State<M: Machine> {
     machine: M,
-    /// The machine's partition; none until it is loaded, and after it is unloaded.
-    partition: Option<Arc<Partition>>,
+    /// The machine's partition, and the leader epoch in which it was loaded; none until then, and after it is unloaded.
+    partition: Option<(Arc<Partition>, i32)>,
     /// The partition is being recovered.
     is_expected: bool,
     waiting: HashMap<Ticket, oneshot::Sender<M::Outcome>>,
@@ -201,10 +201,11 @@ impl<M: Machine> Slot<M> {
         let mut state = self.state.lock();
         state.is_expected = false;
         let machine = &mut state.machine;
-        machine.begin(partition.leader_epoch());
+        let leader_epoch = partition.leadership().leader_epoch();
+        machine.begin(leader_epoch);
         match replay(partition.log(), |batch| machine.replay(batch)) {
             Ok(()) => {
-                state.partition = Some(partition.clone());
+                state.partition = Some((partition.clone(), leader_epoch));
                 self.step_locked(&mut state, Signal::Loaded.into());
             }
             Err(error) => tracing::error!(
@@ -275,11 +276,13 @@ impl<M: Machine> Slot<M> {
         id: PersistId,
         payload: &M::Payload,
     ) -> Option<Result<i64, PersistFailure>> {
-        let Some(partition) = &state.partition else { return Some(Err(PersistFailure::Unavailable)) };
+        let Some((partition, leader_epoch)) = &state.partition else {
+            return Some(Err(PersistFailure::Unavailable));
+        };
         let now = now_ms();
         let limit_bytes = partition.config().max_message_bytes as usize;
         let batch = match M::batch(payload, limit_bytes, now) {
-            Ok(batch) => batch,
+            Ok(batch) => Append { leader_epoch: *leader_epoch, ..batch },
             Err(failure) => return Some(Err(failure)),
         };
         match partition.append(batch, now) {
@@ -305,6 +308,8 @@ fn stored<M: Machine>(partition: &Partition, result: AppendResult) -> Result<i64
             PersistFailure::TransactionState
         }
         AppendError::TooLarge { .. } | AppendError::LargerThanSegment { .. } => PersistFailure::TooLarge,
+        // Nothing of it is in the log; the coordinator of another epoch goes on from there.
+        AppendError::LeaderEpoch { .. } => PersistFailure::Unavailable,
         // The lane tells the operator.
         AppendError::Storage(error) if may_be_repeated(partition, &error) => PersistFailure::Unavailable,
         AppendError::Batch(_) | AppendError::Storage(_) => {

@@ -1,16 +1,18 @@
 //! Publication of an image: what this broker does is brought in line with it, then it is visible.
 //!
-//! In this order for each image: deleted topics leave service and their directories the way of new ones, configuration takes effect, new
-//! partitions enter service, readers see the image, group coordinators hear of changed topics, the directories of deleted
+//! In this order for each image: deleted topics leave service and their directories the way of new ones, configuration takes effect, partitions
+//! get their leaders, new ones enter service, readers see the image, group coordinators hear of changed topics, the directories of deleted
 //! topics are removed. One image at a time. The last two steps need nothing to be held and come with [`Publisher::finish`].
 
 use std::path::PathBuf;
 
 use levada_log::LogError;
+use levada_wire::Uuid;
 
 use crate::metadata::image::Image;
 use crate::publishing::Publisher;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
+use crate::replica::Leadership;
 
 /// The rest of a publication, for [`Publisher::finish`].
 #[derive(Default)]
@@ -57,6 +59,9 @@ impl Publisher {
             }
             Change::GroupConfigs => self.apply_group_configs(image),
             Change::Quotas => self.quotas.set_limits(image.quotas()),
+            Change::Lead(partitions) => {
+                partitions.iter().for_each(|(id, index)| self.apply_leadership(image, *id, *index));
+            }
             Change::Serve(topics) => {
                 let served = self.serve_missing(image, topics.into_iter());
                 aftermath.failure = served.err();
@@ -66,6 +71,15 @@ impl Publisher {
                 topics.for_each(|topic| self.apply_topic_config(image, topic));
             }
             Change::Topics => aftermath.has_topics_changed = true,
+        }
+    }
+
+    /// Has a partition that is served take the leadership that it has in the image.
+    fn apply_leadership(&self, image: &Image, topic: Uuid, index: i32) {
+        let partition = self.replicas.partitions().by_id(topic, index);
+        let registered = image.topic_by_id(topic).and_then(|topic| topic.partition(index));
+        if let (Some(partition), Some(registered)) = (partition, registered) {
+            partition.lead(Leadership::of(registered, self.config.load().node_id));
         }
     }
 

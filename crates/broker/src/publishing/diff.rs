@@ -19,6 +19,8 @@ pub(super) enum Change {
     GroupConfigs,
     /// Limits of clients.
     Quotas,
+    /// Partitions of which this node had a replica before have another leader, leader epoch, or other replicas in sync.
+    Lead(Vec<(Uuid, i32)>),
     /// Topics with partitions of which this node has a replica from now on.
     Serve(Vec<Uuid>),
     /// Topics that were there before have another configuration.
@@ -39,7 +41,10 @@ pub(super) struct DeletedTopic {
 pub(super) fn diff(old: &Image, new: &Image, node_id: i32) -> Vec<Change> {
     let is_same = old.topics().is_same(new.topics());
     let deleted = if is_same { Vec::new() } else { deleted(old, new) };
-    let (to_serve, has_more) = if is_same { (Vec::new(), false) } else { added(old, new, node_id) };
+    let Partitions { to_lead, to_serve, has_more } = match is_same {
+        true => Partitions::default(),
+        false => partitions(old, new, node_id),
+    };
     let resources = new.configs_changed_since(old);
     let own = [ConfigResource::broker(node_id), ConfigResource::all_brokers()];
     let is_group = |one: &&ConfigResource| one.kind == ResourceKind::Group;
@@ -49,6 +54,7 @@ pub(super) fn diff(old: &Image, new: &Image, node_id: i32) -> Vec<Change> {
         resources.iter().any(|one| own.contains(one)).then_some(Change::BrokerConfig),
         resources.iter().any(is_group).then_some(Change::GroupConfigs),
         (!old.quotas().is_same(new.quotas())).then_some(Change::Quotas),
+        unless_empty(to_lead, Change::Lead),
         unless_empty(to_serve, Change::Serve),
         unless_empty(configured(old, new, &resources), Change::TopicConfigs),
         are_others.then_some(Change::Topics),
@@ -70,19 +76,34 @@ fn deleted(old: &Image, new: &Image) -> Vec<DeletedTopic> {
     told.collect()
 }
 
-/// Topics with partitions that this node has to serve from now on, and whether any topic has more partitions than before.
-fn added(old: &Image, new: &Image, node_id: i32) -> (Vec<Uuid>, bool) {
-    let (mut to_serve, mut has_more) = (Vec::new(), false);
+/// What has become of the partitions.
+#[derive(Default)]
+struct Partitions {
+    to_lead: Vec<(Uuid, i32)>,
+    to_serve: Vec<Uuid>,
+    /// Some topic has more partitions than before.
+    has_more: bool,
+}
+
+fn partitions(old: &Image, new: &Image, node_id: i32) -> Partitions {
+    let mut found = Partitions::default();
+    let is_ours = |partition: &&PartitionRegistration| partition.replicas.contains(&node_id);
     for topic in new.topics().changed_since(old.topics()) {
         let before = old.topic_by_id(topic.id());
-        has_more |= before.is_none_or(|before| before.partition_count() < topic.partition_count());
-        let is_ours = |partition: &PartitionRegistration| partition.replicas.contains(&node_id);
-        let was_ours = |index| before.and_then(|before| before.partition(index)).is_some_and(is_ours);
-        if topic.partitions().any(|(index, partition)| is_ours(partition) && !was_ours(index)) {
-            to_serve.push(topic.id());
+        found.has_more |= before.is_none_or(|before| before.partition_count() < topic.partition_count());
+        let mut is_to_serve = false;
+        for (index, partition) in topic.partitions().filter(|(_, partition)| is_ours(partition)) {
+            match before.and_then(|before| before.partition(index)).filter(is_ours) {
+                None => is_to_serve = true,
+                Some(before) if before.partition_epoch != partition.partition_epoch => {
+                    found.to_lead.push((topic.id(), index));
+                }
+                Some(_) => {}
+            }
         }
+        found.to_serve.extend(is_to_serve.then(|| topic.id()));
     }
-    (to_serve, has_more)
+    found
 }
 
 /// Topics among the resources that are in both images.

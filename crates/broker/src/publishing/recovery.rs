@@ -13,7 +13,7 @@ use crate::publishing::Publisher;
 use crate::replica::last_shutdown::{LastShutdown, PartitionAtShutdown};
 use crate::replica::log_config::{log_config, topic_config};
 use crate::replica::opening::Missing;
-use crate::replica::{Partition, Recovery, is_internal};
+use crate::replica::{Leadership, Partition, Recovery, is_internal};
 
 /// A thread of the recovery ends, in whatever way.
 struct ThreadDone<'a>(&'a Recovery);
@@ -100,6 +100,9 @@ impl Publisher {
                     let broker = self.config.load();
                     let config = Arc::new(topic_config(&broker, topic.name(), own.map(|own| &**own)));
                     opened.configure(config.clone(), log_config(&broker, &config));
+                    let registered = topic.partition(opened.index());
+                    let leadership = registered.map(|one| Leadership::of(one, broker.node_id));
+                    leadership.into_iter().for_each(|leadership| opened.lead(leadership));
                     // A failure is told of there.
                     let _ = self.serve(vec![opened], |key| left.of(key));
                 }

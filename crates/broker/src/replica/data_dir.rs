@@ -93,6 +93,7 @@ impl DataDir {
         Ok(LastShutdown {
             recovery_points: checkpoint(OffsetCheckpoint::RecoveryPoint),
             log_starts: checkpoint(OffsetCheckpoint::LogStart),
+            high_watermarks: checkpoint(OffsetCheckpoint::Replication),
             cleaned: checkpoint(OffsetCheckpoint::Cleaner),
             clean: CleanShutdown::take(disk, path)?.is_some(),
         })

@@ -89,8 +89,10 @@ impl Replicas {
                 offsets(levada_log::Partition::recovery_point, |left| left.recovery_point),
             ),
             (OffsetCheckpoint::LogStart, offsets(levada_log::Partition::log_start, |left| left.log_start)),
-            // Nothing is read from it here; a Kafka that takes the directory over finds its own way without.
-            (OffsetCheckpoint::Replication, offsets(levada_log::Partition::high_watermark, |_| 0)),
+            (
+                OffsetCheckpoint::Replication,
+                offsets(levada_log::Partition::high_watermark, |left| left.high_watermark),
+            ),
         ];
         for (checkpoint, offsets) in stored {
             if let Err(error) = self.data_dir.store(checkpoint, &offsets) {

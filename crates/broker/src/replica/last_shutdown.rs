@@ -14,6 +14,7 @@ pub(crate) struct LastShutdown {
     pub(crate) clean: bool,
     pub(crate) recovery_points: Offsets,
     pub(crate) log_starts: Offsets,
+    pub(crate) high_watermarks: Offsets,
     /// Where compaction goes on.
     pub(crate) cleaned: Offsets,
 }
@@ -24,6 +25,7 @@ pub(crate) struct PartitionAtShutdown {
     pub(crate) clean: bool,
     pub(crate) recovery_point: i64,
     pub(crate) log_start: i64,
+    pub(crate) high_watermark: i64,
 }
 
 impl LastShutdown {
@@ -34,6 +36,7 @@ impl LastShutdown {
             clean: self.clean,
             recovery_point: offset(&self.recovery_points),
             log_start: offset(&self.log_starts),
+            high_watermark: offset(&self.high_watermarks),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::config::TopicConfig;
 use crate::metadata::image::{ConfigResource, Image};
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::log_config::{log_config, topic_config};
-use crate::replica::{Partition, PartitionIdentity, Replicas, TopicPartition};
+use crate::replica::{Leadership, Partition, PartitionIdentity, Replicas, TopicPartition};
 
 /// A partition that the metadata has and that is to be opened.
 pub(crate) struct Missing {
@@ -46,7 +46,7 @@ impl Replicas {
                         topic: topic.name().clone(),
                         topic_id: topic.id(),
                         index,
-                        leader_epoch: partition.leader_epoch,
+                        leadership: Leadership::of(partition, self.node_id),
                     };
                     missing.push(Missing { identity, config: config.clone() });
                 }
@@ -114,9 +114,10 @@ impl Replicas {
         let (topic, index) = (identity.topic.clone(), identity.index);
         let options = OpenOptions {
             config: log_config(&self.config.load(), &config),
-            leader_epoch: identity.leader_epoch,
+            leader_epoch: identity.leadership.leader_epoch(),
             recovery_point: left.recovery_point,
             log_start: left.log_start,
+            high_watermark: Some(left.high_watermark),
             clean: left.clean,
             disk: self.data_dir.disk().clone(),
             checked_bytes: self.recovery.checked_bytes(),

@@ -15,6 +15,7 @@ use crate::config::TopicConfig;
 use crate::error_code::ErrorCode;
 use crate::replica::durability::Syncs;
 use crate::replica::lane::{AppendLane, Backlog, RepeatedWarning, Submitted};
+use crate::replica::leadership::Leadership;
 use crate::replica::tally::{Traffic, Upkeep};
 use crate::replica::waiters::Waiters;
 
@@ -35,7 +36,8 @@ pub(crate) struct Partition {
     topic: Arc<str>,
     topic_id: Uuid,
     index: i32,
-    leader_epoch: i32,
+    /// Changes with the lane's writer held, so that it is ordered with appends.
+    leadership: ArcSwap<Leadership>,
     log: Arc<levada_log::Partition>,
     lane: AppendLane,
     waiters: Arc<Waiters>,
@@ -56,22 +58,23 @@ pub(crate) struct PartitionIdentity {
     pub(crate) topic: Arc<str>,
     pub(crate) topic_id: Uuid,
     pub(crate) index: i32,
-    pub(crate) leader_epoch: i32,
+    pub(crate) leadership: Leadership,
 }
 
 impl Partition {
     /// A partition that serves this log; `upkeep` counts the work on it.
     pub(crate) fn new(
         identity: PartitionIdentity,
-        writer: Writer,
+        mut writer: Writer,
         config: Arc<TopicConfig>,
         upkeep: Arc<Upkeep>,
     ) -> Self {
+        take_role(&mut writer, &identity.leadership);
         Self {
             topic: identity.topic,
             topic_id: identity.topic_id,
             index: identity.index,
-            leader_epoch: identity.leader_epoch,
+            leadership: ArcSwap::from_pointee(identity.leadership),
             log: writer.partition().clone(),
             syncs: Arc::new(Syncs::new(writer.partition().clone(), &config, upkeep)),
             lane: AppendLane::new(writer),
@@ -131,8 +134,21 @@ impl Partition {
         self.log.clone()
     }
 
-    pub(crate) fn leader_epoch(&self) -> i32 {
-        self.leader_epoch
+    /// Part of this node in the partition, as of now.
+    pub(crate) fn leadership(&self) -> Guard<Arc<Leadership>> {
+        self.leadership.load()
+    }
+
+    /// Takes a later leadership; one that is not later changes nothing. Appends that were checked before are refused, and those
+    /// who wait look again.
+    pub(crate) fn lead(&self, next: Leadership) {
+        self.lane.with_writer(|writer| {
+            if next.follows(&self.leadership.load()) {
+                take_role(writer, &next);
+                self.leadership.store(Arc::new(next));
+            }
+        });
+        self.waiters.wake();
     }
 
     /// See the field.
@@ -149,7 +165,7 @@ impl Partition {
     }
 
     /// Appends a checked batch through the lane and wakes those who wait for it. Where its topic wants that, the answer waits
-    /// until the batch is on the device.
+    /// until the batch is on the device. A batch that was checked in another leader epoch is refused.
     pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
         let (submitted, left) = self.lane.submit(append, now_ms, || self.waiters.wake());
         if left == Backlog::Remaining {
@@ -179,16 +195,23 @@ impl Partition {
         self.deleted.load(Ordering::Acquire)
     }
 
-    /// Whether the partition still exists and the client's idea of its leader epoch (-1: none) is ours
-    /// (KIP-320).
-    pub(crate) fn check_leader_epoch(&self, known: i32) -> Result<(), ErrorCode> {
-        match known {
-            _ if self.is_deleted() => Err(ErrorCode::UnknownTopicOrPartition),
-            known if known == -1 || known == self.leader_epoch => Ok(()),
-            known if known < self.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),
-            _ => Err(ErrorCode::UnknownLeaderEpoch),
+    /// Checks that the partition still exists, that the client's idea of its leader epoch (-1: none) is ours, and that this node leads
+    /// it.
+    pub(crate) fn check_leader(&self, known: i32) -> Result<(), ErrorCode> {
+        if self.is_deleted() {
+            return Err(ErrorCode::UnknownTopicOrPartition);
         }
+        self.leadership.load().check(known)
     }
+}
+
+/// Has the log go by the leadership.
+fn take_role(writer: &mut Writer, leadership: &Leadership) {
+    match leadership.is_leader() {
+        true => writer.set_leader_epoch(leadership.leader_epoch()),
+        false => writer.resign(),
+    }
+    writer.set_sole_replica(leadership.is_alone());
 }
 
 /// All partitions that this broker serves.
@@ -283,3 +306,6 @@ fn pick(topic: &Topic, index: i32) -> Option<Arc<Partition>> {
     let likely = usize::try_from(index).ok().and_then(|at| topic.get(at)).filter(is_it);
     likely.or_else(|| topic.iter().find(is_it)).cloned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use super::mapped::{Target, Windows};
 use crate::batch::{self, BatchView, NO_TIMESTAMP};
 use crate::disk::{At, is_full, is_short};
 use crate::index::{Aborted, TimeEntry};
+use crate::marks::Ended;
 use crate::producers::{SequenceCheck, Source};
 use crate::progress::Progress;
 use crate::{AppendBy, AppendError, LogError, TimestampType};
@@ -26,17 +27,22 @@ pub struct Append {
     /// The version of the transaction protocol its producer speaks: with 2, an unknown producer starts a transaction at sequence 0 and
     /// every marker raises the epoch.
     pub transaction_version: u8,
+    /// The leader epoch in which the batch was checked, or [`ANY_LEADER_EPOCH`].
+    pub leader_epoch: i32,
 }
+
+/// Of a batch that any epoch may take in which the log is led.
+pub const ANY_LEADER_EPOCH: i32 = -1;
 
 impl Append {
     /// A batch from a client.
     pub fn client(records: BytesMut) -> Append {
-        Append { records, source: Source::Client, transaction_version: 0 }
+        Append { records, source: Source::Client, transaction_version: 0, leader_epoch: ANY_LEADER_EPOCH }
     }
 
     /// A batch from a coordinator of this broker.
     pub fn coordinator(records: BytesMut) -> Append {
-        Append { records, source: Source::Coordinator, transaction_version: 0 }
+        Append { source: Source::Coordinator, ..Append::client(records) }
     }
 }
 
@@ -68,6 +74,7 @@ struct Pending {
     progress: Progress,
     entries: Vec<((u32, u32), TimeEntry)>,
     aborted: Vec<Aborted>,
+    ended: Vec<Ended>,
 }
 
 impl Writer {
@@ -97,6 +104,7 @@ impl Writer {
             progress: self.active.progress.clone(),
             entries: Vec::new(),
             aborted: Vec::new(),
+            ended: Vec::new(),
         }
     }
 
@@ -109,6 +117,7 @@ impl Writer {
         (outcomes, now_ms): (&mut Vec<Outcome>, i64),
     ) -> Result<(), AppendError> {
         self.refuse_offline()?;
+        self.refuse_other_epoch(group[member].leader_epoch)?;
         let batch = whole(&group[member].records)?;
         let size_bytes = batch.size_bytes() as u64;
         let limit_bytes = u64::from(self.config.max_message_bytes);
@@ -132,6 +141,14 @@ impl Writer {
             *pending = self.pending(outcomes.len());
         }
         Ok(())
+    }
+
+    /// Under the writer's lock, as every change of the leader: a batch that was checked before one does not get in behind it.
+    fn refuse_other_epoch(&self, checked: i32) -> Result<(), AppendError> {
+        match self.led_in {
+            Some(led) if checked == ANY_LEADER_EPOCH || checked == led => Ok(()),
+            led => Err(AppendError::LeaderEpoch { checked, led: led.unwrap_or(-1) }),
+        }
     }
 
     fn is_roll_due(&self, batch: &BatchView<'_>, pending: &Pending, now_ms: i64) -> Result<bool, LogError> {
@@ -190,6 +207,7 @@ impl Writer {
         let completed = self.producers.note(&batch, now_ms);
         let first_unstable = self.producers.first_unstable();
         pending.aborted.extend(completed.and_then(|completed| completed.aborted(first_unstable)));
+        pending.ended.extend(completed.map(|completed| completed.ended()));
         let segment = &self.active.segment;
         let position = self.active.size + pending.bytes;
         let delta = segment.delta(batch.last_offset());
@@ -233,19 +251,15 @@ impl Writer {
         }
         let segment = &self.active.segment;
         segment.publish_max_timestamp(self.active.progress.latest.timestamp);
+        self.partition.marks.note_transactions(self.producers.first_unstable(), &pending.ended);
         // Readers take the size before the log's end: in this order, no byte they see lies beyond it.
-        self.partition.publish_log_end(pending.next_offset);
+        self.partition.marks.extend(pending.next_offset, self.partition.dir());
         segment.publish_end(pending.next_offset);
         segment.publish_size(self.active.size);
-        self.publish_marks();
+        // After the segment's size: readers who see the mark see the bytes below it.
+        self.publish_high_watermark();
         self.prepare_segment();
         Ok(())
-    }
-
-    /// Shows everything there is: the broker is the only replica.
-    pub(super) fn publish_marks(&self) {
-        let (start, end) = (self.partition.log_start(), self.partition.log_end());
-        self.partition.publish_marks(end, self.producers.last_stable(start, end));
     }
 
     fn write(&mut self, group: &[Append], pending: &Pending) -> Result<(), LogError> {

@@ -112,8 +112,7 @@ impl Writer {
             if epochs.truncate_start(offset) {
                 self.store_epochs(epochs)?;
             }
-            self.partition.publish_log_start(offset);
-            self.publish_marks();
+            self.partition.marks.raise_log_start(offset);
         }
         let log_start = offset.max(log_start);
         let mut segments = Vec::clone(&self.partition.segments.load());
@@ -192,7 +191,7 @@ impl Writer {
             segment.hold(disk)?;
         }
         self.stale_recovery_point = self.stale_recovery_point.max(self.partition.recovery_point());
-        self.partition.lower_marks(cut.end);
+        self.partition.marks.lower(cut.end);
         let gone = segments.split_off(cut.at + 1);
         for segment in gone.iter().rev() {
             segment.remove(disk)?;
@@ -223,7 +222,7 @@ impl Writer {
         };
         let segments = self.partition.segments.load();
         (self.producers, self.snapshot_at) = recover::producers_at(&options, &segments, cut.end, now_ms)?;
-        self.publish_marks();
+        self.partition.marks.restart_transactions(self.producers.first_unstable());
         Ok(())
     }
 

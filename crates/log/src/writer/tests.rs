@@ -13,6 +13,7 @@ use crate::batch::{BatchView, Builder, EndMarker, Marker};
 use crate::disk::faulty::FaultyDisk;
 use crate::{AppendError, LogConfig, LogError, TimestampType};
 
+mod marks;
 mod shortage;
 mod times;
 mod transactions;

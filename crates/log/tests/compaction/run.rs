@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use levada_log::batch::{BatchView, Builder, EndMarker, Marker};
 use levada_log::compact::{CleanError, Cleaning, DirtySection, Job};
 use levada_log::compress::Compression;
-use levada_log::{Append, LogConfig, LogError, OpenOptions, Partition, Source, Writer};
+use levada_log::{Append, LogConfig, LogError, OpenOptions, Partition, Writer};
 
 use crate::list::{Item, List, Round};
 use crate::no_sync::NoSyncDisk;
@@ -143,7 +143,7 @@ impl Life {
             timestamp_ms: self.now_ms,
         };
         let records = marker.build().unwrap();
-        self.push(Append { records, source: Source::Coordinator, transaction_version: 0 });
+        self.push(Append::coordinator(records));
     }
 
     fn push(&mut self, append: Append) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use levada_log::batch::{Builder, EndMarker, Marker};
-use levada_log::{Append, AppendError, Appended, LogConfig, OpenOptions, OpenReport, Source, Writer};
+use levada_log::{Append, AppendError, Appended, LogConfig, OpenOptions, OpenReport, Writer};
 
 use crate::check::{bases, bytes, check};
 use crate::damage;
@@ -209,7 +209,7 @@ fn build(one: &Batch, model: &Model) -> (Append, Wanted) {
             let timestamp_ms = one.timestamp.max(0);
             let end = EndMarker { marker, producer_id, producer_epoch, coordinator_epoch: 0, timestamp_ms };
             let records = end.build().unwrap();
-            (Append { records, source: Source::Coordinator, transaction_version: 0 }, Wanted::New)
+            (Append::coordinator(records), Wanted::New)
         }
     }
 }

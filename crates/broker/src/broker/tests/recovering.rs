@@ -204,8 +204,8 @@ fn records_behind_a_cut_tail_are_of_another_leader_epoch_than_those_that_were_lo
     }
     let partition = now.broker.replicas().partition("cut", 0).unwrap();
     // A consumer that stands at offset 10 of epoch 0 is told to look, and finds that its epoch ended at 5.
-    assert_eq!(partition.check_leader_epoch(0), Err(ErrorCode::FencedLeaderEpoch));
-    assert_eq!(partition.check_leader_epoch(1), Ok(()));
+    assert_eq!(partition.check_leader(0), Err(ErrorCode::FencedLeaderEpoch));
+    assert_eq!(partition.check_leader(1), Ok(()));
     assert_eq!(partition.log().epoch_end_offset(0), (0, 5));
     assert_eq!(partition.log().epoch_end_offset(1), (1, 13));
 }

@@ -109,8 +109,11 @@ fn changes(
 
 /// Takes the lead where the rules of eligible leaders allow it, and takes it again where it was never given up.
 fn lead(partition: &PartitionRegistration, node_id: i32) -> Option<PartitionChangeRecord> {
+    // No other node runs that could be in sync.
+    let alone = vec![node_id];
     if partition.leader == node_id {
-        return Some(PartitionChangeRecord { leader: node_id, ..PartitionChangeRecord::default() });
+        let isr = (partition.isr != alone).then_some(alone);
+        return Some(PartitionChangeRecord { isr, leader: node_id, ..PartitionChangeRecord::default() });
     }
     if partition.has_leader() || !partition.replicas.contains(&node_id) {
         return None;
@@ -123,15 +126,11 @@ fn lead(partition: &PartitionRegistration, node_id: i32) -> Option<PartitionChan
     if !clean && !last {
         return None;
     }
-    let mut isr = partition.isr.clone();
-    if !isr.contains(&node_id) {
-        isr.push(node_id);
-    }
     let without = |ids: &[i32]| {
         (!ids.is_empty()).then(|| ids.iter().copied().filter(|id| *id != node_id).collect::<Vec<_>>())
     };
     Some(PartitionChangeRecord {
-        isr: Some(isr),
+        isr: Some(alone),
         leader: node_id,
         // A single replica has nobody to recover from.
         leader_recovery_state: if partition.leader_recovery_state == RECOVERED { -1 } else { RECOVERED },

@@ -549,3 +549,29 @@ fn a_start_after_a_crash_begins_a_new_leader_epoch_in_every_partition() {
     let after = epochs(&apply(&image, &start_node(&image, &node, 300)));
     assert_eq!(after, before.into_iter().map(|(leader, epoch)| (leader, epoch + 1)).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_node_that_starts_is_the_only_replica_in_sync_of_what_it_leads() {
+    let node = Node { node_id: 1, ..Node::default() };
+    let topic_id = Uuid::from_bytes([7; 16]);
+    let partition = |partition_id, leader, isr: &[i32]| PartitionRecord {
+        partition_id,
+        topic_id,
+        replicas: vec![1, 2],
+        isr: isr.to_vec(),
+        leader,
+        ..PartitionRecord::default()
+    };
+    let records = [
+        TopicRecord { name: "shared".to_owned(), topic_id }.into(),
+        partition(0, 1, &[1, 2]).into(),
+        partition(1, NO_LEADER, &[2, 1]).into(),
+        partition(2, 2, &[2, 1]).into(),
+        partition(3, 1, &[1]).into(),
+    ];
+    let left = apply(&Image::empty(), &records);
+    let image = apply(&left, &start_node(&left, &node, 300));
+    let partitions = image.topic("shared").unwrap().partitions();
+    let led: Vec<(i32, &[i32])> = partitions.map(|(_, one)| (one.leader, &one.isr[..])).collect();
+    assert_eq!(led, [(1, &[1][..]), (1, &[1]), (2, &[2, 1]), (1, &[1])]);
+}

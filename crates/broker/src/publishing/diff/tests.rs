@@ -1,14 +1,17 @@
 //! Differences of images, against a model of what a broker has acted on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::metadata::image::{Position, QuotaEntity, QuotaLimits};
+use crate::metadata::image::{Position, QuotaEntity, QuotaLimits, Topic};
 use crate::metadata::records::{
-    ClientQuotaRecord, ConfigRecord, PartitionRecord, Record, RemoveTopicRecord, TopicRecord,
+    ClientQuotaRecord, ConfigRecord, PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord,
+    TopicRecord,
 };
+use crate::replica::Leadership;
 
 const NODE: i32 = 1;
 
@@ -19,6 +22,8 @@ enum Operation {
     Create(u8, Vec<bool>),
     Delete(u8),
     Grow(u8, Vec<bool>),
+    /// Gives each partition of a topic a leader, in a new epoch.
+    Elect(u8, i32),
     Configure(ResourceKind, u8, Option<u8>),
     Limit(u8, Option<u8>),
 }
@@ -30,6 +35,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => (0..3_u8, replicas()).prop_map(|(name, ours)| Operation::Create(name, ours)),
         2 => (0..3_u8).prop_map(Operation::Delete),
         2 => (0..3_u8, replicas()).prop_map(|(name, ours)| Operation::Grow(name, ours)),
+        2 => (0..3_u8, -1..3_i32).prop_map(|(name, leader)| Operation::Elect(name, leader)),
         4 => (prop::sample::select(kinds.to_vec()), 0..3_u8, prop::option::of(0..2_u8))
             .prop_map(|(kind, name, value)| Operation::Configure(kind, name, value)),
         1 => (0..2_u8, prop::option::of(0..2_u8)).prop_map(|(user, limit)| Operation::Limit(user, limit)),
@@ -75,6 +81,19 @@ fn records(image: &Image, operation: &Operation) -> Vec<Record> {
         Operation::Grow(name, ours) => image
             .topic(&topic_name(*name))
             .map_or_else(Vec::new, |topic| partitions(topic.id(), topic.partition_count(), ours)),
+        Operation::Elect(name, leader) => {
+            let topic = image.topic(&topic_name(*name)).into_iter();
+            let change = |topic_id, partition_id| PartitionChangeRecord {
+                topic_id,
+                partition_id,
+                leader: *leader,
+                ..PartitionChangeRecord::default()
+            };
+            let of = |topic: &Arc<Topic>| -> Vec<Record> {
+                topic.partitions().map(|(index, _)| change(topic.id(), index).into()).collect()
+            };
+            topic.flat_map(of).collect()
+        }
         Operation::Configure(ResourceKind::Topic, name, _) if image.topic(&topic_name(*name)).is_none() => {
             Vec::new()
         }
@@ -126,6 +145,7 @@ type Values = BTreeMap<String, String>;
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Model {
     served: BTreeMap<(Uuid, i32), Option<Values>>,
+    led: BTreeMap<(Uuid, i32), Leadership>,
     broker: [Option<Values>; 2],
     groups: BTreeMap<String, Values>,
     quotas: Vec<(QuotaEntity, QuotaLimits)>,
@@ -152,7 +172,7 @@ impl Model {
             Change::Delete(topics) => {
                 let gone =
                     topics.iter().flat_map(|topic| topic.partitions.iter().map(|index| (topic.id, *index)));
-                gone.for_each(|key| drop(self.served.remove(&key)));
+                gone.for_each(|key| drop((self.served.remove(&key), self.led.remove(&key))));
             }
             Change::BrokerConfig => {
                 self.broker = [ConfigResource::broker(NODE), ConfigResource::all_brokers()].map(configs);
@@ -165,14 +185,20 @@ impl Model {
                 self.quotas =
                     image.quotas().iter().map(|(one, limits)| (one.clone(), limits.clone())).collect();
             }
+            Change::Lead(partitions) => {
+                let led =
+                    partitions.iter().map(|(id, index)| ((*id, *index), leadership(image, *id, *index)));
+                self.led.extend(led);
+            }
             Change::Serve(topics) => {
                 for id in topics {
                     let partitions = image.topic_by_id(*id).unwrap().partitions();
                     let ours = partitions.filter(|(_, partition)| partition.replicas.contains(&NODE));
-                    // One that is served already keeps its configuration.
-                    ours.for_each(|(index, _)| {
-                        drop(self.served.entry((*id, index)).or_insert(topic_config(*id)))
-                    });
+                    for (index, _) in ours {
+                        // One that is served already keeps its configuration.
+                        self.served.entry((*id, index)).or_insert_with(|| topic_config(*id));
+                        self.led.entry((*id, index)).or_insert_with(|| leadership(image, *id, index));
+                    }
                 }
             }
             Change::TopicConfigs(topics) => {
@@ -188,6 +214,10 @@ impl Model {
             }
         }
     }
+}
+
+fn leadership(image: &Image, topic: Uuid, index: i32) -> Leadership {
+    Leadership::of(image.topic_by_id(topic).unwrap().partition(index).unwrap(), NODE)
 }
 
 proptest! {
@@ -238,9 +268,10 @@ fn place(change: &Change) -> usize {
         Change::BrokerConfig => 1,
         Change::GroupConfigs => 2,
         Change::Quotas => 3,
-        Change::Serve(_) => 4,
-        Change::TopicConfigs(_) => 5,
-        Change::Topics => 6,
+        Change::Lead(_) => 4,
+        Change::Serve(_) => 5,
+        Change::TopicConfigs(_) => 6,
+        Change::Topics => 7,
     }
 }
 

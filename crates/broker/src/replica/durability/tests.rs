@@ -7,17 +7,20 @@ use levada_log::batch::Builder;
 use levada_log::{Append, OpenOptions, Writer};
 
 use crate::config::{BrokerConfig, TopicConfig};
+use crate::metadata::image::PartitionRegistration;
+use crate::replica::Leadership;
 use crate::replica::partition::{Partition, PartitionIdentity};
 
 fn partition(dir: &tempfile::TempDir, own: &[(&str, &str)]) -> Arc<Partition> {
     let (writer, _) = Writer::open(OpenOptions::new(dir.path().join("topic-0")), 1_000).unwrap();
     let own = own.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let config = TopicConfig::resolve(&BrokerConfig::default(), &own).unwrap();
+    let registration = PartitionRegistration { leader: 1, isr: vec![1], ..PartitionRegistration::default() };
     let identity = PartitionIdentity {
         topic: "topic".into(),
         topic_id: levada_wire::Uuid::from_bytes([7; 16]),
         index: 0,
-        leader_epoch: 0,
+        leadership: Leadership::of(&registration, 1),
     };
     Arc::new(Partition::new(identity, writer, Arc::new(config), Arc::default()))
 }

@@ -1,0 +1,64 @@
+//! Leadership of one partition as the metadata has it: whether this node leads, in which epochs, with which replicas in sync. No
+//! clock, log or lock: [`Partition`](super::Partition) asks it and has its log go by it.
+
+use crate::error_code::ErrorCode;
+use crate::metadata::image::PartitionRegistration;
+
+/// The part of this node in one partition.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Leadership {
+    is_leader: bool,
+    leader_epoch: i32,
+    partition_epoch: i32,
+    isr: Vec<i32>,
+}
+
+impl Leadership {
+    /// The part of the node by the partition's registration.
+    pub(crate) fn of(partition: &PartitionRegistration, node_id: i32) -> Self {
+        Self {
+            is_leader: partition.leader == node_id,
+            leader_epoch: partition.leader_epoch,
+            partition_epoch: partition.partition_epoch,
+            isr: partition.isr.clone(),
+        }
+    }
+
+    /// True if this node leads.
+    pub(crate) fn is_leader(&self) -> bool {
+        self.is_leader
+    }
+
+    pub(crate) fn leader_epoch(&self) -> i32 {
+        self.leader_epoch
+    }
+
+    /// Number of replicas in sync; a leader is always.
+    pub(crate) fn in_sync(&self) -> usize {
+        self.isr.len().max(usize::from(self.is_leader))
+    }
+
+    /// True if nobody else has to have what this node appends.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_leader && self.in_sync() == 1
+    }
+
+    /// True if this is later than `held`. An older image never follows a later one, but a partition may be opened by the one and told of
+    /// the other.
+    pub(crate) fn follows(&self, held: &Self) -> bool {
+        self.partition_epoch > held.partition_epoch
+    }
+
+    /// Answers a client that wants the leader and knows this leader epoch (-1: none) (KIP-320).
+    pub(crate) fn check(&self, known: i32) -> Result<(), ErrorCode> {
+        match known {
+            known if known != -1 && known < self.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),
+            known if known > self.leader_epoch => Err(ErrorCode::UnknownLeaderEpoch),
+            _ if !self.is_leader => Err(ErrorCode::NotLeaderOrFollower),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! A partition whose leader changes.
+
+use levada_log::batch::Builder;
+use levada_log::{AppendError, OpenOptions};
+use tempfile::TempDir;
+
+use super::*;
+use crate::config::BrokerConfig;
+use crate::metadata::image::PartitionRegistration;
+
+const NODE: i32 = 1;
+
+/// The part of this node with these replicas in sync, in a leader epoch that is the partition epoch as well.
+fn leadership(leader: i32, epoch: i32, isr: &[i32]) -> Leadership {
+    let registration = PartitionRegistration {
+        leader,
+        leader_epoch: epoch,
+        partition_epoch: epoch,
+        isr: isr.to_vec(),
+        ..PartitionRegistration::default()
+    };
+    Leadership::of(&registration, NODE)
+}
+
+fn partition(dir: &TempDir, leadership: Leadership) -> Arc<Partition> {
+    let options = OpenOptions { high_watermark: Some(0), ..OpenOptions::new(dir.path().join("topic-0")) };
+    let (writer, _) = Writer::open(options, 1_000).unwrap();
+    let config = TopicConfig::resolve(&BrokerConfig::default(), &Default::default()).unwrap();
+    let topic_id = Uuid::from_bytes([7; 16]);
+    let identity = PartitionIdentity { topic: "topic".into(), topic_id, index: 0, leadership };
+    Arc::new(Partition::new(identity, writer, Arc::new(config), Arc::default()))
+}
+
+/// Appends a record that was checked in this leader epoch; its offset, or the epoch in which the log is led.
+fn append(partition: &Arc<Partition>, leader_epoch: i32) -> Result<i64, i32> {
+    let mut batch = Builder::new();
+    batch.push(1_000, None, Some(b"value"));
+    let append = Append { leader_epoch, ..Append::client(batch.build().unwrap()) };
+    let Submitted::Done(result) = partition.append(append, 1_000) else { panic!("nobody else appends") };
+    result.map(|appended| appended.base_offset).map_err(|error| match error {
+        AppendError::LeaderEpoch { led, .. } => led,
+        error => panic!("{error}"),
+    })
+}
+
+#[test]
+fn a_batch_that_was_checked_before_the_leader_changed_does_not_get_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let partition = partition(&dir, leadership(NODE, 5, &[NODE]));
+    assert_eq!(append(&partition, 5), Ok(0));
+    partition.lead(leadership(NODE, 6, &[NODE]));
+    assert_eq!(append(&partition, 5), Err(6));
+    assert_eq!(append(&partition, 6), Ok(1));
+    partition.lead(leadership(2, 7, &[2, NODE]));
+    assert_eq!(append(&partition, 6), Err(-1));
+    assert_eq!(append(&partition, 7), Err(-1), "another node leads in it");
+    assert_eq!(partition.check_leader(-1), Err(ErrorCode::NotLeaderOrFollower));
+    assert_eq!(partition.log().log_end(), 2);
+}
+
+#[test]
+fn an_earlier_leader_does_not_follow_a_later_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let partition = partition(&dir, leadership(NODE, 5, &[NODE]));
+    partition.lead(leadership(2, 4, &[2]));
+    assert_eq!(partition.check_leader(5), Ok(()));
+    assert_eq!(append(&partition, 5), Ok(0));
+}
+
+#[test]
+fn records_are_shown_at_once_only_while_no_other_replica_is_in_sync() {
+    let dir = tempfile::tempdir().unwrap();
+    let partition = partition(&dir, leadership(NODE, 5, &[NODE, 2]));
+    let shown = || (partition.log().high_watermark(), partition.log().log_end());
+    assert_eq!((append(&partition, 5), shown()), (Ok(0), (0, 1)));
+    partition.lead(leadership(NODE, 6, &[NODE]));
+    assert_eq!(shown(), (1, 1), "nobody else has to have it any more");
+    assert_eq!((append(&partition, 6), shown()), (Ok(1), (2, 2)));
+}
