@@ -1,9 +1,10 @@
-//! The offsets that readers go by, as atomics, and the transactions that hold the last stable offset back.
+//! The published offsets of a log, and the transactions that limit the last stable offset.
 //!
-//! Three marks end a log: its end, which the writer moves; the high watermark, up to which all replicas that count have it; the last
-//! stable offset, behind which a transaction is open, or has ended by a marker that is not below the high watermark yet. The last
-//! one is not stored, but derived of the high watermark and the first such transaction, so that two threads may move these at
-//! a time. Whoever moves a mark does it in an order in which a reader sees too little rather than too much.
+//! The writer moves the log end offset. The high watermark is the offset below which all in-sync
+//! replicas have the log. The last stable offset is the first offset of a transaction that is open, or
+//! whose marker is at or above the high watermark; without one it is the high watermark. It is derived
+//! on each read, so that two threads can move the other two at the same time. The order of the atomic
+//! operations is such that a reader may see an offset that is too low, but never one that is too high.
 
 use std::collections::BTreeMap;
 use std::path::Path;

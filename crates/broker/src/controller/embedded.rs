@@ -1,5 +1,5 @@
-//! The controller of a cluster of one: decisions of `metadata::controller` go into the metadata log of this process, and each
-//! image that comes of it to the publisher.
+//! The controller of a cluster with one node. It writes the decisions of `metadata::controller` to the
+//! metadata log of this process, and passes each new image to the publisher.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! Publication of an image: what this broker does is brought in line with it, then it is visible.
+//! Applies the changes from one image to the next, and publishes the next image.
 //!
-//! In this order for each image: deleted topics leave service and their directories the way of new ones, configuration takes effect, partitions
-//! get their leaders, new ones enter service, readers see the image, group coordinators hear of changed topics, the directories of deleted
-//! topics are removed. One image at a time. The last two steps need nothing to be held and come with [`Publisher::finish`].
+//! The order for each image is: stop deleted topics and rename their directories, apply configuration
+//! and quotas, change leaders of partitions, open new partitions, publish the image. After that,
+//! without a lock, [`Publisher::finish`] tells group coordinators about changed topics and removes the
+//! directories of deleted topics. One image is applied at a time.
 
 use std::path::PathBuf;
 

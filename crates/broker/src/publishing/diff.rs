@@ -1,8 +1,10 @@
-//! The differences between two images that this broker has to act on. Pure: two images in, an ordered list of changes out.
+//! The differences between two images that this broker has to apply, as a pure function: two images
+//! in, an ordered list of changes out.
 //!
-//! The later image may follow the earlier one by any number of records, so that a snapshot needs no other way. Credentials, access
-//! control, features and registrations of brokers are no changes: they are read from the published image by each request that needs
-//! them. A replica that leaves this node while its topic stays is none either: no decision of `metadata::controller` makes one.
+//! Any number of records may lie between the two images, so a snapshot needs no special case.
+//! Credentials, access control entries, features and broker registrations are not changes, because each
+//! request reads them from the published image. A replica that leaves this node while its topic
+//! remains is not a change yet, because no decision of `metadata::controller` makes one.
 
 use levada_wire::Uuid;
 

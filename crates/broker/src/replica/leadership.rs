@@ -1,5 +1,5 @@
-//! Leadership of one partition as the metadata has it: whether this node leads, in which epochs, with which replicas in sync. No
-//! clock, log or lock: [`Partition`](super::Partition) asks it and has its log go by it.
+//! The leadership of one partition, as the metadata has it: whether this node leads, the epochs, and the
+//! replicas in sync. No clock, log or lock; [`Partition`](super::Partition) uses it.
 
 use crate::error_code::ErrorCode;
 use crate::metadata::image::PartitionRegistration;
