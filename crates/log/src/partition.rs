@@ -91,7 +91,7 @@ impl Partition {
         disk: Arc<dyn Disk>,
         segments: Vec<Arc<Segment>>,
         epochs: Epochs,
-        (start, index_interval_bytes): (Start, u32),
+        start: Start,
     ) -> Partition {
         assert_in_order(&segments);
         let partition = Partition {
@@ -101,7 +101,7 @@ impl Partition {
             latest_epoch: epochs.latest().into(),
             epochs: ArcSwap::from_pointee(epochs),
             marks: Marks::new(start),
-            interval: index_interval_bytes.into(),
+            interval: AtomicU32::default(),
             offline: AtomicBool::new(false),
             flushing: Mutex::new(()),
             unsynced_names: AtomicBool::new(false),

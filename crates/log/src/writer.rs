@@ -82,13 +82,8 @@ impl Writer {
         }
         let sole_replica = options.high_watermark.is_none();
         let OpenOptions { dir, config, disk, background, .. } = options;
-        let partition = Arc::new(Partition::new(
-            dir,
-            disk.clone(),
-            segments,
-            epochs,
-            (start, config.index_interval_bytes),
-        ));
+        let partition = Arc::new(Partition::new(dir, disk.clone(), segments, epochs, start));
+        partition.set_interval(config.index_interval_bytes);
         if opened.created || repaired || !report.is_clean() {
             partition.note_new_name();
         }
