@@ -81,7 +81,7 @@ impl Visit {
         let Some(directory) = std::env::var_os("LEVADA_TEST_PICTURES") else { return };
         let colours = if look.dark { "dark" } else { "light" };
         let page: String =
-            path.chars().map(|one| if one.is_ascii_alphanumeric() { one } else { '_' }).collect();
+            path.chars().take(60).map(|one| if one.is_ascii_alphanumeric() { one } else { '_' }).collect();
         let file = format!("{name}{page}-{}-{colours}.png", look.width);
         self.browser.picture(&PathBuf::from(directory).join(file));
     }
@@ -466,4 +466,93 @@ fn the_laboratory_runs_beside_the_broker_and_its_report_is_read() {
     visit.browser.follow("a[href='/laboratory/report']");
     assert!(visit.browser.text().contains("search"), "{}", visit.browser.text());
     assert_eq!(visit.browser.complaints(), [""; 0]);
+}
+
+/// Logs a user in by the form.
+fn log_in(visit: &mut Visit, user: &str, password: &str) {
+    visit.open("/topics");
+    visit.browser.fill("input[name=user]", user);
+    visit.browser.fill("input[name=password]", password);
+    visit.browser.follow("form.card button");
+}
+
+/// A node whose listener CLIENT has SASL, with the user admin who may do everything.
+fn guarded() -> Node {
+    let plain = "org.apache.kafka.common.security.plain.PlainLoginModule required user_admin=\"admin-pass\";";
+    let scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;";
+    let mut node = Node::new()
+        .option("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")
+        .option("super.users", "User:ANONYMOUS;User:admin")
+        .option("inter.broker.listener.name", "PLAINTEXT")
+        .option("connection.failed.authentication.delay.ms", "1")
+        .option("sasl.enabled.mechanisms", "PLAIN,SCRAM-SHA-512")
+        .option("listener.name.client.plain.sasl.jaas.config", plain)
+        .option("listener.name.client.scram-sha-512.sasl.jaas.config", scram);
+    node.listen("CLIENT", "SASL_PLAINTEXT");
+    node.start();
+    node
+}
+
+#[test]
+fn users_log_in_and_see_and_do_what_acls_allow() {
+    let mut node = guarded();
+    node.levada("topic create shown hushed -p 1").run();
+    let mut visit = Visit::new(&node);
+    log_in(&mut visit, "admin", "wrong");
+    assert!(visit.browser.text().contains("were not accepted"), "{}", visit.browser.text());
+    log_in(&mut visit, "admin", "admin-pass");
+    assert!(visit.browser.text().contains("hushed"), "{}", visit.browser.text());
+    // The administrator makes a user, and one entry of access control.
+    visit.open("/users");
+    visit.browser.eval("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
+    visit.browser.fill("form[action='/users/set'] input[name=user]", "bob");
+    visit.browser.fill("form[action='/users/set'] input[name=password]", "bob-pass");
+    visit.browser.follow("form[action='/users/set'] button");
+    assert!(visit.browser.text().contains("The password was set."), "{}", visit.browser.text());
+    visit.browser.eval("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
+    visit.browser.fill("form[action='/acls/create'] input[name=principal]", "User:bob");
+    visit.browser.choose("form[action='/acls/create'] select[name=operation]", "8");
+    visit.browser.fill("form[action='/acls/create'] input[name=name]", "shown");
+    visit.browser.follow("form[action='/acls/create'] button");
+    let text = visit.browser.text();
+    assert!(text.contains("User:bob") && text.contains("ALLOW") && text.contains("DESCRIBE"), "{text}");
+    assert_eq!(visit.browser.inspect(), json!([]));
+    // A session is the cookie; a forged one, and one of a session that was closed, are none.
+    let cookies = visit.browser.call("Network.getCookies", &json!({}))["cookies"].clone();
+    let cookie = &cookies[0];
+    assert_eq!((&cookie["httpOnly"], &cookie["sameSite"]), (&json!(true), &json!("Strict")), "{cookies}");
+    let name = cookie["name"].as_str().expect("a name");
+    let with = |secret: &str| {
+        let host = node.http_address();
+        ask(
+            &node,
+            &format!(
+                "GET /topics HTTP/1.1\r\nHost: {host}\r\nCookie: {name}={secret}\r\nConnection: close\r\n\r\n"
+            ),
+        )
+    };
+    let secret = cookie["value"].as_str().expect("a value");
+    assert!(with(secret).contains("hushed"));
+    for forged in ["", "admin", &"0".repeat(64), &secret.to_uppercase(), &secret[1..]] {
+        let answer = with(forged);
+        assert!(answer.contains("/login") && !answer.contains("hushed"), "{forged}: {answer}");
+    }
+    visit.browser.follow("form[action='/logout'] button");
+    assert!(!with(secret).contains("hushed"));
+    log_in(&mut visit, "bob", "bob-pass");
+    let text = visit.browser.text();
+    assert!(text.contains("shown") && !text.contains("hushed"), "{text}");
+    for path in ["/topics/hushed", "/performance", "/laboratory", "/topics/hushed/messages?from=start"] {
+        visit.open(path);
+        let text = visit.browser.text();
+        assert!(text.contains("AUTHORIZATION_FAILED"), "{path}: {text}");
+    }
+    visit.open("/users");
+    assert!(visit.browser.text().contains("CLUSTER_AUTHORIZATION_FAILED"), "{}", visit.browser.text());
+    visit.open("/topics");
+    visit.browser.click("details summary");
+    visit.browser.fill("input[name=name]", "stolen");
+    visit.browser.follow("form[action='/topics/create'] button");
+    assert!(visit.browser.text().contains("TOPIC_AUTHORIZATION_FAILED"), "{}", visit.browser.text());
+    node.stop();
 }

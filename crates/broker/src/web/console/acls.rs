@@ -29,6 +29,8 @@ pub(super) async fn section(console: &Console, visitor: &Visitor, fields: &Field
     let mut request = DescribeAclsRequest::default();
     (request.resource_type_filter, request.pattern_type_filter) = (ANY, ANY);
     (request.operation, request.permission_type) = (ANY, ANY);
+    // The default of the message is the empty text, which matches no entry.
+    (request.resource_name_filter, request.principal_filter, request.host_filter) = (None, None, None);
     let answer = console.desk.ask(&visitor.caller, &request).await?;
     if answer.error_code == ErrorCode::SecurityDisabled.code() {
         let text = "The broker has no authorizer: everybody may do everything. Next: set authorizer.class.name to \
