@@ -151,7 +151,7 @@ fn quit_tells_the_state_and_stops_in_order_and_usr1_does_nothing() {
     let _open = Connection::open(node.address());
     process::signal(node.pid(), Signal::USR1);
     process::signal(node.pid(), Signal::QUIT);
-    said(&node, "the broker has stopped");
+    said(&node, "stop finished");
     let talk = node.talk();
     for line in [
         "state: connections open=",

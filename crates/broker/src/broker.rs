@@ -14,6 +14,7 @@ use crate::config::{BrokerConfig, LiveConfig};
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
 use crate::fetch_session::Sessions;
+use crate::log_pace::LogPace;
 use crate::metadata::Metadata;
 use crate::publishing::Publisher;
 use crate::quota::QuotaBook;
@@ -48,6 +49,7 @@ pub(crate) struct Broker {
     expansions: Semaphore,
     transfers: Transfers,
     stats: Stats,
+    change_log: LogPace,
     stopping: AtomicBool,
 }
 
@@ -130,6 +132,11 @@ impl Broker {
     /// Counts since the start.
     pub(crate) fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// The pace of lines in the log about changes that clients make.
+    pub(crate) fn change_log(&self) -> &LogPace {
+        &self.change_log
     }
 
     /// The broker stops from now on.

@@ -14,6 +14,8 @@ mod error_map;
 mod fetch_session;
 pub mod group;
 pub mod keystore;
+mod log_pace;
+pub mod loggers;
 pub mod machine;
 pub mod metadata;
 pub mod offline;

@@ -2,14 +2,25 @@
 //!
 //! Whatever a peer can put into a line of the log is escaped here, in one place: no value can begin a line of its own or steer a terminal.
 
-use std::{fmt, path::Path};
+use std::{
+    fmt, io,
+    path::Path,
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use levada_broker::security::audit::TARGET as AUDIT;
-use tracing::{Metadata, field::Field};
+use levada_broker::{
+    loggers::{self, LogLevel, LogLevels},
+    security::audit::TARGET as AUDIT,
+};
+use tracing::{Metadata, field::Field, level_filters::LevelFilter};
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
     field::MakeExt,
-    filter::filter_fn,
+    filter::{Targets, filter_fn},
     fmt::format::{Writer, debug_fn},
     layer::SubscriberExt,
     reload,
@@ -30,41 +41,111 @@ const VARIABLE: &str = "LEVADA_LOG";
 /// The logs of this process. Dropped, it waits until the audit log is written.
 pub(crate) struct Logs {
     audit: Sink,
-    filter: reload::Handle<EnvFilter, Registry>,
+    audit_filter: Filter,
+    lines: Arc<Lines>,
     /// What the variable says, if it speaks of the audit log.
     asked: Option<String>,
 }
 
-/// Starts the log on stderr, from `info` up unless `LEVADA_LOG` says otherwise. The audit log is off unless it is named there, and also
-/// goes to stderr until [`Logs::audit_to`] names a place.
+/// A filter that can be replaced.
+type Filter = reload::Handle<EnvFilter, Registry>;
+
+/// The log on stderr in its two forms, of which one is on.
+struct Lines {
+    text: Filter,
+    json: Filter,
+    is_json: AtomicBool,
+    /// Directives of the start.
+    wanted: String,
+}
+
+/// Starts the log on stderr, as text and from `info` up unless `LEVADA_LOG` says otherwise. The audit log is off unless it is named there,
+/// and also goes to stderr until [`Logs::audit_to`] names a place.
 pub(crate) fn start() -> Logs {
-    let wanted = std::env::var(VARIABLE).unwrap_or_else(|_| "info".to_owned());
+    let wanted = std::env::var(VARIABLE).ok().filter(|wanted| EnvFilter::try_new(wanted).is_ok());
+    let wanted = wanted.unwrap_or_else(|| "info".to_owned());
     let asked = wanted.contains(AUDIT).then(|| wanted.clone());
-    let filter = |wanted: &str, otherwise: &str| {
-        EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new(otherwise))
-    };
-    let audit_filter = filter(asked.as_deref().unwrap_or("off"), "off");
-    let (audit_filter, handle) = reload::Layer::new(audit_filter);
+    let (audit_filter, audit_handle) = reload::Layer::new(filter(asked.as_deref().unwrap_or("off")));
+    let (text_filter, text_handle) = reload::Layer::new(filter(&wanted));
+    let (json_filter, json_handle) = reload::Layer::new(filter("off"));
     let is_audit = |metadata: &Metadata<'_>| metadata.target() == AUDIT;
     let audit = Sink::start();
     let audit_layer = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(audit.writer());
-    let log = tracing_subscriber::fmt::layer()
+    let text_layer = tracing_subscriber::fmt::layer()
         .with_ansi(colour::on_stderr())
         .fmt_fields(debug_fn(write_field).delimited(" "))
         // A terminal that was closed takes no complaint about lost lines either.
         .log_internal_errors(false)
-        .with_writer(std::io::stderr);
-    tracing_subscriber::registry()
-        .with(audit_layer.with_filter(filter_fn(is_audit)).with_filter(audit_filter))
-        .with(
-            log.with_filter(filter_fn(move |metadata| !is_audit(metadata)))
-                .with_filter(filter(&wanted, "info")),
-        )
-        .init();
-    Logs { audit, filter: handle, asked }
+        .with_writer(io::stderr);
+    let json_layer = tracing_subscriber::fmt::layer()
+        .json()
+        .flatten_event(true)
+        .log_internal_errors(false)
+        .with_writer(|| JsonLine(io::stderr()));
+    let rest = move |metadata: &Metadata<'_>| !is_audit(metadata);
+    let layers: Vec<Box<dyn Layer<Registry> + Send + Sync>> = vec![
+        audit_layer.with_filter(filter_fn(is_audit)).with_filter(audit_filter).boxed(),
+        text_layer.with_filter(filter_fn(rest)).with_filter(text_filter).boxed(),
+        json_layer.with_filter(filter_fn(rest)).with_filter(json_filter).boxed(),
+    ];
+    tracing_subscriber::registry().with(layers).init();
+    let base = levels(&wanted);
+    let lines = Lines { text: text_handle, json: json_handle, is_json: AtomicBool::new(false), wanted };
+    let lines = Arc::new(lines);
+    let changed = lines.clone();
+    loggers::install(base, Box::new(move |directives| changed.show(directives)));
+    Logs { audit, audit_filter: audit_handle, lines, asked }
+}
+
+/// The filter of these directives, which have been tried.
+fn filter(directives: &str) -> EnvFilter {
+    EnvFilter::new(directives)
+}
+
+/// The levels that directives give to loggers. Directives of another form, such as those of spans, count for no logger.
+fn levels(directives: &str) -> LogLevels {
+    let level = |level: LevelFilter| match level {
+        LevelFilter::ERROR => LogLevel::Error,
+        LevelFilter::WARN => LogLevel::Warn,
+        LevelFilter::INFO => LogLevel::Info,
+        LevelFilter::DEBUG => LogLevel::Debug,
+        LevelFilter::TRACE => LogLevel::Trace,
+        _ => LogLevel::Off,
+    };
+    let mut levels = LogLevels::new();
+    for targets in directives.split(',').filter_map(|directive| Targets::from_str(directive).ok()) {
+        levels.extend(targets.default_level().map(|found| (loggers::ROOT.to_owned(), level(found))));
+        levels.extend(targets.iter().map(|(target, found)| (target.to_owned(), level(found))));
+    }
+    levels
+}
+
+impl Lines {
+    /// Lays directives over those of the start.
+    fn show(&self, directives: &str) -> Result<(), String> {
+        let all = match directives {
+            "" => self.wanted.clone(),
+            more => format!("{},{more}", self.wanted),
+        };
+        let fresh = EnvFilter::try_new(all).map_err(|error| error.to_string())?;
+        let is_on = if self.is_json.load(Ordering::Relaxed) { &self.json } else { &self.text };
+        is_on.reload(fresh).map_err(|error| error.to_string())
+    }
+
+    /// Writes JSON from now on, with the levels of the start.
+    fn write_json(&self) -> Result<(), String> {
+        self.is_json.store(true, Ordering::Relaxed);
+        self.show("")?;
+        self.text.reload(filter("off")).map_err(|error| error.to_string())
+    }
 }
 
 impl Logs {
+    /// Writes the log as JSON, one object a line (`levada.log.format`).
+    pub(crate) fn write_json(&self) -> Result<(), Failure> {
+        self.lines.write_json().map_err(|error| Failure::new(format!("levada.log.format: {error}")))
+    }
+
     /// Has the audit log written to a file, or to stderr (`levada.audit.log`), whether or not the environment asks for it.
     pub(crate) fn audit_to(&self, place: &str) -> Result<(), Failure> {
         let refused = |error: &dyn fmt::Display| Failure::new(format!("levada.audit.log: {place}: {error}"));
@@ -72,7 +153,7 @@ impl Logs {
             self.audit.write_to(Path::new(place)).map_err(|error| refused(&error))?;
         }
         let wanted = self.asked.clone().unwrap_or_else(|| format!("{AUDIT}=info"));
-        self.filter.reload(EnvFilter::new(wanted)).map_err(|error| refused(&error))
+        self.audit_filter.reload(filter(&wanted)).map_err(|error| refused(&error))
     }
 }
 
@@ -97,6 +178,29 @@ impl<W: fmt::Write> fmt::Write for Escaping<'_, W> {
             rest = &rest[at + found.len_utf8()..];
         }
         self.0.write_str(rest)
+    }
+}
+
+/// Writes a line of JSON, which JSON's own rules allow to have characters that steer a terminal, with these escaped as JSON has it.
+struct JsonLine<W>(W);
+
+impl<W: io::Write> io::Write for JsonLine<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        let mut escaped = String::with_capacity(text.len());
+        for one in text.chars() {
+            match one {
+                '\n' => escaped.push(one),
+                one if is_steering(one) => escaped.push_str(&format!("\\u{:04x}", u32::from(one))),
+                one => escaped.push(one),
+            }
+        }
+        self.0.write_all(escaped.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

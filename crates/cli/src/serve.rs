@@ -30,19 +30,27 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let started = Instant::now();
     let logs = logging::start();
     let config = args.sources.load()?;
+    let is_json = config.logs_json();
+    if is_json {
+        logs.write_json()?;
+    }
     if let Some(place) = config.audit_log() {
         logs.audit_to(place)?;
     }
     descriptors::raise_limit();
     let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let server = Server::start(config)?;
+    let announce = |line: std::fmt::Arguments<'_>| match is_json {
+        true => tracing::info!("{line}"),
+        false => say(line),
+    };
     for address in server.kafka_addresses() {
-        say(format_args!("listening on {address}"));
+        announce(format_args!("listening on {address}"));
     }
     if let Some(address) = server.http_address() {
-        say(format_args!("http on {address}"));
+        announce(format_args!("http on {address}"));
     }
-    say(format_args!("ready in {} ms", started.elapsed().as_millis()));
+    announce(format_args!("ready in {} ms", started.elapsed().as_millis()));
     let recovery = server.recovery();
     if recovery.progress().left > 0 {
         std::thread::spawn(move || show_recovery(&recovery));

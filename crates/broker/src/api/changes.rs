@@ -1,32 +1,55 @@
-//! Changes that a request made to the metadata, written to the audit log: the image before the request is compared with the image
-//! after it. If two requests change the same resource at the same time, a change may be written twice.
+//! Changes that a request made to the metadata, written to the log and to the audit log: the image before the request is compared
+//! with the image after it. If two requests change the same resource at the same time, a change may be written twice.
+//!
+//! The log has a line for each change, with the principal, up to a rate; the audit log has all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::Context;
+use crate::clock::steady_ms;
 use crate::config::{HIDDEN, is_sensitive, topic_key};
 use crate::metadata::image::{ConfigResource, Image, QuotaEntity, ResourceKind};
 use crate::security::acl::Acl;
 use crate::security::audit::{self, Change};
 use crate::security::scram;
 
-/// The image before a request that changes something; none if nobody reads what changes.
-pub(super) struct Before(Option<Arc<Image>>);
+/// Writes a line of the log about a change that the client of this request has made, unless there were too many lately. The line
+/// has the client's principal and host, these fields, and the number of lines that were left out before it.
+macro_rules! log_change {
+    ($context:expr, $message:literal, $($field:tt)*) => {
+        if let Some(left_out) = $crate::api::changes::admitted($context) {
+            let session = $context.session();
+            tracing::info!(
+                $($field)*
+                principal = session.principal(),
+                host = session.host(),
+                left_out,
+                $message
+            );
+        }
+    };
+}
+
+pub(super) use log_change;
+
+/// True if a line may be written now; the number of lines left out before it, if there are any.
+pub(super) fn admitted(context: &Context) -> Option<Option<u64>> {
+    let left_out = context.broker().change_log().admit(steady_ms())?;
+    Some(Some(left_out).filter(|count| *count > 0))
+}
+
+/// The image before a request that changes something.
+pub(super) struct Before(Arc<Image>);
 
 impl Before {
     pub(super) fn of(context: &Context) -> Self {
-        Self(audit::is_on().then(|| context.broker().metadata().image()))
-    }
-
-    /// True if the audit log is on.
-    pub(super) fn is_kept(&self) -> bool {
-        self.0.is_some()
+        Self(context.broker().metadata().image())
     }
 
     /// Tells what has changed of these resources' configuration. Secrets are not told.
     pub(super) fn configs(&self, context: &Context, resources: &[ConfigResource]) {
-        let Some(before) = &self.0 else { return };
+        let before = &self.0;
         let after = context.broker().metadata().image();
         for resource in resources {
             let none = BTreeMap::new();
@@ -54,7 +77,7 @@ impl Before {
 
     /// Tells what has changed of these entities' quotas.
     pub(super) fn quotas<'a>(&self, context: &Context, entities: impl Iterator<Item = &'a QuotaEntity>) {
-        let Some(before) = &self.0 else { return };
+        let before = &self.0;
         let after = context.broker().metadata().image();
         for entity in entities {
             let parts = entity
@@ -76,7 +99,7 @@ impl Before {
 
     /// Tells which SCRAM credentials of these users have changed, and nothing of what they are.
     pub(super) fn credentials<'a>(&self, context: &Context, users: impl Iterator<Item = &'a str>) {
-        let Some(before) = &self.0 else { return };
+        let before = &self.0;
         let after = context.broker().metadata().image();
         for user in users {
             for mechanism in scram::ScramMechanism::ALL {
@@ -86,22 +109,25 @@ impl Before {
                     let (old, new) = (old.map(|_| HIDDEN), new.map(|_| HIDDEN));
                     let change = Change { kind: "USER", name: user, key: mechanism.name(), old, new };
                     audit::changed(context.session(), context.header.api, &change);
+                    let removed = new.is_none();
+                    log_change!(context, "credentials changed", user, mechanism = mechanism.name(), removed,);
                 }
             }
         }
     }
 
     /// Tells of entries of access control that came or went.
-    pub(super) fn acls<'a>(&self, context: &Context, acls: impl Iterator<Item = &'a Acl>, came: bool) {
-        if !self.is_kept() {
-            return;
-        }
+    pub(super) fn acls<'a>(context: &Context, acls: impl Iterator<Item = &'a Acl>, came: bool) {
         for acl in acls {
             let text = acl.to_string();
             let (old, new) = if came { (None, Some(&*text)) } else { (Some(&*text), None) };
             let change =
                 Change { kind: acl.resource_type.name(), name: &acl.resource_name, key: "acl", old, new };
             audit::changed(context.session(), context.header.api, &change);
+            match came {
+                true => log_change!(context, "access control entry added", entry = text,),
+                false => log_change!(context, "access control entry removed", entry = text,),
+            }
         }
     }
 }
@@ -130,6 +156,15 @@ fn differences(
             let (old, new) = (shown(old), shown(new));
             let change = Change { kind, name, key, old: old.as_deref(), new: new.as_deref() };
             audit::changed(context.session(), context.header.api, &change);
+            log_change!(
+                context,
+                "configuration changed",
+                resource_type = kind,
+                resource = name,
+                key = key.as_str(),
+                old = old.as_deref(),
+                new = new.as_deref(),
+            );
         }
     }
 }

@@ -75,7 +75,8 @@ pub(crate) fn permit(
     if may { Ok(()) } else { Err(forbidden(error)) }
 }
 
-/// What can be configured by that kind and name on this broker, if the keys are as they may be.
+/// What can be configured by that kind and name on this broker, if the keys are as they may be. Loggers are among it: their levels
+/// are no part of the metadata.
 pub(crate) fn resource(
     context: &Context,
     (kind, name): Named<'_>,
@@ -92,9 +93,9 @@ pub(crate) fn resource(
     if !nulls.is_empty() {
         return Err(invalid(format!("Null value not supported for : {}", nulls.join(", "))));
     }
-    let known = ResourceKind::from_id(kind).filter(|kind| *kind != ResourceKind::BrokerLogger);
-    let kind = known.ok_or_else(|| invalid(format!("Unknown resource type {kind}")))?;
-    if kind == ResourceKind::Broker && !name.is_empty() {
+    let kind = ResourceKind::from_id(kind).ok_or_else(|| invalid(format!("Unknown resource type {kind}")))?;
+    let is_one_broker = kind == ResourceKind::Broker && !name.is_empty();
+    if is_one_broker || kind == ResourceKind::BrokerLogger {
         let own = context.broker().node_id();
         match name.parse::<i32>() {
             Ok(id) if id == own => {}
@@ -116,11 +117,12 @@ pub(crate) trait ResourceAnswer {
     fn refuse(&mut self, failure: Failure);
 }
 
-/// Changes each resource or refuses to; answers in the order of `resources`. `changes` are those of one resource.
+/// Changes each resource or refuses to; answers in the order of `resources`. `changes` are those of one resource; none if they have
+/// been made already.
 pub(crate) async fn alter<T, A: ResourceAnswer>(
     context: &Context,
     resources: Vec<ResourceKeys>,
-    changes: impl Fn(&ResourceKeys) -> Result<(ConfigResource, Vec<T>), Failure>,
+    changes: impl Fn(&ResourceKeys) -> Result<Option<(ConfigResource, Vec<T>)>, Failure>,
     validate_only: bool,
     kind: impl FnOnce(Vec<(ConfigResource, Vec<T>)>) -> ConfigChanges,
 ) -> Vec<A> {
@@ -131,10 +133,11 @@ pub(crate) async fn alter<T, A: ResourceAnswer>(
         let asked = repeated.check(&resource).and_then(|()| changes(&resource));
         let mut answer = A::changed(resource.kind, resource.name);
         match asked {
-            Ok(change) => {
+            Ok(Some(change)) => {
                 permitted.push(change);
                 places.push(answers.len());
             }
+            Ok(None) => {}
             Err(failure) => answer.refuse(failure),
         }
         answers.push(answer);
@@ -155,10 +158,7 @@ async fn change<T>(
     kind: impl FnOnce(Vec<(ConfigResource, Vec<T>)>) -> ConfigChanges,
 ) -> Vec<Result<(), Failure>> {
     let before = Before::of(context);
-    let resources = match before.is_kept() {
-        true => changes.iter().map(|(resource, _)| resource.clone()).collect(),
-        false => Vec::new(),
-    };
+    let resources: Vec<_> = changes.iter().map(|(resource, _)| resource.clone()).collect();
     let changed = context.broker().controller().change_configs(kind(changes), validate_only).await;
     before.configs(context, &resources);
     changed

@@ -19,6 +19,7 @@ use levada_wire::messages::metadata_response::{
 use levada_wire::messages::{MetadataRequest, MetadataResponse, StrBytes};
 
 use crate::api::Context;
+use crate::api::changes::log_change;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::check_topic_name;
 use crate::metadata::image::{Image, Topic};
@@ -91,7 +92,9 @@ async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -
         let may_create = |name: &&str| may_describe(context, name) && may_create(context, name);
         let missing: Vec<_> = missing.filter(may_create).map(str::to_owned).collect();
         if !missing.is_empty() {
-            broker.controller().auto_create(missing).await;
+            for (topic, partitions) in broker.controller().auto_create(missing).await {
+                log_change!(context, "topic created", topic, partitions, automatic = true,);
+            }
         }
     }
     let by_id = asked.iter().any(|topic| !topic.topic_id.is_zero());

@@ -11,6 +11,7 @@ use levada_wire::messages::create_topics_request::CreatableTopic;
 use levada_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
 use levada_wire::messages::{CreateTopicsRequest, CreateTopicsResponse, StrBytes};
 
+use crate::api::changes::log_change;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{CreatedTopic, METADATA_TOPIC, NewTopic};
@@ -33,7 +34,8 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
     let forbidden: Vec<bool> = names.iter().map(forbidden).collect();
     let permitted = request.topics.into_iter().zip(&forbidden).filter(|(_, forbidden)| !**forbidden);
     let topics = permitted.map(|(topic, _)| new_topic(topic)).collect();
-    let mut created = context.broker().controller().create_topics(topics, request.validate_only).await.into_iter();
+    let validate_only = request.validate_only;
+    let mut created = context.broker().controller().create_topics(topics, validate_only).await.into_iter();
     let created = forbidden.into_iter().map(|forbidden| match forbidden {
         true => Err(Failure::new(ErrorCode::TopicAuthorizationFailed, "Authorization failed.")),
         false => created.next().expect("one result for each topic"),
@@ -42,7 +44,12 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
     let mut answered = HashSet::new();
     let first = |(name, _): &(StrBytes, _)| answered.insert(name.clone());
     let results = names.into_iter().zip(created).filter(first).map(|(name, created)| match created {
-        Ok(created) => show(context, name, &created),
+        Ok(created) => {
+            if !validate_only {
+                log_change!(context, "topic created", topic = name.as_str(), partitions = created.partitions,);
+            }
+            show(context, name, &created)
+        }
         Err(failure) => refuse(context, name, failure),
     });
     message!(CreateTopicsResponse { topics: results.collect() })

@@ -8,6 +8,7 @@ use levada_wire::messages::delete_topics_request::DeleteTopicState;
 use levada_wire::messages::delete_topics_response::DeletableTopicResult;
 use levada_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse, StrBytes};
 
+use crate::api::changes::log_change;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{DeletedTopic, TopicKey};
@@ -34,6 +35,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
         let mut result = message!(DeletableTopicResult { name: key.name.map(text), topic_id: key.topic_id });
         match deleted {
             Ok(topic) => {
+                log_change!(context, "topic deleted", topic = topic.name.as_str(),);
                 result.name = Some(text(topic.name));
                 result.topic_id = topic.topic_id;
             }

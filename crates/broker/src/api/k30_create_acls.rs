@@ -28,14 +28,13 @@ pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> Cre
         None => check(&creation).map(|acl| valid.push(acl)).err(),
     };
     let failures: Vec<Option<Failure>> = request.creations.into_iter().map(check).collect();
-    let before = Before::of(context);
-    let audited = if before.is_kept() { valid.clone() } else { Vec::new() };
+    let added = valid.clone();
     let created = match valid.is_empty() {
         true => Ok(()),
         false => context.broker().controller().create_acls(valid).await,
     };
     if created.is_ok() {
-        before.acls(context, audited.iter(), true);
+        Before::acls(context, added.iter(), true);
     }
     let results = failures.into_iter().map(|failure| {
         let mut result = message!(AclCreationResult { error_message: None });

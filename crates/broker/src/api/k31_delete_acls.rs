@@ -33,7 +33,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteAclsRequest) -> Del
         true => Vec::new(),
         false => context.broker().controller().delete_acls(known).await,
     };
-    Before::of(context).acls(context, deleted.iter().flatten().flatten(), false);
+    Before::acls(context, deleted.iter().flatten().flatten(), false);
     let mut deleted = deleted.into_iter();
     let results = are_known.into_iter().map(|is_known| match is_known {
         true => show(deleted.next().expect("one result for each filter")),

@@ -6,8 +6,8 @@
 //!
 //! A resource that is named several times with the same keys is told once; Kafka repeats it.
 //!
-//! Of the broker, keys that have an effect here are told; Kafka tells some 200 more. A broker's logger has no
-//! keys: log levels are set at the start.
+//! Of the broker, keys that have an effect here are told; Kafka tells some 200 more. The keys of a broker's logger are
+//! [`loggers`](crate::loggers): modules of Levada, not classes of Kafka.
 
 use std::collections::HashSet;
 
@@ -19,8 +19,9 @@ use levada_wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 
 use crate::api::configurable::{invalid, permit};
 use crate::api::{Context, text};
-use crate::config::{Described, Values, describe_client_metrics};
+use crate::config::{ConfigSource, ConfigType, Described, Origin, Values, describe_client_metrics};
 use crate::error_code::{ErrorCode, Failure};
+use crate::loggers::{self, Loggers};
 use crate::metadata::controller::check_topic_name;
 use crate::metadata::image::{ConfigResource, ResourceKind};
 use crate::security::acl::Operation;
@@ -92,7 +93,7 @@ fn describe(context: &Context, resource: &DescribeConfigsResource) -> Result<Vec
         ResourceKind::BrokerLogger if name.is_empty() => return Err(invalid("Broker id must not be empty")),
         ResourceKind::BrokerLogger => {
             check_broker(context, name, "")?;
-            Vec::new()
+            describe_loggers()
         }
         ResourceKind::ClientMetrics if name.is_empty() => {
             return Err(invalid("Client metrics subscription name must not be empty"));
@@ -105,6 +106,22 @@ fn describe(context: &Context, resource: &DescribeConfigsResource) -> Result<Vec
         described.retain(|one| keys.iter().any(|key| key.as_str() == one.name));
     }
     Ok(described)
+}
+
+fn describe_loggers() -> Vec<Described> {
+    let levels = loggers::installed().map(Loggers::levels).unwrap_or_default();
+    let described = levels.into_iter().map(|(name, level)| Described {
+        name: name.into(),
+        value: Some(level.to_owned()),
+        source: ConfigSource::Logger,
+        origin: Origin::DynamicBroker,
+        synonyms: Vec::new(),
+        kind: ConfigType::Unknown,
+        sensitive: false,
+        read_only: false,
+        doc: "Level of this part of the log.",
+    });
+    described.collect()
 }
 
 fn stored(context: &Context, resource: ConfigResource) -> Values {

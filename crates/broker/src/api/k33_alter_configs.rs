@@ -15,7 +15,7 @@ use crate::api::{Context, Decoded, text};
 use crate::controller::ConfigChanges;
 use crate::error_code::Failure;
 use crate::metadata::controller::NewValue;
-use crate::metadata::image::ConfigResource;
+use crate::metadata::image::{ConfigResource, ResourceKind};
 
 /// Keys and their new values, by resource.
 pub(crate) struct AlterConfigs {
@@ -61,11 +61,14 @@ fn changes(
     context: &Context,
     resource: &ResourceKeys,
     configs: &[(StrBytes, Option<StrBytes>)],
-) -> Result<(ConfigResource, Vec<NewValue>), Failure> {
+) -> Result<Option<(ConfigResource, Vec<NewValue>)>, Failure> {
     let keys: Vec<_> = configs.iter().map(|(key, value)| (key.as_str(), value.is_none())).collect();
     let target = configurable::resource(context, resource.named(), &keys)?;
+    if target.kind == ResourceKind::BrokerLogger {
+        return Err(configurable::invalid(format!("Unknown resource type {}", resource.kind)));
+    }
     let values = configs.iter();
     let values =
         values.map(|(key, value)| (key.as_str().to_owned(), value.as_deref().map(str::to_owned)));
-    Ok((target, values.collect()))
+    Ok(Some((target, values.collect())))
 }

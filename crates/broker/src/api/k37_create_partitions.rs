@@ -5,6 +5,7 @@
 use levada_wire::messages::create_partitions_response::CreatePartitionsTopicResult;
 use levada_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 
+use crate::api::changes::log_change;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::MorePartitions;
@@ -23,7 +24,12 @@ pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) 
         assignments: topic.assignments.map(|all| all.into_iter().map(|one| one.broker_ids).collect()),
     });
     let created = context.broker().controller().create_partitions(topics.collect(), request.validate_only).await;
+    let image = context.broker().metadata().image();
     let results = created.into_iter().chain(forbidden).map(|(name, created)| {
+        if created.is_ok() && !request.validate_only {
+            let partitions = image.topic(&name).map(|topic| topic.partition_count());
+            log_change!(context, "partitions added", topic = name.as_str(), partitions,);
+        }
         let mut result = message!(CreatePartitionsTopicResult { name: text(name) });
         if let Err(failure) = created {
             result.error_code = failure.code.code();

@@ -4,8 +4,9 @@
 //! group or a client metrics subscription; all keys of a resource or none. The answer leaves when the metadata
 //! log is flushed and every log goes by the new values. With `validate_only` nothing changes.
 //!
-//! Not done: broker loggers (the log has one level, set at the start), which answer `INVALID_REQUEST`. Of the
-//! broker's keys `listeners` stays as it was bound, which Kafka may change.
+//! Sets and deletes levels of the broker's loggers, until the process ends; a deleted one is that of the start again.
+//!
+//! Not done: of the broker's keys `listeners` stays as it was bound, which Kafka may change.
 
 use bytes::Bytes;
 use levada_wire::DecodeError;
@@ -13,10 +14,12 @@ use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResou
 use levada_wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, StrBytes};
 
+use crate::api::changes::log_change;
 use crate::api::configurable::{self, ResourceKeys, ResourceAnswer};
 use crate::api::{Context, Decoded, text};
 use crate::controller::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
+use crate::loggers::{self, LevelChange};
 use crate::metadata::controller::{AlterConfig, ConfigChange};
 use crate::metadata::image::{ConfigResource, ResourceKind};
 
@@ -51,8 +54,10 @@ impl Decoded for IncrementalAlterConfigs {
 }
 
 pub(crate) async fn answer(context: &Context, request: IncrementalAlterConfigs) -> IncrementalAlterConfigsResponse {
-    let changes = |asked: &ResourceKeys| changes(context, asked, &request.configs[asked.configs.clone()]);
-    let (resources, validate_only) = (request.resources, request.validate_only);
+    let validate_only = request.validate_only;
+    let changes =
+        |asked: &ResourceKeys| changes(context, asked, &request.configs[asked.configs.clone()], validate_only);
+    let resources = request.resources;
     let responses =
         configurable::alter(context, resources, changes, validate_only, ConfigChanges::Single).await;
     message!(IncrementalAlterConfigsResponse { responses: responses })
@@ -73,15 +78,42 @@ fn changes(
     context: &Context,
     resource: &ResourceKeys,
     configs: &[Config],
-) -> Result<(ConfigResource, Vec<AlterConfig>), Failure> {
+    validate_only: bool,
+) -> Result<Option<(ConfigResource, Vec<AlterConfig>)>, Failure> {
     let null = |operation: i8, value: &Option<StrBytes>| operation != DELETE && value.is_none();
     let keys = configs.iter();
     let keys: Vec<_> =
         keys.map(|(key, operation, value)| (key.as_str(), null(*operation, value))).collect();
     let target = configurable::resource(context, resource.named(), &keys)?;
+    if target.kind == ResourceKind::BrokerLogger {
+        return change_levels(context, configs, validate_only).map(|()| None);
+    }
     let changes = configs.iter().map(|one| change(target.kind, one));
     let changes = changes.collect::<Result<_, _>>()?;
-    Ok((target, changes))
+    Ok(Some((target, changes)))
+}
+
+fn change_levels(context: &Context, configs: &[Config], validate_only: bool) -> Result<(), Failure> {
+    let change = |(_, operation, value): &Config| match *operation {
+        SET => LevelChange::Set(value.as_ref().map_or("", StrBytes::as_str).to_owned()),
+        DELETE => LevelChange::Delete,
+        APPEND => LevelChange::Refused("APPEND"),
+        SUBTRACT => LevelChange::Refused("SUBTRACT"),
+        other => LevelChange::Unknown(other),
+    };
+    let changes: Vec<_> = configs.iter().map(|config| (config.0.as_str(), change(config))).collect();
+    let Some(loggers) = loggers::installed() else {
+        let error = "The log of this process cannot be changed while it runs.";
+        return Err(Failure::new(ErrorCode::InvalidConfig, error));
+    };
+    loggers.alter(&changes, validate_only)?;
+    if !validate_only {
+        for (name, operation, value) in configs {
+            let level = value.as_ref().filter(|_| *operation == SET).map(StrBytes::as_str);
+            log_change!(context, "log level changed", logger = name.as_str(), level,);
+        }
+    }
+    Ok(())
 }
 
 fn change(kind: ResourceKind, (key, operation, value): &Config) -> Result<AlterConfig, Failure> {

@@ -21,6 +21,7 @@ use crate::controller::Controller;
 use crate::coordinator::Coordinators;
 use crate::fetch_session::Sessions;
 use crate::keystore::TlsError;
+use crate::log_pace::LogPace;
 use crate::metadata::Metadata;
 use crate::metadata::controller::{Node, controller_endpoint};
 use crate::metadata::image::{ConfigResource, Image};
@@ -69,6 +70,9 @@ const RECOVERY_GRACE: Duration = Duration::from_millis(300);
 
 /// Batches that are expanded off the shards at one time; each may take some hundred megabytes.
 const EXPANSIONS_AT_ONCE: usize = 2;
+
+/// Lines of the log at once about changes that clients make.
+const CHANGES_AT_ONCE: u32 = 1000;
 
 impl Broker {
     /// Opens everything; when this returns the broker can serve requests. `bound` are the listeners'
@@ -133,6 +137,7 @@ impl Broker {
             expansions: Semaphore::new(EXPANSIONS_AT_ONCE),
             transfers,
             stats: Stats::new(SystemTime::now()),
+            change_log: LogPace::of(CHANGES_AT_ONCE),
             stopping: AtomicBool::new(false),
         });
         let first = broker.controller.register(&broker.node(bound))?;

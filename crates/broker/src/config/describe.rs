@@ -27,6 +27,8 @@ pub enum ConfigSource {
     StaticBroker = 4,
     /// The table.
     Default = 5,
+    /// The level of a logger.
+    Logger = 6,
     /// A client metrics subscription's own setting.
     ClientMetrics = 7,
     /// A group's own setting.

@@ -81,6 +81,11 @@ pub(super) struct SecurityProblem {
 type Checked<T> = Result<T, SecurityProblem>;
 
 impl BrokerConfig {
+    /// True if `levada.log.format` is `json`.
+    pub fn logs_json(&self) -> bool {
+        self.settings().text("levada.log.format") == Some("json")
+    }
+
     /// `levada.audit.log`: a path or `stderr`.
     pub fn audit_log(&self) -> Option<&str> {
         self.settings().text("levada.audit.log").filter(|place| !place.is_empty())

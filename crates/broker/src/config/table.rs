@@ -56,6 +56,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     string("levada.http.listen", "Listening address for /healthz, /readyz and /metrics, as host:port. An empty value turns HTTP off.").default("127.0.0.1:9644"),
     string("levada.thresholds.file", "File with the transfer thresholds of this machine, as written by `levada lab calibrate`. If unset, the broker reads ~/.config/levada/thresholds or /etc/levada/thresholds if one exists, and uses built-in thresholds otherwise."),
     password("levada.http.token", "Secret for HTTP requests, sent as a bearer token or as the password of any user. Required if levada.http.listen can be reached from other machines."),
+    string("levada.log.format", "Format of the log on stderr: text, or json (one object a line).").default("text").valid(Valid::OneOf(&["text", "json"])),
     string("levada.audit.log", "Destination of the audit log: a file path, or stderr. If unset, the audit log is off unless LEVADA_LOG names it."),
     // TLS.
     string("ssl.keystore.type", "Format of the key store: PEM or PKCS12. If unset, the broker detects it.").valid(STORES).reloaded(),

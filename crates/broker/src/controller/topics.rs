@@ -47,23 +47,30 @@ impl Controller {
     pub(crate) async fn ensure_internal_topic(self: &Arc<Self>, topic: &str) -> Result<(), Failure> {
         let exists = || self.metadata.image().topic(topic).is_some();
         if !exists() {
-            self.auto_create(vec![topic.to_owned()]).await;
+            for (topic, partitions) in self.auto_create(vec![topic.to_owned()]).await {
+                tracing::info!(topic, partitions, "topic created");
+            }
         }
         if exists() { Ok(()) } else { Err(ErrorCode::CoordinatorNotAvailable.into()) }
     }
 
-    /// Creates the topics that clients asked for without creating them. Failures show in the answer
-    /// that looks for the topics next.
-    pub(crate) async fn auto_create(self: &Arc<Self>, names: Vec<String>) {
-        let topics = names.into_iter().map(|name| self.auto_created(name)).collect();
-        let created = self.create_topics(topics, false).await.into_iter();
-        let mut failed =
-            created.filter_map(Result::err).filter(|one| one.code != ErrorCode::TopicAlreadyExists);
-        if let Some(failure) = failed.next() {
-            // One line, however many names a request had.
-            let others = failed.count();
-            tracing::warn!(?failure, others, "cannot create the topic automatically");
+    /// Creates the topics that clients asked for without creating them; returns the new ones with their numbers of
+    /// partitions. Failures show in the answer that looks for the topics next.
+    pub(crate) async fn auto_create(self: &Arc<Self>, names: Vec<String>) -> Vec<(String, i32)> {
+        let topics = names.iter().map(|name| self.auto_created(name.clone())).collect();
+        let (mut created, mut failed) = (Vec::new(), Vec::new());
+        for (name, outcome) in names.into_iter().zip(self.create_topics(topics, false).await) {
+            match outcome {
+                Ok(topic) => created.push((name, topic.partitions)),
+                Err(failure) => failed.push(failure),
+            }
         }
+        failed.retain(|failure| failure.code != ErrorCode::TopicAlreadyExists);
+        if let Some(failure) = failed.first() {
+            // One line, however many names a request had.
+            tracing::warn!(?failure, others = failed.len() - 1, "cannot create the topic automatically");
+        }
+        created
     }
 
     fn auto_created(&self, name: String) -> NewTopic {

@@ -70,7 +70,13 @@ impl<M: Machine> Host<M> {
 
     /// Removes all coordinators, because the topic is deleted. Every waiting request is answered.
     pub(crate) fn resign(&self) {
-        self.slots.take().iter().for_each(|slot| slot.step(Signal::Unload.into()));
+        let slots = self.slots.take();
+        slots.iter().for_each(|slot| slot.step(Signal::Unload.into()));
+        tracing::info!(
+            partitions = slots.len(),
+            "{} coordinators resigned: their topic is deleted",
+            M::SUBJECT
+        );
     }
 
     /// Answers every waiting request; nothing is served afterwards.
@@ -148,12 +154,23 @@ impl<M: Machine> Host<M> {
     /// Replays `partition` into its coordinator, which must have been provided, and opens it for requests.
     pub(crate) fn load(&self, partition: &Arc<Partition>) {
         match self.slots.at(partition.index()) {
-            Some(slot) => slot.load(partition),
+            Some(slot) => {
+                slot.load(partition);
+                self.tell_if_complete();
+            }
             None => tracing::error!(
                 partition = partition.name(),
                 "no {} coordinator for this partition: restart the broker",
                 M::SUBJECT
             ),
+        }
+    }
+
+    /// Writes a line of the log when the last coordinator of the topic has been loaded.
+    fn tell_if_complete(&self) {
+        let slots = self.slots.all();
+        if slots.iter().all(|slot| slot.state.lock().partition.is_some()) {
+            tracing::info!(partitions = slots.len(), "{} coordinators of all partitions serve", M::SUBJECT);
         }
     }
 

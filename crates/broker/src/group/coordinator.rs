@@ -30,13 +30,17 @@ use super::offsets::OffsetStore;
 use super::records::{Record, RecordError};
 use super::timers::{Alarm, TimerKey, Timers};
 use super::topics::{NoTopics, Topics};
-use super::turn::{AnyGroup, PendingWrite, StepContext};
+use super::turn::{AnyGroup, PendingWrite, Rebalance, StepContext};
 use crate::clock::Now;
+use crate::log_pace::LogPace;
 
 pub use self::view::{
     DescribedConsumer, DescribedConsumerGroup, DescribedGroup, DescribedMember, ListFilter, ListedGroup,
     MonitoredGroup, Room,
 };
+
+/// Lines of the log at once about rebalances of one coordinator's groups; then one a second.
+const REBALANCES_AT_ONCE: u32 = 100;
 
 /// The groups of one partition of `__consumer_offsets`.
 #[derive(Debug)]
@@ -58,6 +62,10 @@ pub struct Coordinator {
     appends: Appends,
     held_fetches: Vec<HeldFetch>,
     actions: Vec<Action>,
+    /// Rebalances that the log has not been told of.
+    pub(super) rebalances: Vec<Rebalance>,
+    /// The pace of lines about rebalances.
+    pub(super) rebalance_log: LogPace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +105,8 @@ impl Coordinator {
             appends: Appends::default(),
             held_fetches: Vec::new(),
             actions: Vec::new(),
+            rebalances: Vec::new(),
+            rebalance_log: LogPace::of(REBALANCES_AT_ONCE),
         }
     }
 
@@ -267,6 +277,7 @@ impl Coordinator {
             config: &self.config,
             timers: &mut self.timers,
             actions: &mut self.actions,
+            rebalances: &mut self.rebalances,
         };
         (&mut self.groups, turn)
     }

@@ -8,6 +8,7 @@ use super::coordinator::{Coordinator, Replayed};
 use super::error::GroupError;
 use super::event::{Event, Outcome, Payload, Producer};
 use super::request::EndTxnRequest;
+use super::turn::Rebalance;
 use crate::clock::Now;
 use crate::machine::{ActionOf, EncodedRecord, Machine, PersistFailure};
 
@@ -50,7 +51,14 @@ impl Machine for Coordinator {
     }
 
     fn step(&mut self, event: Event, now: Now) -> Vec<ActionOf<Self>> {
-        self.step(event, now)
+        let actions = self.step(event, now);
+        for Rebalance { group_id, generation, members } in self.rebalances.drain(..) {
+            if let Some(left_out) = self.rebalance_log.admit(now.steady_ms) {
+                let left_out = Some(left_out).filter(|count| *count > 0);
+                tracing::info!(group = group_id, generation, members, left_out, "group rebalanced");
+            }
+        }
+        actions
     }
 
     fn deadline(&self) -> Option<i64> {

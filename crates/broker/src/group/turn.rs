@@ -23,6 +23,19 @@ pub(super) struct StepContext<'a> {
     pub(super) timers: &'a mut Timers,
     /// What the driver will be asked to do.
     pub(super) actions: &'a mut Vec<Action>,
+    /// The rebalances of this turn, for the log.
+    pub(super) rebalances: &'a mut Vec<Rebalance>,
+}
+
+/// A rebalance, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rebalance {
+    /// The group.
+    pub(super) group_id: String,
+    /// Its new generation, or its new epoch.
+    pub(super) generation: i32,
+    /// Number of its members.
+    pub(super) members: usize,
 }
 
 impl StepContext<'_> {

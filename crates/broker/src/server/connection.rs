@@ -23,6 +23,7 @@ use tokio::time::Sleep;
 use crate::api::connection_info::ConnectionInfo;
 use crate::api::meter::Meter;
 use crate::api::{self, Context, Reply, RequestError};
+use crate::clock::steady_ms;
 use crate::quota::Used;
 use crate::replay;
 use crate::request_memory::{Held, NewcomerShare};
@@ -93,7 +94,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
         Err(CloseReason::Send(error @ TransferError::Peer { .. })) => {
             tracing::debug!(%peer, %error, "connection lost")
         }
-        Err(error) => match shard.told.admit(Instant::now()) {
+        Err(error) => match shard.told.admit(steady_ms()) {
             Some(left_out) => tracing::info!(%peer, %error, left_out, "connection closed by the broker"),
             None => tracing::debug!(%peer, %error, "connection closed by the broker"),
         },

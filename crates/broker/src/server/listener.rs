@@ -11,12 +11,13 @@ use tokio::sync::{mpsc, watch};
 
 use crate::api::connection_info::ConnectionInfo;
 use crate::broker::Broker;
+use crate::clock::steady_ms;
 use crate::config::{HostPort, Listener};
 use crate::descriptors::{self, Reserve};
+use crate::log_pace::LogPace;
 use crate::server::StartError;
 use crate::server::channel::Channel;
 use crate::server::connection_limits::{AcceptRate, ConnectionLimits, ConnectionPermit, Full};
-use crate::server::log_pace::LogPace;
 use crate::server::shard::Accepted;
 use crate::shutdown::Stop;
 
@@ -175,7 +176,7 @@ impl Acceptor {
 
     /// Tells something that anybody can cause, unless too much was told lately.
     fn tell(&self, line: impl FnOnce(u64)) {
-        if let Some(left_out) = self.told.admit(Instant::now()) {
+        if let Some(left_out) = self.told.admit(steady_ms()) {
             line(left_out);
         }
     }

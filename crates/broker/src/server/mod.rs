@@ -31,7 +31,6 @@ mod connection_limits;
 mod dump;
 mod handed;
 mod listener;
-mod log_pace;
 pub(crate) mod shard;
 mod signals;
 mod source;
@@ -225,9 +224,7 @@ impl Server {
             self.supervisor.keep_alive(Instant::now());
         }
         self.supervisor.stopping();
-        tracing::info!("the broker stops");
         self.stop();
-        tracing::info!("the broker has stopped");
     }
 
     /// Goes by a configuration that was read again, or says why it does not.

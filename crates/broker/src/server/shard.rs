@@ -15,12 +15,12 @@ use crate::api::Service;
 use crate::api::connection_info::ConnectionInfo;
 use crate::api::large::LargeRequest;
 use crate::broker::Broker;
+use crate::log_pace::LogPace;
 use crate::server::StartError;
 use crate::server::channel::Channel;
 use crate::server::cold_lane::ColdLane;
 use crate::server::connection;
 use crate::server::connection_limits::ConnectionPermit;
-use crate::server::log_pace::LogPace;
 use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
 

@@ -73,6 +73,26 @@ fn the_audit_log_follows_its_name_and_is_private() {
 }
 
 #[test]
+fn a_line_of_json_has_nothing_that_steers_a_terminal() {
+    let mut written = Vec::new();
+    let line = serde_json::json!({"message": "a\u{9b}31m \u{202e} \u{7f} \n Öl"});
+    JsonLine(&mut written).write_all(format!("{line}\n").as_bytes()).unwrap();
+    let text = String::from_utf8(written).unwrap();
+    let ended = text.strip_suffix('\n').unwrap();
+    assert!(!ended.chars().any(is_steering), "{text:?}");
+    let read: serde_json::Value = serde_json::from_str(ended).unwrap();
+    assert_eq!(read, line);
+}
+
+#[test]
+fn directives_give_levels_to_loggers() {
+    let found = levels("info,levada_broker::server=debug,levada_log=off,[span]=trace");
+    let expected =
+        [("root", LogLevel::Info), ("levada_broker::server", LogLevel::Debug), ("levada_log", LogLevel::Off)];
+    assert_eq!(found, expected.map(|(name, level)| (name.to_owned(), level)).into());
+}
+
+#[test]
 fn text_is_escaped_however_it_is_cut() {
     let mut text = String::new();
     let mut escaping = Escaping(&mut text);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{ClassicGroup, State};
 use crate::group::timers::{Alarm, TimerKey};
-use crate::group::turn::{Continuation, PendingWrite, StepContext};
+use crate::group::turn::{Continuation, PendingWrite, Rebalance, StepContext};
 
 impl ClassicGroup {
     /// Starts a rebalance, or ends the one that goes on if everybody is there.
@@ -119,6 +119,7 @@ impl ClassicGroup {
             self.protocol_name = None;
             self.transition(State::Empty, turn.now_ms);
             self.subscribed = self.read_subscriptions();
+            turn.rebalances.push(self.rebalance());
             return Some(PendingWrite {
                 records: vec![self.record(&BTreeMap::new())],
                 then: Continuation::Nothing,
@@ -133,8 +134,15 @@ impl ClassicGroup {
         None
     }
 
+    /// The rebalance that has made the present generation.
+    fn rebalance(&self) -> Rebalance {
+        let (group_id, members) = (self.id.clone(), self.members.len());
+        Rebalance { group_id, generation: self.generation, members }
+    }
+
     fn start_generation(&mut self, turn: &mut StepContext<'_>) {
         self.generation = self.generation.wrapping_add(1);
+        turn.rebalances.push(self.rebalance());
         self.protocol_name = self.elect_protocol();
         self.transition(State::CompletingRebalance, turn.now_ms);
         self.subscribed = self.read_subscriptions();

@@ -12,7 +12,7 @@ use crate::group::records::{ConsumerRecord, Record};
 use crate::group::request::{ConsumerBeat, ConsumerHeartbeatRequest};
 use crate::group::timers::{Alarm, TimerKey};
 use crate::group::topics::{Topics, Visible};
-use crate::group::turn::{Continuation, PendingWrite};
+use crate::group::turn::{Continuation, PendingWrite, Rebalance};
 
 /// Requests and alarms of a group, held until its write is in the log.
 #[derive(Debug, Default)]
@@ -304,6 +304,10 @@ impl Coordinator {
 
     fn install(&mut self, group: ConsumerGroup, renewed: Option<&str>, now_ms: i64) {
         let group_id = group.id().to_owned();
+        let (members, generation) = group.counts();
+        if self.consumers.get(&group_id).is_none_or(|before| before.epoch() != generation) {
+            self.rebalances.push(Rebalance { group_id: group_id.clone(), generation, members });
+        }
         let upgraded = self.groups.remove(&group_id);
         if let Some(mut classic) = upgraded {
             let (_, mut turn) = self.turn(now_ms);

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use levada_tls::{Next, Offload, TlsSession};
@@ -19,9 +19,10 @@ use tokio::task::{AbortHandle, LocalSet};
 
 use super::Channel;
 use crate::broker::Broker;
+use crate::clock::steady_ms;
 use crate::descriptors;
+use crate::log_pace::LogPace;
 use crate::server::StartError;
-use crate::server::log_pace::LogPace;
 use crate::server::shard::Accepted;
 use crate::shutdown::Stop;
 use crate::tls::names::CertifiedName;
@@ -163,7 +164,7 @@ async fn bring_up(shared: Rc<Shared>, accepted: Accepted) {
     };
     shared.broker.stats().handshake_failed();
     // A client that tries again and again must not fill the log.
-    match shared.told.admit(Instant::now()) {
+    match shared.told.admit(steady_ms()) {
         Some(left_out) => tracing::info!(%peer, error, left_out, "TLS handshake failed"),
         None => tracing::debug!(%peer, error, "TLS handshake failed"),
     }

@@ -1,0 +1,52 @@
+//! Rate limit of log lines that clients can cause: a burst, then one per second. The next line has
+//! the number of suppressed ones.
+
+use parking_lot::Mutex;
+
+/// Lines at once, of what any client can cause.
+const BURST: u32 = 10;
+
+/// The time that brings one more.
+const EVERY_MS: i64 = 1000;
+
+/// The lines that may be written.
+#[derive(Debug)]
+pub(crate) struct LogPace {
+    burst: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When the lines written so far have had their time.
+    until_ms: Option<i64>,
+    left_out: u64,
+}
+
+impl Default for LogPace {
+    fn default() -> Self {
+        Self::of(BURST)
+    }
+}
+
+impl LogPace {
+    /// A pace that allows so many lines at once, at least one.
+    pub(crate) fn of(burst: u32) -> Self {
+        Self { burst, state: Mutex::default() }
+    }
+
+    /// The number of lines that were left out before this one; none if it is to be left out too. The time is that of the steady clock.
+    pub(crate) fn admit(&self, now_ms: i64) -> Option<u64> {
+        let mut state = self.state.lock();
+        let until_ms = state.until_ms.unwrap_or(now_ms).max(now_ms);
+        if until_ms - now_ms > EVERY_MS * i64::from(self.burst - 1) {
+            state.left_out += 1;
+            return None;
+        }
+        state.until_ms = Some(until_ms + EVERY_MS);
+        Some(std::mem::take(&mut state.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests;

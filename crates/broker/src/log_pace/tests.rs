@@ -1,0 +1,20 @@
+//! How many lines are told.
+
+use super::*;
+
+#[test]
+fn some_lines_are_told_at_once_and_then_one_a_second() {
+    let pace = LogPace::default();
+    let told = (0..100).filter(|_| pace.admit(0).is_some()).count();
+    assert_eq!(told, 10);
+    assert_eq!(pace.admit(1000), Some(90));
+    assert_eq!(pace.admit(1000), None);
+    assert_eq!((0..100).filter(|_| pace.admit(60_000).is_some()).count(), 10);
+}
+
+#[test]
+fn a_larger_burst_is_told_at_once() {
+    let pace = LogPace::of(1000);
+    assert_eq!((0..2000).filter(|_| pace.admit(7).is_some()).count(), 1000);
+    assert_eq!(pace.admit(1007), Some(1000));
+}
