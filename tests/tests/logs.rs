@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use levada_tests::node::Kind;
 use levada_tests::pki::{Authority, Flaw};
-use levada_tests::{Node, Tool, await_some, process};
+use levada_tests::{Node, Tool, await_some, paths, process};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -67,50 +67,8 @@ fn each_event_is_one_line_of_json_with_who_caused_it() {
         .option("listener.name.secure.ssl.keystore.location", &store.display().to_string());
     node.start();
     event(&node, "new data directory", &json!({}));
-    let by = |fields: Value| {
-        let mut all = json!({"principal": "User:ANONYMOUS", "host": "127.0.0.1"});
-        all.as_object_mut().expect("fields").extend(fields.as_object().expect("fields").clone());
-        all
-    };
-
-    node.levada("topic create clicks -p 2").run();
-    event(&node, "topic created", &by(json!({"topic": "clicks", "partitions": 2})));
-    node.levada("topic alter clicks -p 3").run();
-    event(&node, "partitions added", &by(json!({"topic": "clicks", "partitions": 3})));
-    node.levada("config set topic clicks retention.ms=1000").run();
-    let changed = json!({"resource_type": "TOPIC", "resource": "clicks", "key": "retention.ms", "new": "1000"});
-    event(&node, "configuration changed", &by(changed));
-    node.levada("config set topic clicks retention.ms=2000").run();
-    let changed = json!({"resource": "clicks", "key": "retention.ms", "old": "1000", "new": "2000"});
-    event(&node, "configuration changed", &by(changed));
-    node.levada("config set quota client-id=batch producer_byte_rate=1000").run();
-    let changed = json!({"resource_type": "CLIENT_QUOTA", "resource": "client-id=batch", "new": "1000"});
-    event(&node, "configuration changed", &by(changed));
-    Tool::python("users.py").args([&node.bootstrap(), "ada", "planted-secret"]).run();
-    for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
-        let changed = json!({"user": "ada", "mechanism": mechanism, "removed": false});
-        event(&node, "credentials changed", &by(changed));
-    }
-    node.levada("acl add ada --allow read --topic clicks").run();
-    let added = event(&node, "access control entry added", &by(json!({})));
-    assert!(added["entry"].as_str().is_some_and(|entry| entry.contains("User:ada")), "{added}");
-    node.levada("acl remove ada").run();
-    event(&node, "access control entry removed", &by(json!({})));
-
-    let journal = node.scratch().join("journal").display().to_string();
-    let mut member = Tool::python("member.py").args([&node.bootstrap(), "readers", "clicks", &journal]).spawn();
-    assert_eq!(member.line(LIMIT), "assigned 3");
-    event(&node, "topic created", &json!({"topic": "__consumer_offsets", "partitions": 2}));
-    event(&node, "group coordinators of all partitions serve", &json!({"partitions": 2}));
-    event(&node, "group rebalanced", &json!({"group": "readers", "generation": 1, "members": 1}));
-    member.say("leave");
-    member.finish(LIMIT);
-    event(&node, "group rebalanced", &json!({"group": "readers", "generation": 2, "members": 0}));
-
-    node.levada("produce asked-for").stdin(&store).run();
-    event(&node, "topic created", &by(json!({"topic": "asked-for", "automatic": true})));
-    node.levada("topic delete clicks --yes").run();
-    event(&node, "topic deleted", &by(json!({"topic": "clicks"})));
+    changes(&node);
+    rebalances(&node);
 
     authority.issue("broker", Flaw::None);
     process::signal(node.pid(), Signal::HUP);
@@ -126,6 +84,60 @@ fn each_event_is_one_line_of_json_with_who_caused_it() {
     for message in ["stop requested", "stop finished"] {
         assert_eq!(talk.matches(&format!("\"message\":\"{message}\"")).count(), 1, "{talk}");
     }
+}
+
+/// These fields, and those of the client that has caused the event.
+fn by(fields: Value) -> Value {
+    let mut all = json!({"principal": "User:ANONYMOUS", "host": "127.0.0.1"});
+    all.as_object_mut().expect("fields").extend(fields.as_object().expect("fields").clone());
+    all
+}
+
+/// Changes of every kind that clients make.
+fn changes(node: &Node) {
+    node.levada("topic create clicks -p 2").run();
+    event(node, "topic created", &by(json!({"topic": "clicks", "partitions": 2})));
+    node.levada("topic alter clicks -p 3").run();
+    event(node, "partitions added", &by(json!({"topic": "clicks", "partitions": 3})));
+    node.levada("config set topic clicks retention.ms=1000").run();
+    let changed =
+        json!({"resource_type": "TOPIC", "resource": "clicks", "key": "retention.ms", "new": "1000"});
+    event(node, "configuration changed", &by(changed));
+    node.levada("config set topic clicks retention.ms=2000").run();
+    let changed = json!({"resource": "clicks", "key": "retention.ms", "old": "1000", "new": "2000"});
+    event(node, "configuration changed", &by(changed));
+    node.levada("config set quota client-id=batch producer_byte_rate=1000").run();
+    let changed = json!({"resource_type": "CLIENT_QUOTA", "resource": "client-id=batch", "new": "1000"});
+    event(node, "configuration changed", &by(changed));
+    Tool::python("users.py").args([&node.bootstrap(), "ada", "planted-secret"]).run();
+    for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
+        let changed = json!({"user": "ada", "mechanism": mechanism, "removed": false});
+        event(node, "credentials changed", &by(changed));
+    }
+    node.levada("acl add ada --allow read --topic clicks").run();
+    let added = event(node, "access control entry added", &by(json!({})));
+    assert!(added["entry"].as_str().is_some_and(|entry| entry.contains("User:ada")), "{added}");
+    node.levada("acl remove ada").run();
+    event(node, "access control entry removed", &by(json!({})));
+    node.levada("produce asked-for").stdin(&paths::script("member.py")).run();
+    event(node, "topic created", &by(json!({"topic": "asked-for", "automatic": true})));
+    node.levada("topic delete clicks --yes").run();
+    event(node, "topic deleted", &by(json!({"topic": "clicks"})));
+}
+
+/// A member comes to a group and goes.
+fn rebalances(node: &Node) {
+    node.levada("topic create views -p 3").run();
+    let journal = node.scratch().join("journal").display().to_string();
+    let mut member =
+        Tool::python("member.py").args([&node.bootstrap(), "readers", "views", &journal]).spawn();
+    assert_eq!(member.line(LIMIT), "assigned 3");
+    event(node, "topic created", &json!({"topic": "__consumer_offsets", "partitions": 2}));
+    event(node, "group coordinators of all partitions serve", &json!({"partitions": 2}));
+    event(node, "group rebalanced", &json!({"group": "readers", "generation": 1, "members": 1}));
+    member.say("leave");
+    member.finish(LIMIT);
+    event(node, "group rebalanced", &json!({"group": "readers", "generation": 2, "members": 0}));
 }
 
 /// Stops the broker and returns its log until then.
@@ -148,30 +160,34 @@ fn kafkas_tool_shows_and_changes_the_levels_of_loggers_while_the_broker_runs() {
     let ask = |words: &[&str]| configs(&node, &[&loggers[..], words].concat());
     let (code, shown) = ask(&["--describe"]);
     assert_eq!(code, Some(0), "{shown}");
-    for line in ["root=INFO sensitive=false", "levada_broker::server=INFO sensitive=false"] {
+    for line in ["root=INFO sensitive=false", "levada_broker.server=INFO sensitive=false"] {
         assert!(shown.contains(line), "{line} is not in {shown}");
     }
     let opened = "connection opened";
     assert!(!node.talk().contains(opened), "{}", node.talk());
 
-    let (code, said) = ask(&["--alter", "--add-config", "levada_broker::server=DEBUG"]);
+    let (code, said) = ask(&["--alter", "--add-config", "levada_broker.server=DEBUG"]);
     assert_eq!(code, Some(0), "{said}");
-    let told = "log level changed logger=\"levada_broker::server\" level=\"DEBUG\" principal=\"User:ANONYMOUS\"";
+    let told =
+        "log level changed logger=\"levada_broker.server\" level=\"DEBUG\" principal=\"User:ANONYMOUS\"";
     await_some(told, LIMIT, || node.talk().contains(told).then_some(()));
     let (_, shown) = ask(&["--describe"]);
-    assert!(shown.contains("levada_broker::server=DEBUG"), "{shown}");
+    assert!(shown.contains("levada_broker.server=DEBUG"), "{shown}");
     await_some(opened, LIMIT, || node.talk().contains(opened).then_some(()));
 
     for (level, complaint) in [
-        ("levada_broker::server=LOUD", "Cannot set the log level of levada_broker::server to LOUD as it is not a supported log level. Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN"),
+        (
+            "levada_broker.server=LOUD",
+            "Cannot set the log level of levada_broker.server to LOUD as it is not a supported log level. Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN",
+        ),
         ("kafka.server=INFO", "Invalid broker logger(s): kafka.server"),
     ] {
         let (code, said) = ask(&["--alter", "--add-config", level]);
         assert!(code != Some(0) && said.contains(complaint), "{said}");
     }
-    let (code, said) = ask(&["--alter", "--delete-config", "levada_broker::server"]);
+    let (code, said) = ask(&["--alter", "--delete-config", "levada_broker.server"]);
     assert_eq!(code, Some(0), "{said}");
     let (_, shown) = ask(&["--describe"]);
-    assert!(shown.contains("levada_broker::server=INFO"), "{shown}");
+    assert!(shown.contains("levada_broker.server=INFO"), "{shown}");
     node.stop();
 }

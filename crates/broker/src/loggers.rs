@@ -1,5 +1,5 @@
 //! Levels of the log by logger, as Kafka's resource BROKER_LOGGER shows and changes them. A logger is a part of the program; its name is
-//! the path of a module, as lines of the log show it. `root` has the level of all that is not named.
+//! the path of a module with dots, for Kafka's tools take no colons. `root` has the level of all that is not named.
 //!
 //! A process has one log. The program that starts it installs the way to change it ([`install`]); changes last until the process ends.
 
@@ -16,29 +16,29 @@ pub const ROOT: &str = "root";
 /// Names of the loggers besides [`ROOT`].
 const NAMES: &[&str] = &[
     "levada_broker",
-    "levada_broker::access",
-    "levada_broker::api",
-    "levada_broker::broker",
-    "levada_broker::config",
-    "levada_broker::controller",
-    "levada_broker::coordinator",
-    "levada_broker::descriptors",
-    "levada_broker::error_map",
-    "levada_broker::group",
-    "levada_broker::metadata",
-    "levada_broker::publishing",
-    "levada_broker::replica",
-    "levada_broker::server",
-    "levada_broker::tls",
-    "levada_broker::transaction",
-    "levada_broker::txn",
-    "levada_broker::web",
+    "levada_broker.access",
+    "levada_broker.api",
+    "levada_broker.broker",
+    "levada_broker.config",
+    "levada_broker.controller",
+    "levada_broker.coordinator",
+    "levada_broker.descriptors",
+    "levada_broker.error_map",
+    "levada_broker.group",
+    "levada_broker.metadata",
+    "levada_broker.publishing",
+    "levada_broker.replica",
+    "levada_broker.server",
+    "levada_broker.tls",
+    "levada_broker.transaction",
+    "levada_broker.txn",
+    "levada_broker.web",
     "levada_log",
-    "levada_log::compact",
-    "levada_log::partition",
-    "levada_log::recover",
-    "levada_log::segment",
-    "levada_log::writer",
+    "levada_log.compact",
+    "levada_log.partition",
+    "levada_log.recover",
+    "levada_log.segment",
+    "levada_log.writer",
 ];
 
 /// A level of Kafka's, and off.
@@ -91,7 +91,7 @@ impl LogLevel {
     }
 }
 
-/// Levels by the name of a logger.
+/// Levels by the path of a module, such as `levada_broker::server`, and by [`ROOT`].
 pub type LogLevels = BTreeMap<String, LogLevel>;
 
 /// Lays directives such as `info,levada_broker::server=debug` over the filter that the log had at the start.
@@ -99,9 +99,9 @@ pub type ApplyFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 /// The levels in force.
 pub(crate) struct Loggers {
-    /// Levels at the start.
+    /// Levels at the start, by the name of a logger.
     base: LogLevels,
-    /// Levels set since, which hold instead.
+    /// Levels set since, which hold instead, by the name of a logger.
     changed: Mutex<LogLevels>,
     apply: ApplyFilter,
 }
@@ -133,6 +133,7 @@ pub(crate) enum LevelChange {
 
 impl Loggers {
     fn new(base: LogLevels, apply: ApplyFilter) -> Self {
+        let base = base.into_iter().map(|(path, level)| (path.replace("::", "."), level)).collect();
         Self { base, changed: Mutex::default(), apply }
     }
 
@@ -153,7 +154,7 @@ impl Loggers {
             if let Some(level) = own(name) {
                 return level;
             }
-            above = name.rsplit_once("::").map(|(above, _)| above);
+            above = name.rsplit_once('.').map(|(above, _)| above);
         }
         own(ROOT).unwrap_or(LogLevel::Off)
     }
@@ -173,7 +174,7 @@ impl Loggers {
         }
         let directive = |(name, level): (&String, &LogLevel)| match name.as_str() {
             ROOT => level.filter().to_owned(),
-            name => format!("{name}={}", level.filter()),
+            name => format!("{}={}", name.replace('.', "::"), level.filter()),
         };
         let directives: Vec<String> = next.iter().map(directive).collect();
         let failed =

@@ -10,6 +10,8 @@ pub(crate) mod console;
 mod metrics;
 mod process;
 mod readiness;
+mod scrape;
+mod stall;
 
 pub use self::metrics::{GroupState, GroupStates, Lag, LogState, TransactionStates, UpkeepState};
 pub(crate) use self::process::resident_bytes;
@@ -21,7 +23,6 @@ pub use crate::{
 };
 
 use std::{
-    collections::BTreeMap,
     io,
     net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs},
     sync::Arc,
@@ -48,8 +49,11 @@ use hyper_util::{
 };
 use tokio::sync::{Semaphore, oneshot};
 
-use self::metrics::Form;
-use crate::blocking::off_shard;
+use self::{
+    metrics::Form,
+    scrape::{ScrapeError, Scrapes},
+    stall::StallGuard,
+};
 use crate::config::{HostPort, Secret};
 use crate::descriptors;
 
@@ -60,6 +64,9 @@ const DESCRIPTORS_PART: u64 = 16;
 /// How long the head of a request may take, the wait for it included, and a connection in all.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
+
+/// Memory of a connection for the heads of its requests.
+const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -77,9 +84,6 @@ pub trait Source: Send + Sync + 'static {
 
     /// Memory of requests that are coming in or being answered, where it is limited.
     fn request_bytes_held(&self) -> u64;
-
-    /// Partitions by topic and the durability label of its acknowledgements.
-    fn durability(&self) -> BTreeMap<(String, String), u64>;
 
     /// Partitions with their logs and traffic, by topic and number.
     fn logs(&self) -> Vec<LogState>;
@@ -102,8 +106,8 @@ pub trait Source: Send + Sync + 'static {
     /// How far the recovery after an unclean stop has come.
     fn recovery(&self) -> RecoveryProgress;
 
-    /// The longest time that this work had the writer of a partition.
-    fn longest_lane_turn(&self, work: Work) -> Duration;
+    /// The longest times that works had the writer of a partition, in the order of [`Work::ALL`].
+    fn longest_lane_turns(&self) -> [Duration; Work::ALL.len()];
 
     /// Why the broker cannot serve, if it cannot.
     fn unhealthy(&self) -> Option<String>;
@@ -218,7 +222,7 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, source: Arc<d
     let most = (descriptors::limit() / DESCRIPTORS_PART).clamp(4, CONNECTIONS_MAX);
     let places = Arc::new(Semaphore::new(usize::try_from(most).expect("at most 64")));
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(BUFFER_BYTES);
     loop {
         let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
         let Ok((stream, peer)) = listener.accept().await else {
@@ -230,7 +234,7 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, source: Arc<d
             request.extensions_mut().insert(Peer(peer));
             service.call(request)
         });
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let connection = builder.serve_connection(TokioIo::new(StallGuard::new(stream)), service);
         let source = source.clone();
         tokio::spawn(async move {
             let _counted = source.stats().http_connection();
@@ -242,12 +246,13 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, source: Arc<d
 }
 
 fn router((source, pages): (Arc<dyn Source>, Router), token: Option<Secret>, host: &str) -> Router {
+    let scrapes = Arc::new(Scrapes::new(source.clone()));
     let router = Router::new()
         .route("/healthz", routing::get(healthz))
         .route("/readyz", routing::get(readyz))
-        .route("/metrics", routing::get(metrics))
         .fallback(nothing_here)
         .with_state(source)
+        .merge(Router::new().route("/metrics", routing::get(metrics)).with_state(scrapes))
         .merge(pages);
     match token {
         Some(token) => router.layer(middleware::from_fn_with_state(Arc::new(token), guard)),
@@ -311,9 +316,8 @@ async fn readyz(State(source): State<Arc<dyn Source>>) -> Response {
     source.readiness().into_response()
 }
 
-/// A scrape runs on a thread of its own: it may wait for the disk, and other requests do not wait for it.
 async fn metrics(
-    State(source): State<Arc<dyn Source>>,
+    State(scrapes): State<Arc<Scrapes>>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Response {
@@ -328,9 +332,14 @@ async fn metrics(
     };
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let form = Form::accepted(accept.unwrap_or_default());
-    match off_shard(move || metrics::render(source, form, topics)).await {
+    match scrapes.text((form, topics)).await {
         Ok(text) => ([(header::CONTENT_TYPE, form.content_type())], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+        Err(error @ ScrapeError::Busy) => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response()
+        }
+        Err(error @ ScrapeError::Encoding(_)) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response()
+        }
     }
 }
 

@@ -143,10 +143,9 @@ impl Broker {
         let first = broker.controller.register(&broker.node(bound))?;
         let (clean, is_new) = (left.clean, report.unused);
         broker.publisher.begin(&first, left)?;
-        let recovery = broker.replicas.recovery();
-        recovery.wait(RECOVERY_GRACE);
-        let (took_ms, recovering) = (started.elapsed().as_millis(), recovery.progress().left);
-        let partitions = broker.replicas.partitions().count();
+        broker.replicas.recovery().wait(RECOVERY_GRACE);
+        let recovering = broker.replicas.recovery().progress().left;
+        let (took_ms, partitions) = (started.elapsed().as_millis(), broker.replicas.partitions().count());
         match is_new {
             true => tracing::info!(took_ms, "new data directory"),
             false => tracing::info!(partitions, recovering, clean, took_ms, "data directory open"),

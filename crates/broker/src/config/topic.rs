@@ -1,5 +1,6 @@
 //! A topic's typed configuration: its own settings over the broker's defaults.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{
@@ -103,18 +104,18 @@ pub enum TimestampType {
 
 /// What an acknowledgement of every in-sync replica says about the device: nothing (`page-cache`), that the records are on it
 /// (`fdatasync`), or that at most so many are not.
-pub fn durability_label(every_ack: bool, flush_messages: i64) -> String {
+pub fn durability_label(every_ack: bool, flush_messages: i64) -> Cow<'static, str> {
     match flush_messages {
-        _ if every_ack => "fdatasync".to_owned(),
-        ..=1 => "fdatasync".to_owned(),
-        i64::MAX => "page-cache".to_owned(),
-        records => format!("fdatasync-every-{records}-records"),
+        _ if every_ack => "fdatasync".into(),
+        ..=1 => "fdatasync".into(),
+        i64::MAX => "page-cache".into(),
+        records => format!("fdatasync-every-{records}-records").into(),
     }
 }
 
 impl TopicConfig {
     /// The topic's durability label.
-    pub fn durability(&self) -> String {
+    pub fn durability(&self) -> Cow<'static, str> {
         durability_label(self.acks_durable, self.flush_messages)
     }
 

@@ -29,16 +29,16 @@ fn level(loggers: &Loggers, name: &str) -> &'static str {
 #[test]
 fn the_closest_level_above_holds_until_a_logger_has_its_own() {
     let (loggers, applied) = loggers();
-    assert_eq!((level(&loggers, "root"), level(&loggers, "levada_log::writer")), ("INFO", "INFO"));
-    assert_eq!(level(&loggers, "levada_broker::server"), "DEBUG");
+    assert_eq!((level(&loggers, "root"), level(&loggers, "levada_log.writer")), ("INFO", "INFO"));
+    assert_eq!(level(&loggers, "levada_broker.server"), "DEBUG");
     loggers.alter(&[("levada_broker", set("ERROR")), ("root", set("WARN"))], false).unwrap();
-    assert_eq!(level(&loggers, "levada_broker::api"), "ERROR");
-    assert_eq!(level(&loggers, "levada_broker::server"), "DEBUG");
+    assert_eq!(level(&loggers, "levada_broker.api"), "ERROR");
+    assert_eq!(level(&loggers, "levada_broker.server"), "DEBUG");
     assert_eq!(level(&loggers, "levada_log"), "WARN");
-    loggers.alter(&[("levada_broker::server", set("FATAL"))], false).unwrap();
-    assert_eq!(level(&loggers, "levada_broker::server"), "FATAL");
-    loggers.alter(&[("levada_broker::server", LevelChange::Delete)], false).unwrap();
-    assert_eq!(level(&loggers, "levada_broker::server"), "DEBUG", "the level of the start");
+    loggers.alter(&[("levada_broker.server", set("FATAL"))], false).unwrap();
+    assert_eq!(level(&loggers, "levada_broker.server"), "FATAL");
+    loggers.alter(&[("levada_broker.server", LevelChange::Delete)], false).unwrap();
+    assert_eq!(level(&loggers, "levada_broker.server"), "DEBUG", "the level of the start");
     let expected = [
         "levada_broker=error,warn",
         "levada_broker=error,levada_broker::server=off,warn",
@@ -89,14 +89,14 @@ fn every_module_that_logs_has_a_logger() {
     for (name, folder) in [("levada_broker", root.join("src")), ("levada_log", root.join("../log/src"))] {
         for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
             let path = entry.path();
-            let logger = format!("{name}::{}", path.file_stem().unwrap().to_str().unwrap());
+            let logger = format!("{name}.{}", path.file_stem().unwrap().to_str().unwrap());
             // The audit log has a file and a level of its own.
-            let is_listed = NAMES.contains(&&*logger) || logger == "levada_broker::security";
+            let is_listed = NAMES.contains(&&*logger) || logger == "levada_broker.security";
             assert!(is_listed || !logs(&path), "{logger} logs, and is no logger");
         }
     }
-    for name in NAMES.iter().filter(|name| name.contains("::")) {
-        let (crate_name, module) = name.split_once("::").unwrap();
+    for name in NAMES.iter().filter(|name| name.contains('.')) {
+        let (crate_name, module) = name.split_once('.').unwrap();
         let folder = if crate_name == "levada_log" { root.join("../log/src") } else { root.join("src") };
         let there = folder.join(module).with_extension("rs").exists() || folder.join(module).is_dir();
         assert!(there, "{name} names no module");

@@ -28,8 +28,8 @@ pub(super) fn log_state(broker: &Broker, shards: &[ShardHandle]) {
         resident_bytes = web::resident_bytes(),
         "state: memory"
     );
-    for (work, name) in Work::ALL {
-        let longest_ms = broker.longest_lane_turn(work).as_millis();
+    for ((_, name), longest) in Work::ALL.iter().zip(broker.longest_lane_turns()) {
+        let longest_ms = longest.as_millis();
         tracing::info!(work = name, longest_ms, "state: longest stall of a partition's writer");
     }
     log_partitions(broker);

@@ -2,7 +2,6 @@
 
 mod groups;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::broker::Broker;
@@ -26,15 +25,6 @@ impl Source for Broker {
 
     fn request_bytes_held(&self) -> u64 {
         self.request_memory().held_bytes()
-    }
-
-    fn durability(&self) -> BTreeMap<(String, String), u64> {
-        let mut counts = BTreeMap::new();
-        for partition in self.replicas().partitions().all().iter() {
-            let label = (partition.topic().to_owned(), partition.config().durability());
-            *counts.entry(label).or_default() += 1;
-        }
-        counts
     }
 
     fn logs(&self) -> Vec<LogState> {
@@ -77,9 +67,10 @@ impl Source for Broker {
         self.replicas().recovery().progress()
     }
 
-    fn longest_lane_turn(&self, work: Work) -> Duration {
+    fn longest_lane_turns(&self) -> [Duration; Work::ALL.len()] {
         let partitions = self.replicas().partitions().all();
-        partitions.iter().map(|partition| partition.lane().longest_turn(work)).max().unwrap_or_default()
+        let longest = |work| partitions.iter().map(|partition| partition.lane().longest_turn(work)).max();
+        Work::ALL.map(|(work, _)| longest(work).unwrap_or_default())
     }
 
     fn readiness(&self) -> Readiness {
@@ -111,5 +102,6 @@ fn state(partition: &Partition) -> LogState {
         start: log.log_start(),
         end: log.log_end(),
         traffic,
+        durability: partition.config().durability(),
     }
 }

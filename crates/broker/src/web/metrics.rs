@@ -58,7 +58,6 @@ impl Collector for Scrape {
         families.upkeep(&self.source.upkeep())?;
         if self.topics {
             families.topics(&self.source.logs())?;
-            families.durability(self.source.as_ref())?;
             families.groups(&self.source.groups())?;
         }
         families.transactions(&self.source.transactions())?;
@@ -115,16 +114,10 @@ impl Families<'_> {
         self.gauge(catalogue::UNDER_REPLICATED, 0_u64)?;
         self.gauge(catalogue::REQUEST_BYTES_HELD, source.request_bytes_held())?;
         let mut series = self.family(catalogue::LANE_LONGEST_TURN)?;
-        for (work, label) in Work::ALL {
-            series.gauge(&[label], source.longest_lane_turn(work).as_secs_f64())?;
+        for ((_, label), longest) in Work::ALL.iter().zip(source.longest_lane_turns()) {
+            series.gauge(&[label], longest.as_secs_f64())?;
         }
         Ok(())
-    }
-
-    fn durability(&mut self, source: &dyn Source) -> fmt::Result {
-        let mut series = self.family(catalogue::ACKS_DURABILITY_PARTITIONS)?;
-        let counts = source.durability();
-        counts.iter().try_for_each(|((topic, label), partitions)| series.gauge(&[topic, label], *partitions))
     }
 
     fn replays(&mut self, stats: ReplayStats) -> fmt::Result {

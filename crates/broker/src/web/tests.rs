@@ -12,16 +12,24 @@ use levada_wire::ApiKey;
 use super::*;
 use crate::replica::TrafficTotals;
 
-struct Fake {
+pub(super) struct Fake {
     stats: Stats,
     sick: AtomicBool,
     recovering: AtomicU64,
+    /// Number of topics with a partition each; 0 for a few that differ.
+    topics: usize,
 }
 
 impl Default for Fake {
     fn default() -> Self {
         let stats = Stats::new(UNIX_EPOCH + Duration::from_secs(5));
-        Self { stats, sick: AtomicBool::default(), recovering: AtomicU64::default() }
+        Self { stats, sick: AtomicBool::default(), recovering: AtomicU64::default(), topics: 0 }
+    }
+}
+
+impl Fake {
+    pub(super) fn with_topics(topics: usize) -> Self {
+        Self { topics, ..Self::default() }
     }
 }
 
@@ -67,10 +75,6 @@ impl Source for Fake {
         8
     }
 
-    fn durability(&self) -> std::collections::BTreeMap<(String, String), u64> {
-        [(("clicks".to_owned(), "fdatasync".to_owned()), 3)].into()
-    }
-
     fn logs(&self) -> Vec<LogState> {
         let log = |topic: &str, partition| {
             let traffic = TrafficTotals {
@@ -81,9 +85,21 @@ impl Source for Fake {
                 failed_produces: 1,
                 failed_fetches: 4,
             };
-            LogState { topic: topic.into(), partition, size_bytes: 90, start: 5, end: 15, traffic }
+            let durability = "fdatasync".into();
+            LogState {
+                topic: topic.into(),
+                partition,
+                size_bytes: 90,
+                start: 5,
+                end: 15,
+                traffic,
+                durability,
+            }
         };
-        vec![log("clicks", 0), log("clicks", 1), log("views", 0)]
+        match self.topics {
+            0 => vec![log("clicks", 0), log("clicks", 1), log("views", 0)],
+            topics => (0..topics).map(|number| log(&format!("t{number:05}"), 0)).collect(),
+        }
     }
 
     fn upkeep(&self) -> UpkeepState {
@@ -113,8 +129,8 @@ impl Source for Fake {
         TransactionStates { ids: [("Ongoing", 2)].into(), committed: 8, aborted: 1, late_partitions: 1 }
     }
 
-    fn longest_lane_turn(&self, _: Work) -> Duration {
-        Duration::from_micros(1_500)
+    fn longest_lane_turns(&self) -> [Duration; Work::ALL.len()] {
+        [Duration::from_micros(1_500); Work::ALL.len()]
     }
 
     fn readiness(&self) -> Readiness {
@@ -290,7 +306,7 @@ const SHOWN: &[&str] = &[
     "levada_fetched_bytes_total 40",
     "levada_partitions 7",
     "levada_request_bytes_held 8",
-    "levada_acks_durability_partitions{topic=\"clicks\",durability=\"fdatasync\"} 3",
+    "levada_acks_durability_partitions{topic=\"clicks\",durability=\"fdatasync\"} 2",
     "levada_append_lane_hold_seconds_max{work=\"append\"} 0.0015",
     "levada_recovery_partitions 7",
     "levada_recovery_checked_bytes_total 1234",

@@ -133,7 +133,7 @@ fn durability(settings: &[Setting]) -> String {
     let value = |key: &str| settings.iter().find(|one| one.key == key).and_then(|one| one.value.as_deref());
     let every_ack = value("levada.ack.durability") == Some("fdatasync");
     let flush_messages = value("flush.messages").and_then(|value| value.parse().ok()).unwrap_or(i64::MAX);
-    durability_label(every_ack, flush_messages)
+    durability_label(every_ack, flush_messages).into_owned()
 }
 
 /// A topic's name; the metadata of a topic that is asked for by name or listed has one.

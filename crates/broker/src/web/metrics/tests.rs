@@ -5,7 +5,9 @@ use std::{fs, path::Path};
 use prometheus_client::metrics::MetricType;
 
 use super::catalogue::{ALL, Family};
+use super::topics::TOPICS_MAX;
 use super::*;
+use crate::web::tests::Fake;
 
 #[test]
 fn the_documentation_lists_the_metrics() {
@@ -70,4 +72,22 @@ fn the_older_text_format_has_suffixes_in_its_names_of_families() {
     let open = "# HELP a_b Bytes\n# TYPE a_b counter\na_b_total{x=\"# HELP\"} 1\n# HELP i Build\n# TYPE i info\ni_info{v=\"1\"} 1\n# HELP g Gauge\n# TYPE g gauge\ng 2\n# EOF\n";
     let plain = "# HELP a_b_total Bytes\n# TYPE a_b_total counter\na_b_total{x=\"# HELP\"} 1\n# HELP i_info Build\n# TYPE i_info gauge\ni_info{v=\"1\"} 1\n# HELP g Gauge\n# TYPE g gauge\ng 2\n";
     assert_eq!(exposition::to_plain(open), plain);
+}
+
+#[test]
+fn series_of_topics_are_capped_and_can_be_left_out() {
+    let beyond = TOPICS_MAX + 3;
+    let fake = || Arc::new(Fake::with_topics(beyond));
+    let text = render(fake(), Form::Plain, true).unwrap();
+    let count = |text: &str, start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    for family in ["levada_topic_produced_bytes_total", "levada_acks_durability_partitions"] {
+        assert_eq!(count(&text, &format!("{family}{{topic=")), TOPICS_MAX, "{family}");
+    }
+    assert_eq!(count(&text, "levada_log_size_bytes{"), beyond);
+    assert!(text.contains("levada_series_left_out{kind=\"topic\"} 3\n"));
+    let text = render(fake(), Form::Plain, false).unwrap();
+    assert_eq!(
+        count(&text, "levada_topic_") + count(&text, "levada_log_size") + count(&text, "levada_acks"),
+        0
+    );
 }

@@ -1,6 +1,6 @@
 //! Topics and the logs of their partitions: traffic, sizes, offsets; and the upkeep of all logs.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
 use super::{catalogue, catalogue::Family, exposition::Families, requests::buckets};
 use crate::{replica::TrafficTotals, stats::Durations};
@@ -24,6 +24,8 @@ pub struct LogState {
     pub end: i64,
     /// Traffic since the broker serves the partition.
     pub traffic: TrafficTotals,
+    /// Durability label of the topic's acknowledgements.
+    pub durability: Cow<'static, str>,
 }
 
 /// The upkeep of all logs since the start, and the volume that they are on.
@@ -62,6 +64,12 @@ impl Families<'_> {
         for (family, value) in counters {
             let mut series = self.family(family)?;
             sums.iter().try_for_each(|(topic, sum)| series.counter(&[topic], value(sum)))?;
+        }
+        let mut series = self.family(catalogue::ACKS_DURABILITY_PARTITIONS)?;
+        for logs in shown {
+            let mut counts = BTreeMap::<&str, u64>::new();
+            logs.iter().for_each(|log| *counts.entry(&log.durability).or_default() += 1);
+            counts.iter().try_for_each(|(label, count)| series.gauge(&[&logs[0].topic, label], *count))?;
         }
         let shown = &logs[..logs.len().min(PARTITIONS_MAX)];
         let gauges: [(&'static Family, LogValue); 3] = [

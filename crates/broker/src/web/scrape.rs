@@ -1,0 +1,84 @@
+//! Texts of `/metrics`. One is made at a time, and every scrape that waits gets the next one. Texts take megabytes: few of them exist at the
+//! same time, however slowly they are read.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tokio::sync::Mutex;
+
+use super::Source;
+use super::metrics::{Form, render};
+use crate::blocking::off_shard;
+
+/// Texts at the same time, those included that clients have not taken yet.
+const TEXTS_MAX: usize = 4;
+
+/// A kind of text: its form, and true if it has the series of topics, partitions and groups.
+pub(super) type Kind = (Form, bool);
+
+/// The texts of one HTTP address.
+pub(super) struct Scrapes {
+    source: Arc<dyn Source>,
+    /// Locked while a text is made.
+    texts: Mutex<Vec<Made>>,
+}
+
+/// A text that somebody may still be reading.
+struct Made {
+    kind: Kind,
+    /// When it was begun.
+    begun: Instant,
+    text: Weak<String>,
+}
+
+/// Why there is no text.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ScrapeError {
+    /// All texts that may exist are of other kinds and still being read.
+    #[error("{TEXTS_MAX} scrapes of other kinds have not been read to the end; scrape again later")]
+    Busy,
+    /// A series cannot be written.
+    #[error(transparent)]
+    Encoding(#[from] fmt::Error),
+}
+
+/// A text that lives as long as the response that sends it.
+struct Shared(Arc<String>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl Scrapes {
+    /// No texts yet.
+    pub(super) fn new(source: Arc<dyn Source>) -> Self {
+        Self { source, texts: Mutex::default() }
+    }
+
+    /// A text that was begun after this call. If too many are being read, the newest of them instead.
+    pub(super) async fn text(&self, kind: Kind) -> Result<Bytes, ScrapeError> {
+        let asked = Instant::now();
+        let mut texts = self.texts.lock().await;
+        texts.retain(|made| made.text.strong_count() > 0);
+        let is_full = texts.len() >= TEXTS_MAX;
+        let newest = texts.iter().rev().filter(|made| made.kind == kind && (is_full || made.begun >= asked));
+        if let Some(text) = newest.filter_map(|made| made.text.upgrade()).next() {
+            return Ok(Bytes::from_owner(Shared(text)));
+        }
+        if is_full {
+            return Err(ScrapeError::Busy);
+        }
+        let (source, begun) = (self.source.clone(), Instant::now());
+        // On a thread of its own: a scrape may wait for the disk, and other requests do not wait for it.
+        let text = Arc::new(off_shard(move || render(source, kind.0, kind.1)).await?);
+        texts.push(Made { kind, begun, text: Arc::downgrade(&text) });
+        Ok(Bytes::from_owner(Shared(text)))
+    }
+}
+
+#[cfg(test)]
+mod tests;
