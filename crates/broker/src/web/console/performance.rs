@@ -116,8 +116,8 @@ fn tiles(broker: &Broker) -> Markup {
     let pressure = replays.memory.iter().find(|(_, is)| *is).map_or("unknown", |(name, _)| *name);
     html! {
         div.tiles {
-            @for (work, name) in Work::ALL {
-                (tile(&format!("Longest turn: {name}"), time(Source::longest_lane_turn(broker, work)), None))
+            @for ((_, name), longest) in Work::ALL.iter().zip(Source::longest_lane_turns(broker)) {
+                (tile(&format!("Longest turn: {name}"), time(longest), None))
             }
             (tile("Flush p99", quantile(&upkeep.flushes, 0.99), None))
             (tile("Flush mean", mean(&upkeep.flushes), None))
