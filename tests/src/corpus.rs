@@ -27,7 +27,7 @@ pub enum Nulls {
 pub struct Corpus {
     /// The file.
     pub path: PathBuf,
-    /// How many records it has.
+    /// Number of records it has.
     pub records: u64,
     /// The SHA-256 of each partition's records, in hexadecimal.
     pub digests: Vec<String>,

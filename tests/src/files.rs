@@ -149,7 +149,7 @@ impl FileServer {
         assert!(status.success(), "{status}");
     }
 
-    /// Whether it has ended.
+    /// True if it has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("wait").is_some()
     }

@@ -116,7 +116,7 @@ impl Encoder {
         self.bytes
     }
 
-    /// How many bytes have been written.
+    /// Number of bytes that have been written.
     pub fn length(&self) -> usize {
         self.bytes.len()
     }

@@ -76,7 +76,7 @@ impl Suite {
         results.join(format!("{}-{}.log", self.name, word(kind)))
     }
 
-    /// Whether the suite needs a network where no other broker listens.
+    /// True if the suite needs a network where no other broker listens.
     pub fn needs_own_network(&self) -> bool {
         self.port.is_some()
     }

@@ -216,7 +216,7 @@ impl Conversation {
         self.child.id()
     }
 
-    /// Whether it has ended by itself, which must be well.
+    /// True if it has ended by itself, which must be well.
     pub fn has_ended(&mut self) -> bool {
         let status = self.child.try_wait().expect("wait");
         status.inspect(|status| assert!(status.success(), "{}: {status}", self.name)).is_some()

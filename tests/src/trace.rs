@@ -60,12 +60,12 @@ fn call(text: &str) -> Option<Call> {
 }
 
 impl Call {
-    /// Whether one of its descriptors is a file of this ending.
+    /// True if one of its descriptors is a file of this ending.
     pub fn touches(&self, ending: &str) -> bool {
         self.arguments.contains(&format!("{ending}>"))
     }
 
-    /// Whether its n-th argument is a socket.
+    /// True if its n-th argument is a socket.
     pub fn is_socket(&self, argument: usize) -> bool {
         self.arguments
             .split(", ")

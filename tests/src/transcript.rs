@@ -17,7 +17,7 @@ use crate::tool::Conversation;
 use crate::{Node, Tool, paths};
 
 const LIMIT: Duration = Duration::from_secs(90);
-/// How long an expected answer is awaited.
+/// Time that an expected answer is awaited.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Replays `tests/transcripts/NAME.txt` with Kafka's tools.

@@ -109,7 +109,7 @@ fn old_segments_go_when_their_time_has_come() {
     });
 }
 
-/// How long a tool of Kafka's ran, its own start included.
+/// Time that a tool of Kafka's ran, its own start included.
 fn seconds(tool: &mut Tool) -> f64 {
     let start = std::time::Instant::now();
     tool.run();

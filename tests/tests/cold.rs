@@ -227,7 +227,7 @@ fn sealed_segments(node: &Node) -> Vec<(PathBuf, i64)> {
     segments
 }
 
-/// Whether the kernel has let go of the file's pages.
+/// True if the kernel has let go of the file's pages.
 fn evict(path: &PathBuf) -> bool {
     let file = File::open(path).expect("the segment");
     // The question below must not start the kernel's read-ahead.

@@ -61,7 +61,7 @@ struct Stage {
     frozen: Vec<Frozen>,
     replaced: Vec<Conversation>,
     reader: Conversation,
-    /// How many records of each topic the reader has seen.
+    /// Number of records of each topic the reader has seen.
     seen: [u64; TOPICS.len()],
     done: BTreeMap<Disturbance, u32>,
 }

@@ -18,7 +18,7 @@ const FLOODS: usize = 4;
 const PAIRS: usize = 2;
 /// What the broker may take for them: at most 8192 handshakes are open at once (`docs/operating/limits.md`), with a few KiB each.
 const HALF_OPEN_BYTES_MAX: u64 = 96 << 20;
-/// How long a client is watched; by then the broker has ended the last of those that were begun.
+/// Time that a client is watched; by then the broker has ended the last of those that were begun.
 const WATCHED: Duration = Duration::from_secs(12);
 const SOON: Duration = Duration::from_secs(60);
 

@@ -264,7 +264,8 @@ fn mutate(request: &mut Vec<u8>, random: &mut StdRng) {
     }
 }
 
-/// How many requests are mutated: `LEVADA_TEST_MUTATIONS`, or enough to reach every API several times.
+/// Number of requests that are mutated: `LEVADA_TEST_MUTATIONS`, or enough to reach every API
+/// several times.
 fn mutations() -> u32 {
     let given = std::env::var("LEVADA_TEST_MUTATIONS").ok();
     given.map_or(4_000, |number| number.parse().expect("LEVADA_TEST_MUTATIONS is a number"))

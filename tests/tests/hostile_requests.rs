@@ -267,7 +267,8 @@ impl Worst {
         }
     }
 
-    /// How long another client waits at the longest who produces while the costliest request is answered.
+    /// Time that another client waits at the longest who produces while the costliest request is
+    /// answered.
     fn measure_stall(&mut self, target: &Target, who: Who, key: i16) {
         let batch = Batch::of(&[&vec![7; 300_000]]).encode();
         let produce = raw::produce("stall", -1, &batch);

@@ -88,7 +88,7 @@ const TOPIC: &str = "restricted";
 /// Several segments of a megabyte.
 const BATCHES: u8 = 100;
 
-/// Whether this machine lets us restrict a process so.
+/// True if this machine lets us restrict a process so.
 fn can(case: &Case) -> bool {
     let tried = Command::new(LAUNCHER).args(case.restrictions).args(["--", "true"]).output();
     let tried = tried.expect("the launcher starts");

@@ -114,7 +114,7 @@ fn the_command_line_takes_javas_stores_and_says_what_is_wrong_with_them() {
     node.stop();
 }
 
-/// Whether this machine trusts anybody by itself.
+/// True if this machine trusts anybody by itself.
 fn has_authorities() -> bool {
     Path::new("/etc/ssl/certs/ca-certificates.crt").exists()
 }

@@ -55,7 +55,7 @@ const VM_TOOLS: [Tool; 2] = [
     Tool { probe: &["dpkg-deb", "--version"], package: "dpkg" },
 ];
 
-/// Whether [`install_vm`] can succeed here: the tools are there, or can be installed.
+/// True if [`install_vm`] can succeed here: the tools are there, or can be installed.
 pub(crate) fn can_install_vm() -> bool {
     let there = VM_TOOLS.iter().all(|tool| works(tool.probe));
     works(&["apt-get", "--version"]) && (there || rustix::process::geteuid().is_root())

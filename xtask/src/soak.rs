@@ -26,7 +26,7 @@ struct Long {
     filter: &'static str,
     /// A variable that makes it long, or that makes it draw; `MINUTES` stands for the number of minutes.
     setting: (&'static str, &'static str),
-    /// Whether it has to be run again and again to last.
+    /// True if it has to be run again and again to last.
     is_repeated: bool,
 }
 

@@ -45,7 +45,7 @@ impl Source {
         self.path.extension().is_some_and(|found| found == extension)
     }
 
-    /// Whether the whole file is test code: `tests.rs`, or below a folder `tests` inside a crate.
+    /// True if the whole file is test code: `tests.rs`, or below a folder `tests` inside a crate.
     fn is_test(&self) -> bool {
         let inside_crate = match self.path.strip_prefix("crates") {
             Ok(rest) => rest,

@@ -72,7 +72,7 @@ impl Coordinators {
                     topic,
                     partitions = count,
                     configured,
-                    "the topic's number of partitions is in force; {key} holds only when the topic is created"
+                    "the topic keeps its number of partitions; {key} applies only when the topic is created"
                 );
             }
             if (1..count).contains(&before) {
@@ -80,7 +80,7 @@ impl Coordinators {
                     topic,
                     before,
                     partitions = count,
-                    "the topic has grown: groups or transactional ids that now belong to another partition begin anew"
+                    "the topic has grown: groups or transactional ids that now belong to another partition lose their state"
                 );
             }
         }

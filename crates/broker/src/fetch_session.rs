@@ -57,7 +57,7 @@ pub(crate) struct SessionRequest {
     pub(crate) session_id: i32,
     /// 0 opens a session, -1 wants none, others go on with one.
     pub(crate) epoch: i32,
-    /// Whether topics are named by id.
+    /// True if topics are named by id.
     pub(crate) by_id: bool,
 }
 

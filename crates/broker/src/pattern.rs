@@ -13,7 +13,7 @@ const PATTERN_BYTES_MAX: usize = 1024;
 /// Most memory of a compiled expression, in bytes, and most of what matching remembers.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
-/// How many expressions are remembered.
+/// Number of expressions that are remembered.
 const REMEMBERED: usize = 32;
 
 /// The last one used comes first.

@@ -110,7 +110,7 @@ impl Accounts {
         Duration::from_millis(wait_ms.round() as u64)
     }
 
-    /// Whether the client has used nothing in the last seconds.
+    /// True if the client has used nothing in the last seconds.
     pub(crate) fn is_idle(&mut self, used: Used, client: Client<'_>, now_ms: i64) -> bool {
         let Some((account, _)) = self.find(used, client) else { return true };
         self.meters.get_mut(&account).is_none_or(|meter| meter.add(0.0, now_ms) <= 0.0)
@@ -206,7 +206,7 @@ pub(crate) struct QuotaMeter {
 }
 
 impl QuotaMeter {
-    /// Whether it was used in the last so many milliseconds.
+    /// True if it was used in the last so many milliseconds.
     fn is_younger(&self, kept_ms: i64, now_ms: i64) -> bool {
         self.samples.back().is_some_and(|(begin_ms, _)| (now_ms - begin_ms).abs() < kept_ms)
     }

@@ -97,7 +97,7 @@ impl Replays {
         self.ask(&warm.extent, policy)
     }
 
-    /// Whether the caller is to look at memory again: one at a time is told so.
+    /// True if the caller is to look at memory again: one at a time is told so.
     fn is_due(&self, now: Instant) -> bool {
         let mut asked = self.asked.lock();
         let due = asked.is_none_or(|asked| now.saturating_duration_since(asked) >= FRESH);

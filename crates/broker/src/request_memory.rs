@@ -62,7 +62,8 @@ impl RequestMemory {
         Held { memory: self.clone(), bytes: 0, excess: None }
     }
 
-    /// Whether more may be read: less than the limit is held. What is read then may exceed it by one read.
+    /// True if more may be read: less than the limit is held. What is read then may exceed it by
+    /// one read.
     pub(crate) fn has_room(&self, limit_bytes: u64) -> bool {
         self.held_bytes.load(Ordering::Acquire) < limit_bytes
     }
@@ -115,7 +116,7 @@ impl Held {
         self.excess = Some(excess);
     }
 
-    /// Whether it has the right to exceed the limit.
+    /// True if it has the right to exceed the limit.
     pub(crate) fn exceeds(&self) -> bool {
         self.excess.is_some()
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How long a stopping broker waits for requests in flight.
+/// Time that a stopping broker waits for requests in flight.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A handle on the stop signal; clones share it.

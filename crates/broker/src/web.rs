@@ -61,7 +61,7 @@ use crate::descriptors;
 const CONNECTIONS_MAX: u64 = 64;
 const DESCRIPTORS_PART: u64 = 16;
 
-/// How long the head of a request may take, the wait for it included, and a connection in all.
+/// Time that the head of a request may take, the wait for it included, and a connection in all.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
 

@@ -46,7 +46,7 @@ struct Dev {
     clients: Vec<String>,
 }
 
-/// How long the certificates are good for.
+/// Time that the certificates are good for.
 const DAYS: i32 = 825;
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {

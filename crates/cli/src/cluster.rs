@@ -101,7 +101,7 @@ impl BrokerArgs {
     }
 }
 
-/// How long what is on its way, such as the leaders of a new topic, may take.
+/// Time that what is on its way, such as the leaders of a new topic, may take.
 const COMING_WAIT: Duration = Duration::from_secs(10);
 const COMING_POLL: Duration = Duration::from_millis(25);
 const LEADER_NOT_AVAILABLE: i16 = 5;

@@ -26,7 +26,7 @@ pub(crate) fn decide() {
     ON_STDERR.store(wanted(stderr().is_terminal(), |name| env::var(name).ok()), Ordering::Relaxed);
 }
 
-/// Whether stderr takes colours.
+/// True if stderr takes colours.
 pub(crate) fn on_stderr() -> bool {
     ON_STDERR.load(Ordering::Relaxed)
 }

@@ -62,7 +62,7 @@ pub(crate) struct Args {
     /// Acknowledgement to wait for: of all replicas, of the leader (1), or none (0); only with all are requests sent again
     #[arg(long, value_name = "WHO", default_value = "all")]
     acks: Acks,
-    /// How long a batch may wait for its acknowledgement, restarts of the broker included
+    /// Time that a batch may wait for its acknowledgement, including restarts of the broker
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = time::duration)]
     timeout: i64,
     /// Largest batch before compression, in bytes

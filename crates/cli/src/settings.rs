@@ -83,7 +83,7 @@ impl Setting {
         }
     }
 
-    /// Whether nobody has set it.
+    /// True if nobody has set it.
     pub(crate) fn is_default(&self) -> bool {
         self.source == DEFAULT
     }

@@ -106,7 +106,7 @@ pub(crate) struct Delete {
     format: FormatArgs,
 }
 
-/// How long the broker may take to create or delete.
+/// Time that the broker may take to create or delete.
 const TIMEOUT_MS: i32 = 30_000;
 
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {

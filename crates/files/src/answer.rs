@@ -21,7 +21,7 @@ pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) head: Bytes,
     pub(crate) body: Body,
-    /// Whether the connection ends with it.
+    /// True if the connection ends with it.
     pub(crate) close: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// How many bytes it has.
+    /// Number of bytes it has.
     pub(crate) fn len(&self) -> u64 {
         let of_part = |part: &Part| match part {
             Part::Bytes(bytes) => bytes.len() as u64,
@@ -123,7 +123,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) moment: Moment<'a>,
     pub(crate) persistence: Persistence,
     pub(crate) sharing: Sharing<'a>,
-    /// Whether only the head is asked for.
+    /// True if only the head is asked for.
     pub(crate) head_only: bool,
 }
 

@@ -13,7 +13,7 @@ use lru::LruCache;
 
 use crate::entry::{Entry, Resource};
 
-/// How long the way to a file counts as known.
+/// Time that the way to a file counts as known.
 const LOOKUP_AGE: Duration = Duration::from_secs(1);
 
 /// A file that nobody has asked for in this time is closed: it may have been removed, and keeps its blocks for as long as it is open.

@@ -46,8 +46,9 @@ pub fn evaluate(head: &Head<'_, '_>, current: Validators<'_>) -> Verdict {
     }
 }
 
-/// Whether a Range field applies: there is no If-Range, or it names this version. A date does so only for a file that was not modified in the
-/// second before `now`, since another version of the same second would have the same date.
+/// True if a Range field applies: there is no If-Range, or it names this version. A date does so
+/// only for a file that was not modified in the second before `now`, since another version of the
+/// same second would have the same date.
 #[must_use]
 pub fn range_applies(if_range: Option<&[u8]>, current: Validators<'_>, now: SystemTime) -> bool {
     let Some(value) = if_range else { return true };
@@ -64,7 +65,7 @@ enum Comparison {
     Weak,
 }
 
-/// Whether one of the tags of a field is the current one; nothing if there is no such field.
+/// True if one of the tags of a field is the current one; nothing if there is no such field.
 fn any_match(head: &Head<'_, '_>, name: &'static str, etag: &[u8], comparison: Comparison) -> Option<bool> {
     let mut values = head.all(name).peekable();
     values.peek()?;

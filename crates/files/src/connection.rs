@@ -26,16 +26,17 @@ use crate::timer::Timer;
 mod receive;
 mod send;
 
-/// How long a connection may wait for its next request.
+/// Time that a connection may wait for its next request.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// How long a head may take from its first byte on.
+/// Time that a head may take from its first byte on.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 
-/// How long a client may take nothing of an answer.
+/// Time that a client may take nothing of an answer.
 const SEND_TIME: Duration = Duration::from_secs(60);
 
-/// How long a client that was refused has to take the reason, and how much it may still send meanwhile.
+/// Time that a client that was refused has to take the reason, and how much it may still send
+/// meanwhile.
 const FAREWELL_TIME: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
 

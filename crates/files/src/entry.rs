@@ -154,12 +154,13 @@ impl Entry {
         Validators { etag: self.etag.as_bytes(), modified: self.modified }
     }
 
-    /// Whether nothing about the file has changed since it was looked up: neither its bytes nor its name.
+    /// True if nothing about the file has changed since it was looked up: neither its bytes nor its
+    /// name.
     pub(crate) fn is_current(&self) -> bool {
         FileVersion::now(&self.file).is_ok_and(|now| now == self.file_version.get())
     }
 
-    /// Whether its bytes are those that the head of the answer tells of.
+    /// True if its bytes are those that the head of the answer tells of.
     pub(crate) fn is_intact(&self) -> bool {
         FileVersion::now(&self.file).is_ok_and(|now| now.same_bytes(&self.file_version.get()))
     }

@@ -114,7 +114,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether there is nothing to send, not even of the handshake.
+    /// True if there is nothing to send, not even of the handshake.
     pub(crate) fn is_idle(&self) -> bool {
         match self {
             Outgoing::Plain(transfer) => transfer.remaining() == 0,

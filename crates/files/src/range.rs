@@ -13,13 +13,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// How many bytes it has.
+    /// Number of bytes it has.
     #[must_use]
     pub fn len(self) -> u64 {
         self.end - self.start
     }
 
-    /// Whether it has none.
+    /// True if it has none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.end == self.start

@@ -112,9 +112,9 @@ pub struct Head<'h, 'b> {
     pub method_name: &'b str,
     /// The target as it was sent.
     pub target: &'b [u8],
-    /// Whether it is HTTP/1.1 rather than HTTP/1.0.
+    /// True if it is HTTP/1.1 rather than HTTP/1.0.
     pub is_1_1: bool,
-    /// Whether the client wants to go on with this connection.
+    /// True if the client wants to go on with this connection.
     pub keep_alive: bool,
     /// Bytes of the body that follows.
     pub body_bytes: u64,
@@ -175,13 +175,13 @@ impl<'b> Head<'_, 'b> {
         self.single(Single::UserAgent)
     }
 
-    /// Whether the client waits for a word before it sends the body.
+    /// True if the client waits for a word before it sends the body.
     #[must_use]
     pub fn expects_continue(&self) -> bool {
         self.single(Single::Expect).is_some()
     }
 
-    /// Whether this asks, by OPTIONS, for what another origin may do.
+    /// True if this asks, by OPTIONS, for what another origin may do.
     #[must_use]
     pub fn is_preflight(&self) -> bool {
         self.method == Method::Options

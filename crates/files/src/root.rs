@@ -36,7 +36,7 @@ pub enum DiskWait {
 pub struct Root {
     directory: OwnedFd,
     links: Links,
-    /// Whether `openat2` is there.
+    /// True if `openat2` is there.
     resolves: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Opened {
     pub file: File,
     /// Its state when it was opened.
     pub file_version: FileVersion,
-    /// Whether it is a directory rather than a regular file.
+    /// True if it is a directory rather than a regular file.
     pub is_directory: bool,
 }
 
@@ -213,7 +213,7 @@ impl FileVersion {
         Ok(FileVersion::of(&rustix::fs::fstat(file)?))
     }
 
-    /// Whether both are states with the same bytes: neither length nor modification differ.
+    /// True if both are states with the same bytes: neither length nor modification differ.
     #[must_use]
     pub fn same_bytes(&self, other: &FileVersion) -> bool {
         (self.identity, self.len, self.modified) == (other.identity, other.len, other.modified)

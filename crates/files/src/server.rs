@@ -33,7 +33,7 @@ pub struct Config {
     pub listen_tls: Vec<Address>,
     /// The certificate for that; without it no such address can be served.
     pub tls: Option<TlsOptions>,
-    /// Whether each connection there begins with a header of the PROXY protocol.
+    /// True if each connection there begins with a header of the PROXY protocol.
     pub proxy_protocol: bool,
     /// Where `/metrics` and `/healthz` are served, if anywhere.
     pub metrics: Option<Address>,
@@ -45,7 +45,7 @@ pub struct Config {
     pub connections_max: usize,
     /// Connections of one address at most.
     pub connections_per_address_max: usize,
-    /// How long answers under way have to finish when the server stops.
+    /// Time that answers under way have to finish when the server stops.
     pub grace: Duration,
 }
 

@@ -75,7 +75,7 @@ async fn run(shard: Rc<Shard>, listeners: Vec<Listener>) {
     // Each door waits for the connections that came by it.
     let finished = async { while doors.join_next().await.is_some() {} };
     if tokio::time::timeout(shard.shared.grace, finished).await.is_err() {
-        tracing::warn!("the broker closes connections that are still busy after the grace period");
+        tracing::warn!("the server closes connections that are still busy after the grace period");
     }
 }
 

@@ -35,10 +35,10 @@ pub(crate) struct Shared {
     pub(crate) caps: Caps,
     pub(crate) warmer: Warmer,
     pub(crate) connections: Arc<ConnectionLimits>,
-    /// Whether connections with files begin with a header of the PROXY protocol.
+    /// True if connections with files begin with a header of the PROXY protocol.
     pub(crate) proxy_protocol: bool,
     pub(crate) stop: Stop,
-    /// How long connections have to finish after the stop signal.
+    /// Time that connections have to finish after the stop signal.
     pub(crate) grace: Duration,
     /// Open files that each shard may keep.
     pub(crate) files_max: usize,

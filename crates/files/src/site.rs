@@ -14,17 +14,18 @@ use crate::target;
 pub struct SiteOptions {
     /// The directory.
     pub directory: PathBuf,
-    /// Whether each host is served from the directory of its name in that directory, and any other from `default`.
+    /// True if each host is served from the directory of its name in that directory, and any other
+    /// from `default`.
     pub hosts: bool,
     /// Names of files that stand for their directory, the first that is there.
     pub index: Vec<String>,
-    /// Whether directories without such a file are listed.
+    /// True if directories without such a file are listed.
     pub listing: bool,
-    /// Whether names that begin with a dot are served.
+    /// True if names that begin with a dot are served.
     pub hidden: bool,
     /// Which symbolic links are followed.
     pub links: Links,
-    /// Whether precompressed files beside the plain ones are served.
+    /// True if precompressed files beside the plain ones are served.
     pub precompressed: bool,
     /// The file that is sent with status 404.
     pub not_found: Option<String>,

@@ -64,9 +64,9 @@ fn absolute(target: &[u8]) -> Result<(Option<&[u8]>, &[u8]), Refusal> {
 /// A path in its one form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Whether it ended with a slash, and so asks for a directory.
+    /// True if it ended with a slash, and so asks for a directory.
     pub directory: bool,
-    /// Whether a segment begins with a dot, `.well-known` at the front excepted.
+    /// True if a segment begins with a dot, `.well-known` at the front excepted.
     pub hidden: bool,
 }
 

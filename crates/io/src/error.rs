@@ -24,7 +24,7 @@ pub enum TransferError {
         path: PathBuf,
         /// Where in the file reading failed.
         offset: u64,
-        /// How many bytes of the extent were still to be read there.
+        /// Number of bytes of the extent that were still to be read there.
         missing: u64,
         /// What happened.
         cause: SourceFault,

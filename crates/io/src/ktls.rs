@@ -72,7 +72,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Suites {
     works: [[bool; 3]; 2],
-    /// Whether keys of TLS 1.3 can be replaced.
+    /// True if keys of TLS 1.3 can be replaced.
     pub rekeys: bool,
 }
 
@@ -106,7 +106,7 @@ impl Cipher {
 }
 
 impl Suites {
-    /// Whether the kernel takes keys for this, in both directions.
+    /// True if the kernel takes keys for this, in both directions.
     pub fn has(&self, version: Version, cipher: Cipher) -> bool {
         self.works[version as usize][cipher as usize]
     }

@@ -78,13 +78,15 @@ impl FileMap {
         self.len
     }
 
-    /// Whether nothing can be reached; never so for a map that exists, since the kernel refuses empty ones.
+    /// True if nothing can be reached; never so for a map that exists, since the kernel refuses
+    /// empty ones.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether anything read so far may be zeroes instead of what is in the file, or anything written may have gone nowhere, because
-    /// the file was cut or its disk failed. Once so, always so: map the file anew.
+    /// True if anything read so far may be zeroes instead of what is in the file, or anything
+    /// written may have gone nowhere, because the file was cut or its disk failed. Once so, always
+    /// so: map the file anew.
     pub fn is_lost(&self) -> bool {
         self.words.is_lost()
     }

@@ -79,17 +79,17 @@ impl Pipe {
         self.writer.as_fd()
     }
 
-    /// How many bytes fit at most; fewer if the pages are not all filled.
+    /// Number of bytes that fit at most; fewer if the pages are not all filled.
     pub(crate) fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// How many bytes are in it.
+    /// Number of bytes that are in it.
     pub(crate) fn filled(&self) -> u64 {
         self.filled
     }
 
-    /// Whether nothing is in it.
+    /// True if nothing is in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.filled == 0
     }

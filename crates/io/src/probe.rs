@@ -96,7 +96,7 @@ const LARGE_PIPE_BYTES: usize = 1 << 20;
 /// The size of the buffers that [`Caps::registered_buffers`] tries: four of them are what one thread wants at least.
 const REGISTERED_BYTES: usize = 256 << 10;
 
-/// How long one attempt may take.
+/// Time that one attempt may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Enough to fill several pages, so that more than one page reference travels.
@@ -197,7 +197,7 @@ impl Caps {
 }
 
 impl Support {
-    /// Whether it was tried and worked.
+    /// True if it was tried and worked.
     pub fn works(&self) -> bool {
         matches!(self, Support::Works)
     }

@@ -92,8 +92,8 @@ pub fn of(extent: &Extent, means: Means) -> Residency {
     answer.or_else(|| by_mincore(extent)).unwrap_or(Residency::Unknown)
 }
 
-/// How many bytes of `extent` lie in pages of the page cache, up to its length; those still being read in count. `None`: the kernel
-/// has no `cachestat` (Linux 6.5), or the file no page cache.
+/// Number of bytes of `extent` that lie in pages of the page cache, up to its length; those still being
+/// read in count. `None`: the kernel has no `cachestat` (Linux 6.5), or the file no page cache.
 pub fn cached_bytes(extent: &Extent) -> Option<u64> {
     if extent.len == 0 {
         return Some(0);
@@ -196,7 +196,7 @@ impl Census<'_> {
     }
 }
 
-/// How many bytes of the extent lie in its first `count` pages.
+/// Number of bytes of the extent that lie in its first `count` pages.
 fn bytes_of(extent: &Extent, count: u64) -> u64 {
     let page_bytes = rustix::param::page_size() as u64;
     (count * page_bytes - extent.offset % page_bytes).min(extent.len)
@@ -244,7 +244,7 @@ fn by_mincore(extent: &Extent) -> Option<Residency> {
     })
 }
 
-/// Whether the byte at `at` of the extent can be read now. `None`: the file does not say.
+/// True if the byte at `at` of the extent can be read now. `None`: the file does not say.
 fn is_ready(extent: &Extent, at: u64) -> Option<bool> {
     let mut byte = [0];
     loop {
@@ -259,7 +259,7 @@ fn is_ready(extent: &Extent, at: u64) -> Option<bool> {
     }
 }
 
-/// How many pages the extent touches.
+/// Number of pages the extent touches.
 fn pages(extent: &Extent) -> u64 {
     let page_bytes = rustix::param::page_size() as u64;
     let last = extent.offset.saturating_add(extent.len - 1);

@@ -98,7 +98,7 @@ pub enum Event {
     Released {
         /// Yours again.
         memory: Memory,
-        /// Whether the kernel copied after all; so it does on loopback and on virtual devices.
+        /// True if the kernel copied after all; so it does on loopback and on virtual devices.
         copied: bool,
     },
 }
@@ -234,22 +234,22 @@ impl Ring {
         Ok(eventfd)
     }
 
-    /// Whether a buffer is of the pool that is registered.
+    /// True if a buffer is of the pool that is registered.
     pub fn is_registered(&self, buffer: &Buffer) -> bool {
         self.core.is_registered(buffer)
     }
 
-    /// How many operations one chain can have.
+    /// Number of operations one chain can have.
     pub fn chain_limit(&self) -> usize {
         self.core.chain_limit()
     }
 
-    /// How many operations more are accepted now.
+    /// Number of further operations that are accepted now.
     pub fn room(&self) -> usize {
         self.core.room()
     }
 
-    /// How many operations are under way; those whose memory is still referred to count.
+    /// Number of operations that are under way; those whose memory is still referred to count.
     pub fn in_flight(&self) -> usize {
         self.core.live()
     }

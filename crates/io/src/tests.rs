@@ -58,7 +58,7 @@ pub(crate) fn caps(splice: bool, sendfile: bool) -> Caps {
     caps
 }
 
-/// Whether this machine lacks a path that the test `what` is about; says so then.
+/// True if this machine lacks a path that the test `what` is about; says so then.
 pub(crate) fn lacks(path: crate::Path, what: &str) -> bool {
     let lacks = !path.works(&Caps::probe());
     if lacks {
@@ -67,7 +67,7 @@ pub(crate) fn lacks(path: crate::Path, what: &str) -> bool {
     lacks
 }
 
-/// Whether nothing here tells the test `what` which pages are in the cache; says so then.
+/// True if nothing here tells the test `what` which pages are in the cache; says so then.
 pub(crate) fn blind(what: &str) -> bool {
     let blind = !Caps::probe().cachestat.works();
     if blind {
@@ -76,8 +76,8 @@ pub(crate) fn blind(what: &str) -> bool {
     blind
 }
 
-/// Whether so little memory may be locked (`ulimit -l`) that tests side by side take it from each other; says so then. What is done with
-/// little is tested by those that set the limit themselves.
+/// True if so little memory may be locked (`ulimit -l`) that tests side by side take it from each
+/// other; says so then. What is done with little is tested by those that set the limit themselves.
 pub(crate) fn cramped(what: &str) -> bool {
     const ENOUGH: u64 = 1 << 20;
     let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);

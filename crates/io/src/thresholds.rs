@@ -20,7 +20,7 @@ pub struct Thresholds {
     pub pipe_bytes: usize,
     /// A pipe that came out smaller than this is no better than `sendfile`'s own and is not used.
     pub pipe_floor_bytes: usize,
-    /// How many pipes one engine may have.
+    /// Number of pipes one engine may have.
     pub pipes: usize,
     /// Memory from this size on is sent by reference, where the route does not copy.
     pub zero_copy_send_bytes: usize,

@@ -53,7 +53,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// Whether a step lacked memory, or memory that may be locked.
+    /// True if a step lacked memory, or memory that may be locked.
     pub(crate) fn is_no_memory(&self) -> bool {
         matches!(self, LabError::Step { cause, .. } if cause.kind() == io::ErrorKind::OutOfMemory)
     }

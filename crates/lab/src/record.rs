@@ -57,7 +57,7 @@ pub struct Run {
     pub command: Vec<String>,
     /// `quick`, `normal`, `full` or `tiny`.
     pub scale: String,
-    /// How many rounds there are to be, and for how long at most.
+    /// Number of rounds, and their total time at most.
     pub rounds: u32,
     /// What the order of the cases was drawn with.
     pub seed: u64,
@@ -146,9 +146,9 @@ pub struct Ended {
     pub experiment: String,
     /// Timed rounds that are whole.
     pub rounds: u32,
-    /// How long it took.
+    /// Time that it took.
     pub elapsed_ms: u64,
-    /// Whether it was stopped before its end.
+    /// True if it was stopped before its end.
     pub interrupted: bool,
     /// What else the machine did meanwhile.
     pub noise: Noise,

@@ -138,17 +138,17 @@ impl<'a> BatchView<'a> {
         Compression::from_id(id).ok_or(BatchError::Codec(id))
     }
 
-    /// Whether the broker stamped the batch when it was appended.
+    /// True if the broker stamped the batch when it was appended.
     pub fn is_log_append_time(&self) -> bool {
         self.attributes() & LOG_APPEND_TIME != 0
     }
 
-    /// Whether the batch belongs to a transaction.
+    /// True if the batch belongs to a transaction.
     pub fn is_transactional(&self) -> bool {
         self.attributes() & TRANSACTIONAL != 0
     }
 
-    /// Whether the batch holds control records, which clients never see.
+    /// True if the batch holds control records, which clients never see.
     pub fn is_control(&self) -> bool {
         self.attributes() & CONTROL != 0
     }
@@ -178,8 +178,9 @@ impl<'a> BatchView<'a> {
         self.i64_at(MAX_TIMESTAMP_AT)
     }
 
-    /// Whether the header contradicts itself on timestamps: the first record is later than the largest is said to be. Such batches were stored as
-    /// they came before the broker computed the field itself.
+    /// True if the header contradicts itself on timestamps: the first record is later than the
+    /// largest is said to be. Such batches were stored as they came before the broker computed the
+    /// field itself.
     pub(crate) fn misstates_times(&self) -> bool {
         let is_plain = self.attributes() & (LOG_APPEND_TIME | DELETE_HORIZON) == 0;
         is_plain && self.record_count() > 0 && self.max_timestamp() < self.base_timestamp()
@@ -216,7 +217,7 @@ impl<'a> BatchView<'a> {
         }
     }
 
-    /// How many records the header says there are.
+    /// Number of records the header says there are.
     pub fn record_count(&self) -> i32 {
         self.i32_at(57)
     }

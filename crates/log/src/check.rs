@@ -82,7 +82,7 @@ pub struct Checked {
     pub log_end: i64,
     /// What was found, at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
-    /// How many more there were.
+    /// Number of further ones.
     pub unlisted: u64,
 }
 
@@ -205,7 +205,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether the next start takes a segment as it is instead of going through it.
+    /// True if the next start takes a segment as it is instead of going through it.
     fn is_trusted(&self, at: usize) -> bool {
         let next = self.names.bases.get(at + 1);
         self.left.clean || next.is_some_and(|next| *next <= self.left.recovery_point)

@@ -334,8 +334,8 @@ impl Disk for RealDisk {
     }
 }
 
-/// Whether the file at this path holds credentials: the metadata log, its snapshots, and what a cluster was made with have the keys of
-/// SCRAM users and passwords that were set.
+/// True if the file at this path holds credentials: the metadata log, its snapshots, and what a
+/// cluster was made with have the keys of SCRAM users and passwords that were set.
 fn holds_credentials(path: &Path) -> bool {
     let is = |found: Option<&std::ffi::OsStr>, name: &str| found.is_some_and(|found| found == name);
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -413,18 +413,21 @@ fn allocate_by_writing(file: &File, position: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether there is no room: that is the operator's to make, and the next attempt may succeed. Any other failed write leaves doubt.
+/// True if there is no room: that is the operator's to make, and the next attempt may succeed. Any
+/// other failed write leaves doubt.
 pub fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Whether the process or the machine is out of descriptors. No file was opened, so nothing was done to one.
+/// True if the process or the machine is out of descriptors. No file was opened, so nothing was
+/// done to one.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Whether a file could not be created for want of room, descriptors or memory: nothing is in doubt, and the next attempt may succeed.
+/// True if a file could not be created for want of room, descriptors or memory: nothing is in
+/// doubt, and the next attempt may succeed.
 pub(crate) fn is_short(error: &io::Error) -> bool {
     is_full(error) || is_out_of_descriptors(error) || Errno::from_io_error(error) == Some(Errno::NOMEM)
 }

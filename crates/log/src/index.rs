@@ -193,7 +193,7 @@ impl Entries {
         Ok(())
     }
 
-    /// Whether nothing but zeroes follows the entries, so that the file may be appended to.
+    /// True if nothing but zeroes follows the entries, so that the file may be appended to.
     pub(crate) fn ends_in_zeroes(&self, disk: &dyn ReadFiles) -> Result<bool, LogError> {
         let view = self.view(disk)?;
         let Some(map) = view.map() else { return Ok(true) };

@@ -45,12 +45,12 @@ pub struct TruncatedTail {
     pub position: u64,
     /// The log's end offset now.
     pub offset: i64,
-    /// How many bytes went.
+    /// Number of removed bytes.
     pub bytes: u64,
 }
 
 impl OpenReport {
-    /// Whether nothing had to be repaired.
+    /// True if nothing had to be repaired.
     pub fn is_clean(&self) -> bool {
         self.cut.is_none() && self.rebuilt_segments == 0
     }
@@ -215,7 +215,7 @@ impl Recovery<'_> {
         self.check_from(trusted)
     }
 
-    /// How many segments lie wholly below the recovery point. Never the last.
+    /// Number of segments that lie wholly below the recovery point. Never the last.
     fn trusted(&self) -> usize {
         let below = |pair: &&[Arc<Segment>]| pair[1].base() <= self.options.recovery_point;
         self.segments.windows(2).take_while(below).count()

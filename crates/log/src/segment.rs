@@ -78,7 +78,7 @@ impl IndexState {
         self.0.compare_exchange(0, IndexState::MISLED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether the index should be built again.
+    /// True if the index should be built again.
     pub(crate) fn is_misleading(&self) -> bool {
         self.0.load(Ordering::Relaxed) == IndexState::MISLED
     }
@@ -300,7 +300,7 @@ impl Segment {
     /// entries. If it cannot be opened here, it cannot be there, and the reader is told so.
     pub(crate) fn hold_aborted(&self, disk: &dyn ReadFiles) {
         if let Err(error) = self.aborted.count(disk) {
-            tracing::warn!(%error, "readers of a segment that is removed from the log may have to retry");
+            tracing::warn!(%error, "cannot open the transaction index of a removed segment; its readers may have to retry");
         }
     }
 

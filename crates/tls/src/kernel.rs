@@ -16,7 +16,7 @@ pub struct KernelSession {
     tls: KernelConnection<ServerConnectionData>,
     /// About how many records were sent with the keys in use.
     records: u64,
-    /// Whether new keys are due, before anything else is sent.
+    /// True if new keys are due, before anything else is sent.
     due: bool,
 }
 

@@ -168,12 +168,12 @@ impl ApiKey {
         self.api().min..=self.api().max
     }
 
-    /// Whether a request of `version` can be decoded: the advertised range, except Produce 0 to 2.
+    /// True if a request of `version` can be decoded: the advertised range, except Produce 0 to 2.
     pub const fn serves(self, version: i16) -> bool {
         self.api().lowest_decoded <= version && version <= self.api().max
     }
 
-    /// Whether messages of `version` use compact lengths and tagged fields.
+    /// True if messages of `version` use compact lengths and tagged fields.
     pub const fn is_flexible(self, version: i16) -> bool {
         version >= self.api().flexible_from
     }

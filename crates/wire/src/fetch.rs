@@ -27,7 +27,7 @@ pub struct FetchRequest {
     pub replica_id: i32,
     /// The epoch of the replica's broker (from version 15), -1 if none.
     pub replica_epoch: i64,
-    /// How long to wait for `min_bytes`.
+    /// Time to wait for `min_bytes`.
     pub max_wait_ms: i32,
     /// Answer as soon as this much is there.
     pub min_bytes: i32,
@@ -215,7 +215,7 @@ fn decode_topic_key(
 /// A Fetch response for any version: what a version cannot carry is left out, as Kafka does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchResponse<H> {
-    /// How long the client should stay away because of a quota.
+    /// Time that the client should stay away because of a quota.
     pub throttle_time_ms: i32,
     /// An error of the whole request (from version 7).
     pub error_code: i16,

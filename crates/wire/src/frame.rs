@@ -62,7 +62,7 @@ impl FrameBuffer {
         }
     }
 
-    /// Whether [`next_frame`](FrameBuffer::next_frame) has a frame to hand out.
+    /// True if [`next_frame`](FrameBuffer::next_frame) has a frame to hand out.
     pub fn has_frame(&self) -> bool {
         self.claimed().is_some_and(|claimed| claimed > 0 && self.bytes.len() - 4 >= claimed as usize)
     }

@@ -8,7 +8,7 @@ pub trait HoleLen {
     /// Exact length in bytes.
     fn len(&self) -> u64;
 
-    /// Whether nothing is to be sent.
+    /// True if nothing is to be sent.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -42,7 +42,7 @@ impl<H: HoleLen> Gather<H> {
         self.len
     }
 
-    /// Whether there is nothing to send.
+    /// True if there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -16,7 +16,7 @@ pub struct ProduceRequest {
     pub transactional_id: Option<StrBytes>,
     /// 0 (no response at all), 1, or -1 (all in-sync replicas); other values are decoded and for the broker to refuse.
     pub acks: i16,
-    /// How long the broker may wait for replicas.
+    /// Time that the broker may wait for replicas.
     pub timeout_ms: i32,
     /// Records by topic, in the order sent.
     pub topics: Vec<ProduceTopic>,
@@ -99,7 +99,7 @@ fn decode_topic(
 pub struct ProduceResponse {
     /// Results by topic.
     pub topics: Vec<ProducedTopic>,
-    /// How long the client should stay away because of a quota.
+    /// Time that the client should stay away because of a quota.
     pub throttle_time_ms: i32,
     /// Addresses of the leaders named in the results (from version 10).
     pub node_endpoints: Vec<NodeEndpoint>,

@@ -78,8 +78,8 @@ fn arrays(fields: &[Field], prefix: &str, found: &mut Vec<String>) {
 }
 
 impl Shape {
-    /// Whether it is one of the few that show most: the longest names around the innermost array, and many names of what there
-    /// is and of what there is not.
+    /// True if it is one of the few that show most: the longest names around the innermost array,
+    /// and many names of what there is and of what there is not.
     pub fn is_telling(&self) -> bool {
         let outermost = !self.fills.contains('.');
         match self.names {
@@ -116,7 +116,7 @@ impl Shape {
 struct Writer<'a> {
     compact: bool,
     shape: &'a Shape,
-    /// How many arrays are filled, if they are within another.
+    /// Number of arrays that are filled, if they are within another.
     around: usize,
     /// Elements of a filled array.
     count: usize,

@@ -63,7 +63,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Whether this is about the test.
+    /// True if this is about the test.
     pub fn covers(&self, test: &str) -> bool {
         match self.test.strip_suffix('*') {
             Some(start) => test.starts_with(start),

@@ -58,7 +58,7 @@ impl Queue {
         self.in_state(State::Skipped).map(|entry| entry.name.as_str()).collect()
     }
 
-    /// How many jobs there are, and how many of them have ended or will never start.
+    /// Number of jobs, and how many of them have ended or will never start.
     pub(super) fn progress(&self) -> (usize, usize) {
         let open = self.in_state(State::Waiting).chain(self.in_state(State::Running)).count();
         (self.entries.len(), self.entries.len() - open)

@@ -45,7 +45,7 @@ fn long_tests_exist() {
     }
 }
 
-/// Whether a Rust file below a folder has this text.
+/// True if a Rust file below a folder has this text.
 fn reads(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).any(|path| match path.is_dir() {
         true => reads(&path, text),

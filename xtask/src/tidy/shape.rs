@@ -37,7 +37,7 @@ fn is_catalogue(text: &str) -> bool {
     head.any(|line| line.strip_prefix(CATALOGUE).is_some_and(|reason| reason.len() >= REASON_CHARACTERS))
 }
 
-/// Whether these attributes make an item test code.
+/// True if these attributes make an item test code.
 pub(super) fn is_test_item(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let path = attribute.path();

@@ -19,7 +19,7 @@ use crate::security::oauth::jwks::{Jwks, JwksError};
 
 /// A key set is a few kilobytes.
 const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
-/// How long an address may take to answer.
+/// Time that an address may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Keys by where they are from.

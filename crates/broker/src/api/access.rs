@@ -141,17 +141,17 @@ pub(crate) fn forbidden(code: ErrorCode) -> Failure {
 }
 
 impl Context {
-    /// Whether the client may do that with what it has named.
+    /// True if the client may do that with what it has named.
     pub(crate) fn may(&self, operation: Operation, kind: ResourceType, name: &str) -> bool {
         self.ask((operation, kind, name), Weight::Attempt)
     }
 
-    /// Whether the client may see or do that with what it has not named: a no is nobody's attempt.
+    /// True if the client may see or do that with what it has not named: a no is nobody's attempt.
     pub(crate) fn might(&self, operation: Operation, kind: ResourceType, name: &str) -> bool {
         self.ask((operation, kind, name), Weight::Filter)
     }
 
-    /// Whether the client may do that with the cluster.
+    /// True if the client may do that with the cluster.
     pub(crate) fn may_cluster(&self, operation: Operation) -> bool {
         self.may(operation, ResourceType::Cluster, CLUSTER_NAME)
     }

@@ -73,7 +73,8 @@ fn explanation(error: GroupError, assignor: Option<StrBytes>) -> Option<String> 
     }
 }
 
-/// Whether consumer groups are served: by the configuration, and by the level of the feature `group.version`.
+/// True if consumer groups are served: by the configuration, and by the level of the feature
+/// `group.version`.
 pub(super) fn are_served(context: &Context) -> bool {
     let level = context.broker().metadata().image().features().get(GROUP_VERSION).copied();
     context.broker().config().groups.consumer_protocol && level.is_some_and(|level| level > 0)

@@ -46,7 +46,7 @@ pub(crate) struct LargeRequest {
 /// The answer to a large request.
 pub(crate) struct LargeAnswer {
     pub(crate) reply: Result<Reply, RequestError>,
-    /// How long the connection is muted after the answer.
+    /// Time that the connection is muted after the answer.
     pub(crate) mute: Duration,
     /// The time that the thread was busy with it.
     pub(crate) spent: Duration,

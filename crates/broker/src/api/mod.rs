@@ -164,7 +164,7 @@ pub(crate) struct Context {
     session: Rc<Session>,
     /// The address the client connected to: what it is told when nothing is advertised.
     local: SocketAddr,
-    /// How long the connection is muted after the answer.
+    /// Time that the connection is muted after the answer.
     mute: Cell<Duration>,
     /// The time that another thread was busy with the request.
     spent_elsewhere: Cell<Duration>,
@@ -229,7 +229,7 @@ impl Context {
         &self.session
     }
 
-    /// How long the connection is muted after the answer.
+    /// Time that the connection is muted after the answer.
     pub(crate) fn mute(&self) -> Duration {
         self.mute.get()
     }

@@ -49,8 +49,9 @@ impl BrokerConfig {
         self.with_dynamic(own, &self.settings().dynamic().cluster)
     }
 
-    /// Whether one of the dynamic layers may become these values, `whole_cluster` telling which; the error is
-    /// Kafka's sentence where Kafka would refuse too. A name that nobody knows is allowed, as in Kafka: plug-ins have keys of their own.
+    /// True if one of the dynamic layers may become these values, `whole_cluster` telling which;
+    /// the error is Kafka's sentence where Kafka would refuse too. A name that nobody knows is
+    /// allowed, as in Kafka: plug-ins have keys of their own.
     pub(crate) fn check_dynamic(&self, whole_cluster: bool, values: &Values) -> Result<(), String> {
         let those = |which: &dyn Fn(&str) -> bool, message: &str| {
             let those: Vec<&str> = values.keys().map(String::as_str).filter(|name| which(name)).collect();
@@ -154,21 +155,21 @@ fn usable(values: &Values) -> Values {
                 key = name,
                 value = key.shown(value),
                 reason,
-                "a stored value that cannot be served is ignored; delete it"
+                "ignored a stored value that Levada cannot serve; delete it"
             ),
             (Some(value), _) => drop(usable.insert(name.clone(), value)),
             (None, _) => tracing::error!(
                 key = name,
                 value = key.shown(value),
-                "a stored value that is not allowed is ignored"
+                "ignored a stored value that is not allowed"
             ),
         }
     }
     usable
 }
 
-/// Whether the name stands for what neither Kafka nor we change without a restart. That a listener's key needs its prefix is said
-/// apart. For single listeners Kafka takes every key.
+/// True if the name stands for what neither Kafka nor we change without a restart. That a
+/// listener's key needs its prefix is said apart. For single listeners Kafka takes every key.
 fn is_fixed(name: &str) -> bool {
     let fixed = |key: &ConfigKey| key.dynamic == Dynamic::ReadOnly;
     match kafka_key(name) {
@@ -177,7 +178,7 @@ fn is_fixed(name: &str) -> bool {
     }
 }
 
-/// Whether the whole cluster cannot have a value for this name.
+/// True if the whole cluster cannot have a value for this name.
 fn is_of_one_broker(name: &str) -> bool {
     const OF_ALL_LISTENERS: [&str; 3] =
         ["max.connection.creation.rate", "max.connections", "num.network.threads"];
@@ -188,7 +189,7 @@ fn is_of_one_broker(name: &str) -> bool {
     }
 }
 
-/// Whether a dynamic layer may set `key` under this name.
+/// True if a dynamic layer may set `key` under this name.
 pub(super) fn may_change(name: &str, key: &ConfigKey) -> bool {
     match key.dynamic {
         Dynamic::ReadOnly => false,

@@ -162,7 +162,8 @@ fn check_bounds(broker: &BrokerConfig, known: &GroupKey, value: &str) -> Result<
 }
 
 impl BrokerConfig {
-    /// How long a member of a consumer group with these settings may be silent, if the group says so.
+    /// Time that a member of a consumer group with these settings may be silent, if the group says
+    /// so.
     pub(crate) fn own_session_timeout_ms(&self, own: &Values) -> Option<i32> {
         own.get(SESSION_TIMEOUT_MS)?;
         i32::try_from(self.group_number(SESSION_TIMEOUT_MS, own)?).ok()

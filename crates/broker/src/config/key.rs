@@ -14,7 +14,7 @@ pub struct ConfigKey {
     pub valid: Valid,
     /// Whether and how the key may change while the broker runs.
     pub dynamic: Dynamic,
-    /// Whether `listener.name.NAME.` before it sets it for one listener.
+    /// True if `listener.name.NAME.` before it sets it for one listener.
     pub per_listener: bool,
     /// One sentence for users.
     pub doc: &'static str,
@@ -168,7 +168,7 @@ impl ConfigKey {
         self.per_listener()
     }
 
-    /// Whether its value must not be shown.
+    /// True if its value must not be shown.
     pub fn is_secret(&self) -> bool {
         self.kind == ConfigType::Password
     }

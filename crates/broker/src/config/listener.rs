@@ -92,12 +92,12 @@ impl Protocol {
         }
     }
 
-    /// Whether connections are encrypted.
+    /// True if connections are encrypted.
     pub fn has_tls(self) -> bool {
         matches!(self, Protocol::Ssl | Protocol::SaslSsl)
     }
 
-    /// Whether clients authenticate by SASL.
+    /// True if clients authenticate by SASL.
     pub fn has_sasl(self) -> bool {
         matches!(self, Protocol::SaslPlaintext | Protocol::SaslSsl)
     }
@@ -126,7 +126,7 @@ impl HostPort {
 }
 
 impl HostPort {
-    /// Whether nobody but this machine can connect to it.
+    /// True if nobody but this machine can connect to it.
     pub fn is_own_machine(&self) -> bool {
         let address = self.host.parse::<IpAddr>();
         self.host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
@@ -193,7 +193,8 @@ pub(super) fn resolve(keys: &ListenerKeys<'_>) -> Result<Vec<Listener>, Listener
     Ok(listeners)
 }
 
-/// Whether two listeners cannot both be bound. One port may serve IPv4 by one listener and IPv6 by another, as in Kafka.
+/// True if two listeners cannot both be bound. One port may serve IPv4 by one listener and IPv6 by
+/// another, as in Kafka.
 fn collide(one: &HostPort, other: &HostPort) -> bool {
     let family = |address: &HostPort| address.host.parse::<IpAddr>().ok().map(|ip| ip.is_ipv4());
     let apart = matches!((family(one), family(other)), (Some(one), Some(other)) if one != other);

@@ -20,7 +20,7 @@ pub(super) fn row(name: &str) -> Option<&'static ConfigKey> {
     })
 }
 
-/// Whether the name is written for a listener.
+/// True if the name is written for a listener.
 pub(super) fn is_prefixed(name: &str) -> bool {
     name.starts_with(PREFIX)
 }

@@ -27,7 +27,7 @@ pub struct Sources {
     pub environment: Vec<(String, String)>,
     /// `key=value` pairs of the command line, the last one winning.
     pub flags: Vec<String>,
-    /// Whether keys that nobody knows are noted instead of refused.
+    /// True if keys that nobody knows are noted instead of refused.
     pub lenient: bool,
 }
 

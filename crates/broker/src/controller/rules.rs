@@ -51,7 +51,8 @@ impl ConfigRules for BrokerConfig {
 }
 
 impl BrokerConfig {
-    /// Whether the listeners could go by the keys and the trust that these values name; reads the files.
+    /// True if the listeners could go by the keys and the trust that these values name; reads the
+    /// files.
     fn check_tls(&self, whole_cluster: bool, values: &Values) -> Result<(), String> {
         let concerns_tls =
             |name: &String| ["listener.name.", "ssl."].iter().any(|start| name.starts_with(start));

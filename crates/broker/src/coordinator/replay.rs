@@ -6,8 +6,8 @@ use levada_log::{LogError, ReadError};
 
 use crate::replica::Partition;
 
-/// Whether the log is as it was before an append that failed with `error`, so that the append can be tried again: its disk was full.
-/// Any other failure has taken the partition out of use.
+/// True if the log is as it was before an append that failed with `error`, so that the append can
+/// be tried again: its disk was full. Any other failure has taken the partition out of use.
 pub(crate) fn may_be_repeated(partition: &Partition, error: &LogError) -> bool {
     !matches!(error, LogError::Offline { .. }) && !partition.log().is_offline()
 }

@@ -43,9 +43,9 @@ pub(super) struct ClassicGroup {
     pending: BTreeSet<String>,
     /// Members that know the generation but have not asked for their assignment yet.
     pending_sync: BTreeSet<String>,
-    /// How many members wait for an answer to their join.
+    /// Number of members that wait for an answer to their join.
     awaiting_join: usize,
-    /// How many members support each protocol.
+    /// Number of members that support each protocol.
     supported: BTreeMap<String, usize>,
     /// Topics the members of a `consumer` group subscribe to, as far as they can be read.
     subscribed: Option<BTreeSet<String>>,
@@ -236,7 +236,7 @@ impl ClassicGroup {
         self.members.values().map(|member| i64::from(member.rebalance_timeout_ms.max(0))).max().unwrap_or(0)
     }
 
-    /// Whether a member with these protocols could be part of the group.
+    /// True if a member with these protocols could be part of the group.
     fn supports(&self, protocol_type: &str, protocols: &[Protocol]) -> bool {
         if self.state == State::Empty {
             return !protocol_type.is_empty() && !protocols.is_empty();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Settings of a group coordinator; the defaults are Kafka's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupConfig {
-    /// How long the first rebalance of an empty group waits for more members
+    /// Time that the first rebalance of an empty group waits for more members
     /// (`group.initial.rebalance.delay.ms`).
     pub initial_rebalance_delay_ms: i64,
     /// Smallest session timeout a member may ask for (`group.min.session.timeout.ms`).
@@ -14,13 +14,13 @@ pub struct GroupConfig {
     pub max_session_timeout_ms: i32,
     /// Most members a group may have (`group.max.size`).
     pub max_size: usize,
-    /// How long a member that has never been told its id may wait in a join.
+    /// Time that a member that has never been told its id may wait in a join.
     pub new_member_join_timeout_ms: i64,
     /// What holds for consumer groups (KIP-848) alone.
     pub consumer: ConsumerConfig,
     /// Longest metadata of a commit, in UTF-16 units as Kafka counts (`offset.metadata.max.bytes`).
     pub offset_metadata_max_bytes: usize,
-    /// How long offsets outlive the last member (`offsets.retention.minutes`).
+    /// Time that offsets outlive the last member (`offsets.retention.minutes`).
     pub offsets_retention_ms: i64,
     /// How often expired offsets are looked for (`offsets.retention.check.interval.ms`).
     pub offsets_retention_check_interval_ms: i64,
@@ -35,15 +35,16 @@ pub struct ConsumerConfig {
     pub heartbeat_interval_ms: i32,
     /// Most members a group may have (`group.consumer.max.size`).
     pub max_size: usize,
-    /// Whether a classic group with members may become a consumer group
+    /// True if a classic group with members may become a consumer group
     /// (`group.consumer.migration.policy`).
     pub upgrades: bool,
-    /// Whether a consumer group of classic members alone becomes a classic group (as above).
+    /// True if a consumer group of classic members alone becomes a classic group (as above).
     pub downgrades: bool,
 }
 
 impl ConsumerConfig {
-    /// Whether no group with members may change its kind: then classic members do not join consumer groups either.
+    /// True if no group with members may change its kind: then classic members do not join consumer
+    /// groups either.
     pub fn keeps_kinds_apart(&self) -> bool {
         !self.upgrades && !self.downgrades
     }

@@ -194,12 +194,12 @@ impl OffsetStore {
         (expired, all)
     }
 
-    /// Whether an offset is committed or pending.
+    /// True if an offset is committed or pending.
     pub(super) fn has(&self, key: &OffsetKey) -> bool {
         self.stored(key).is_some() || self.open.contains_key(key)
     }
 
-    /// Whether anything is stored for the group.
+    /// True if anything is stored for the group.
     pub(super) fn has_group(&self, group_id: &str) -> bool {
         self.committed.contains_key(group_id) || self.pending_of_group(group_id).next().is_some()
     }

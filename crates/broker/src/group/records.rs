@@ -88,7 +88,7 @@ pub struct MemberValue {
     pub client_id: String,
     /// Where it connected from.
     pub client_host: String,
-    /// How long the group waits for it to join again; -1 if unknown.
+    /// Time that the group waits for it to join again; -1 if unknown.
     pub rebalance_timeout_ms: i32,
     /// A member silent for so long is removed.
     pub session_timeout_ms: i32,

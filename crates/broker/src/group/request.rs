@@ -44,7 +44,7 @@ pub struct JoinRequest {
     pub client_host: String,
     /// A member silent for so long is removed.
     pub session_timeout_ms: i32,
-    /// How long the group waits for this member to join again.
+    /// Time that the group waits for this member to join again.
     pub rebalance_timeout_ms: i32,
     /// Opaque kind of group: `consumer`, `connect`, `sr`.
     pub protocol_type: String,
@@ -215,7 +215,8 @@ pub struct CommitRequest {
     pub group_instance_id: Option<String>,
     /// The generation the member believes in; -1 for a consumer that assigns its partitions itself.
     pub generation: i32,
-    /// How long to keep the offsets (versions 2 to 4); none for the broker's own rule (-1 on the wire).
+    /// Time to keep the offsets (versions 2 to 4); none for the broker's own rule (-1 on the
+    /// wire).
     pub retention_ms: Option<i64>,
     /// What to store.
     pub topics: Vec<CommitTopic>,

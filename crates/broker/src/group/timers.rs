@@ -40,9 +40,9 @@ pub(super) enum Alarm {
     JoinOver,
     /// The first generation starts, or waits once more if members have come meanwhile.
     InitialDelayOver {
-        /// How long this wait was.
+        /// Time that this wait was.
         delay_ms: i64,
-        /// How long further waits may last in all.
+        /// Time that further waits may last in all.
         remaining_ms: i64,
     },
     /// Members that have not synced are removed.
@@ -89,7 +89,7 @@ impl Timers {
         }
     }
 
-    /// Whether an alarm is set.
+    /// True if an alarm is set.
     pub(super) fn is_set(&self, key: &TimerKey) -> bool {
         self.by_key.contains_key(key)
     }

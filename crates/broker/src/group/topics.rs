@@ -32,7 +32,7 @@ impl Visible {
         Self(Some(Arc::new(question)))
     }
 
-    /// Whether a topic is one of them.
+    /// True if a topic is one of them.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.as_ref().is_none_or(|question| question(name))
     }

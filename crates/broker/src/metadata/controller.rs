@@ -113,7 +113,8 @@ pub trait ConfigRules {
     /// Checks all values that would be set on a resource after a change.
     fn check(&self, resource: &ConfigResource, values: &BTreeMap<String, String>) -> Result<(), Refusal>;
 
-    /// Whether the key's value is a list, to which items can be appended; `None` for an unknown key.
+    /// True if the key's value is a list, to which items can be appended; `None` for an unknown
+    /// key.
     fn is_list(&self, resource: ResourceKind, key: &str) -> Option<bool>;
 
     /// The value while nothing is set.

@@ -51,7 +51,8 @@ const fn feature(name: &'static str, min_version: i16, max_version: i16, initial
 /// The `metadata.version`s that brought records or fields which those before cannot keep.
 const CHANGED: [i16; 9] = [7, 8, 11, 13, 14, 15, 17, 23, 30];
 
-/// Whether going from one `metadata.version` to another could cost records that only later ones know.
+/// True if going from one `metadata.version` to another could cost records that only later ones
+/// know.
 pub(super) fn loses_metadata(from: i16, to: i16) -> bool {
     CHANGED.iter().any(|level| (to + 1..=from).contains(level))
 }

@@ -16,7 +16,7 @@ const BURST_SECONDS: f64 = 10.0;
 /// What clients may use and have used.
 #[derive(Default)]
 pub(crate) struct QuotaBook {
-    /// Whether there is any limit: without one, nothing is locked or measured.
+    /// True if there is any limit: without one, nothing is locked or measured.
     limited: AtomicBool,
     accounts: Mutex<Accounts>,
 }
@@ -28,7 +28,7 @@ impl QuotaBook {
         self.limited.store(limits.iter().next().is_some(), Ordering::Release);
     }
 
-    /// Whether anybody's use has to be measured.
+    /// True if anybody's use has to be measured.
     pub(crate) fn has_quotas(&self) -> bool {
         self.limited.load(Ordering::Acquire)
     }

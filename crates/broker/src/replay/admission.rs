@@ -47,7 +47,7 @@ pub(crate) struct Wanted {
     pub(crate) file: FileId,
     pub(crate) offset: u64,
     pub(crate) len: u64,
-    /// How many bytes behind it come with it, if it may stay.
+    /// Number of bytes behind it that come with it, if it may stay.
     pub(crate) ahead: u64,
 }
 
@@ -111,7 +111,7 @@ impl Admission {
         self.level
     }
 
-    /// How many bytes of earlier readings are remembered.
+    /// Number of bytes of earlier readings that are remembered.
     pub(crate) fn remembered_bytes(&self) -> u64 {
         self.ghosts.bytes()
     }

@@ -49,7 +49,7 @@ impl Ghosts {
         self.forget();
     }
 
-    /// How many bytes are remembered.
+    /// Number of bytes that are remembered.
     pub(crate) fn bytes(&self) -> u64 {
         self.blocks * BLOCK_BYTES
     }

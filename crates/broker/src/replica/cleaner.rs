@@ -72,7 +72,7 @@ impl Cleaner {
         self.book.lock().checkpoints.clone()
     }
 
-    /// Whether a log may be chosen.
+    /// True if a log may be chosen.
     pub(crate) fn is_free(&self, key: &TopicPartition) -> bool {
         let book = self.book.lock();
         !book.busy.contains(key) && !book.uncleanable.contains(key)

@@ -52,7 +52,7 @@ impl Replicas {
         }
         if let Err(error) = self.upkeep.flush(partition.log(), levada_log::Partition::flush) {
             let offline = partition.log().is_offline();
-            tracing::error!(partition = partition.name(), offline, %error, "not flushed");
+            tracing::error!(partition = partition.name(), offline, %error, "cannot flush the log");
         }
     }
 

@@ -42,7 +42,7 @@ const WARNING_INTERVAL_MS: u64 = 30_000;
 pub(crate) struct RepeatedWarning(AtomicI64);
 
 impl RepeatedWarning {
-    /// Whether to tell now; then not again for half a minute.
+    /// True if to tell now; then not again for half a minute.
     pub(crate) fn is_due(&self, now_ms: i64) -> bool {
         let last_ms = self.0.load(Ordering::Relaxed);
         let due = now_ms.abs_diff(last_ms) >= WARNING_INTERVAL_MS;

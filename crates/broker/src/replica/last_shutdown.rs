@@ -40,7 +40,7 @@ impl LastShutdown {
         }
     }
 
-    /// Whether a checkpoint has a partition that is none any more.
+    /// True if a checkpoint has a partition that is none any more.
     pub(crate) fn is_stale(&self, known: impl Fn(&str, i32) -> bool) -> bool {
         let mut keys = self.recovery_points.keys().chain(self.log_starts.keys());
         keys.any(|(topic, index)| !known(topic, *index))

@@ -139,7 +139,7 @@ pub struct AclIndex(BTreeMap<ResourceType, Section>);
 struct Section {
     literal: BTreeMap<String, BTreeSet<Arc<Acl>>>,
     prefixed: BTreeMap<String, BTreeSet<Arc<Acl>>>,
-    /// How many prefixes there are of each length in bytes.
+    /// Number of prefixes of each length in bytes.
     lengths: BTreeMap<usize, usize>,
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct Change<'a> {
     pub(crate) new: Option<&'a str>,
 }
 
-/// Whether anybody reads this at all.
+/// True if anybody reads this at all.
 pub(crate) fn is_on() -> bool {
     tracing::enabled!(target: TARGET, tracing::Level::INFO)
 }

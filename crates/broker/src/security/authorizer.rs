@@ -31,13 +31,13 @@ pub enum Rule {
     Entry(Arc<Acl>),
     /// No entry allows it.
     Default {
-        /// Whether that means yes.
+        /// True if that means yes.
         allows: bool,
     },
 }
 
 impl Rule {
-    /// Whether it may be done.
+    /// True if it may be done.
     pub fn allows(&self) -> bool {
         match self {
             Self::SuperUser => true,
@@ -88,7 +88,7 @@ impl AuthorizerConfig {
         }
     }
 
-    /// Whether there may be a resource of that kind with which `session` may do `operation`.
+    /// True if there may be a resource of that kind with which `session` may do `operation`.
     pub fn allows_some(
         &self,
         acls: &AclIndex,
@@ -126,7 +126,8 @@ fn is_for(acl: &Acl, session: &Session) -> bool {
         && (acl.host == WILDCARD || session.is_at(&acl.host))
 }
 
-/// Whether an entry speaks about an operation. Leave to do more than look is leave to look; a denial is of what it names alone.
+/// True if an entry speaks about an operation. Leave to do more than look is leave to look; a
+/// denial is of what it names alone.
 fn covers(acl: &Acl, operation: Operation) -> bool {
     use Operation::{All, Alter, AlterConfigs, Delete, Describe, DescribeConfigs, Read, Write};
     if acl.operation == operation || acl.operation == All {

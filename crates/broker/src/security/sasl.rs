@@ -64,7 +64,7 @@ impl Mechanism {
 pub struct Offer {
     /// Which one.
     pub mechanism: Mechanism,
-    /// How long a session lasts before its client has to show again who it is; none for ever.
+    /// Time that a session lasts before its client has to show again who it is; none for ever.
     pub session_ms_max: Option<i64>,
 }
 
@@ -238,7 +238,7 @@ impl Exchange {
         Self { before: Some(before), ..Self::new(config, nonce) }
     }
 
-    /// Whether the client was known before.
+    /// True if the client was known before.
     pub fn is_again(&self) -> bool {
         self.before.is_some()
     }

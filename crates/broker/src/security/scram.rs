@@ -204,7 +204,8 @@ enum State {
 #[derive(Debug)]
 struct User {
     name: String,
-    /// Whether there is a credential; without one the exchange goes on, so that the client cannot tell.
+    /// True if there is a credential; without one the exchange goes on, so that the client cannot
+    /// tell.
     exists: bool,
 }
 

@@ -50,7 +50,7 @@ impl Session {
         &self.host
     }
 
-    /// Whether `host` is the same address, however an IPv6 address is written.
+    /// True if `host` is the same address, however an IPv6 address is written.
     pub fn is_at(&self, host: &str) -> bool {
         if host == self.host {
             return true;

@@ -19,7 +19,7 @@ use crate::security::{Session, nonce, process_secret};
 /// A client may not show again who it is sooner than so long after it began the last time.
 const AGAIN_AFTER_MS: i64 = 1000;
 
-/// How long an authentication may take.
+/// Time that an authentication may take.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Mechanism of clients that have not chosen one, in counts.
@@ -103,7 +103,7 @@ impl AuthGate {
         }
     }
 
-    /// Whether the client is known, or nobody asks who it is.
+    /// True if the client is known, or nobody asks who it is.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
     }

@@ -436,7 +436,8 @@ impl Connection {
         }
     }
 
-    /// Whether old records may stay in the page cache. What this connection asked for itself a moment ago is no second reading.
+    /// True if old records may stay in the page cache. What this connection asked for itself a
+    /// moment ago is no second reading.
     async fn is_admitted(&self, warm: &Warm) -> bool {
         let broker = self.shard.broker();
         let policy = broker.config().replay_cache;

@@ -235,14 +235,19 @@ impl Server {
             Ok(differences) => differences,
             Err(error) => {
                 for line in error.to_string().lines() {
-                    tracing::error!("the configuration stays as it was: {line}");
+                    tracing::error!(
+                        "cannot reload the configuration; the previous one stays in force: {line}"
+                    );
                 }
                 return;
             }
         };
-        tracing::info!(changed = applied.join(","), "configuration read again");
+        tracing::info!(changed = applied.join(","), "configuration reloaded");
         if !waiting.is_empty() {
-            tracing::warn!(keys = waiting.join(","), "these keys change with the next start of the broker");
+            tracing::warn!(
+                keys = waiting.join(","),
+                "these keys take effect at the next start of the broker"
+            );
         }
     }
 
@@ -270,7 +275,7 @@ impl Server {
             tracing::error!("the large-request thread panicked");
         }
         if self.console.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of the console ended with a panic");
+            tracing::error!("the console thread panicked");
         }
         if self.admin.join().is_err() {
             tracing::error!("the admin thread panicked");

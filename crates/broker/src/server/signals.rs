@@ -158,7 +158,7 @@ fn watch(runtime: &Runtime, mut caught: Caught, orders: &Sender<Order>) {
         match course.on(event) {
             None => {}
             Some(Action::End(reason)) => {
-                tracing::error!("{reason}: the process ends at once; the next start checks the logs");
+                tracing::error!("{reason}: the process exits immediately; the next start checks the logs");
                 std::process::exit(1);
             }
             Some(Action::Give(order)) => {

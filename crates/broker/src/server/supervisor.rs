@@ -100,7 +100,7 @@ impl Supervisor {
         }
         match watchdog.all_alive() {
             true => tell(&[NotifyState::Watchdog]),
-            false => tracing::error!("a thread gives no sign of life; the watchdog is not told"),
+            false => tracing::error!("a thread does not respond; the watchdog gets no notification"),
         }
     }
 
@@ -113,7 +113,7 @@ impl Supervisor {
     pub(super) fn reloading(&self) {
         match NotifyState::monotonic_usec_now() {
             Ok(now) => tell(&[NotifyState::Reloading, now]),
-            Err(error) => tracing::warn!(%error, "the service manager is not told of the reload"),
+            Err(error) => tracing::warn!(%error, "cannot notify the service manager of the reload"),
         }
     }
 
@@ -132,6 +132,6 @@ fn watchdog(threads: usize, limit: Duration, now: Instant) -> Watchdog {
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "the service manager cannot be told (NOTIFY_SOCKET)");
+        tracing::warn!(%error, "cannot notify the service manager (NOTIFY_SOCKET)");
     }
 }

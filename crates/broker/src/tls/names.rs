@@ -38,8 +38,8 @@ impl Names {
         Some(Names { subject: distinguished_name(certificate.subject()), others: others.collect() })
     }
 
-    /// Whether they may follow `before` while the broker runs, as in Kafka: the same subject unless `ssl.allow.dn.changes`, and no other
-    /// name missing unless `ssl.allow.san.changes`.
+    /// True if they may follow `before` while the broker runs, as in Kafka: the same subject unless
+    /// `ssl.allow.dn.changes`, and no other name missing unless `ssl.allow.san.changes`.
     ///
     /// # Errors
     /// The key that would allow it, and why not.

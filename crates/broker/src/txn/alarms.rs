@@ -43,12 +43,12 @@ impl Alarms {
         [self.abort_scan, self.expiry_scan, resume].into_iter().flatten().min()
     }
 
-    /// Whether it is time to look for transactions that take too long.
+    /// True if it is time to look for transactions that take too long.
     pub(super) fn is_abort_scan_due(&mut self) -> bool {
         self.abort_scan.take_if(|at_ms| *at_ms <= self.now_ms).is_some()
     }
 
-    /// Whether it is time to look for transactional ids that nobody uses.
+    /// True if it is time to look for transactional ids that nobody uses.
     pub(super) fn is_expiry_scan_due(&mut self) -> bool {
         self.expiry_scan.take_if(|at_ms| *at_ms <= self.now_ms).is_some()
     }

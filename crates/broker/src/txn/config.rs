@@ -5,7 +5,8 @@
 pub struct TxnConfig {
     /// Longest timeout a producer may ask for (`transaction.max.timeout.ms`).
     pub max_timeout_ms: i32,
-    /// How long a transactional id is remembered that nobody uses (`transactional.id.expiration.ms`).
+    /// Time that a transactional id is remembered that nobody uses
+    /// (`transactional.id.expiration.ms`).
     pub id_expiration_ms: i64,
     /// How often transactions that take too long are looked for
     /// (`transaction.abort.timed.out.transaction.cleanup.interval.ms`).
@@ -13,7 +14,7 @@ pub struct TxnConfig {
     /// How often forgotten transactional ids are looked for
     /// (`transaction.remove.expired.transaction.cleanup.interval.ms`).
     pub expiration_interval_ms: i64,
-    /// How long to wait before markers and completions that could not be written are tried again.
+    /// Time to wait before markers and completions that could not be written are tried again.
     pub retry_ms: i64,
 }
 

@@ -37,7 +37,7 @@ impl Machine for Coordinator {
             let record = record?;
             let offset = batch.base_offset() + i64::from(record.offset_delta);
             if let Err(error) = self.replay(record.key.unwrap_or_default(), record.value) {
-                tracing::warn!(offset, %error, "a transaction record is not understood and is passed over");
+                tracing::warn!(offset, %error, "skipped a transaction record that cannot be decoded");
             }
         }
         Ok(())

@@ -89,7 +89,7 @@ impl TxnState {
         }
     }
 
-    /// Whether an id in this state may be forgotten.
+    /// True if an id in this state may be forgotten.
     pub(super) fn is_at_rest(self) -> bool {
         matches!(self, Self::Empty | Self::CompleteCommit | Self::CompleteAbort)
     }
@@ -136,8 +136,8 @@ impl Transaction {
         self.producer_epoch >= LAST_EPOCH
     }
 
-    /// Whether a producer that was this may go on: it is still the owner, or was it right before its epochs ran out
-    /// and has not heard of its new id.
+    /// True if a producer that was this may go on: it is still the owner, or was it right before
+    /// its epochs ran out and has not heard of its new id.
     pub(super) fn knows(&self, (producer_id, epoch): (i64, i16)) -> bool {
         self.producer_epoch == NO_EPOCH
             || producer_id == self.producer_id

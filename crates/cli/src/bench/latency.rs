@@ -31,7 +31,7 @@ use crate::{
 /// Longest wait of the broker for the next record.
 const WAIT_MS: i32 = 100;
 
-/// How long the consumer waits for records that were acknowledged.
+/// Time that the consumer waits for records that were acknowledged.
 const STRAGGLERS: Duration = Duration::from_secs(10);
 
 /// Measure the latency of single records
@@ -73,7 +73,7 @@ struct Shared<'a> {
     sent: AtomicU64,
     is_sent: AtomicBool,
     end_to_end: Mutex<Histogram<u64>>,
-    /// How long after its due time a record was sent: the client's part of the latency.
+    /// Delay of a record after its due time: the client's part of the latency.
     send_delay: Mutex<Histogram<u64>>,
 }
 

@@ -16,13 +16,14 @@ use crate::{
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a broker that answers may refuse for reasons that pass, such as a partition without leader.
+/// Time that a broker that answers may refuse for reasons that pass, such as a partition without
+/// leader.
 const CODE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Failures since the last success.
 #[derive(Debug)]
 pub(crate) struct Outage {
-    /// How long a broker may be away; `None` if there is no limit.
+    /// Time that a broker may be away; `None` if there is no limit.
     limit: Option<Duration>,
     since: Option<Instant>,
     pause: Duration,

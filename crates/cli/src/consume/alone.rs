@@ -12,7 +12,7 @@ use crate::{
 /// How often new partitions, and new topics that match a pattern, are looked for.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How long a broker may be away before a command that ends by itself gives up.
+/// Time that a broker may be away before a command that ends by itself gives up.
 pub(super) const AWAY_LIMIT: Duration = Duration::from_secs(120);
 
 struct Reading<'a> {

@@ -26,7 +26,8 @@ const BY_ID: i16 = 13;
 const NO_SESSION: i32 = -1;
 const MAX_BYTES: i32 = 32 << 20;
 const PARTITION_MAX_BYTES: i32 = 8 << 20;
-/// How long a leader may wait for new records; with several leaders the others wait too, so it is shorter.
+/// Time that a leader may wait for new records; with several leaders the others wait too, so it is
+/// shorter.
 const WAIT_MS: i32 = 500;
 const SHARED_WAIT_MS: i32 = 50;
 /// The pause where no partition is to be read.

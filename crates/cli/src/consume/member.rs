@@ -27,7 +27,7 @@ const WITH_EXPRESSION: i16 = 1;
 /// The epoch of a member that joins, and of one that leaves.
 const JOINING: i32 = 0;
 const LEAVING: i32 = -1;
-/// How long the member may take to give up partitions.
+/// Time that the member may take to give up partitions.
 const REBALANCE_TIMEOUT_MS: i32 = 60_000;
 
 const UNKNOWN_MEMBER_ID: i16 = 25;

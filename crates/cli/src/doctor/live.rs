@@ -18,7 +18,7 @@ use crate::{
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How long an answer may take.
+/// Time that an answer may take.
 const TIMEOUT_SECONDS: u64 = 5;
 
 /// Clears a terminal from its upper left corner on.

@@ -64,7 +64,7 @@ const DEAD: &str = "Dead";
 const EMPTY: &str = "Empty";
 
 impl Group {
-    /// Whether nobody consumes in it.
+    /// True if nobody consumes in it.
     pub(super) fn is_idle(&self) -> bool {
         [DEAD, EMPTY].contains(&self.state.as_str())
     }

@@ -91,7 +91,7 @@ fn spread(interval: &Interval) -> String {
     format!("{:.0} %", interval.spread() * 100.0)
 }
 
-/// How many times better than the first case; in brackets if that may be nothing.
+/// Factor by which it is better than the first case; in brackets if that may be nothing.
 fn relative(row: &Row, metric: &Metric) -> String {
     let Some(relative) = row.relative.filter(|_| metric.better != Better::Neither) else {
         return NOTHING.to_owned();

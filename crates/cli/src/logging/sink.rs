@@ -126,7 +126,7 @@ fn put(target: &mut Option<Target>, line: &[u8], lost: u64) -> io::Result<()> {
     }
 }
 
-/// Whether the path still leads to the file.
+/// True if the path still leads to the file.
 fn is_there(path: &Path, file: &File) -> bool {
     let id = |found: io::Result<std::fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
     let named = id(std::fs::metadata(path));

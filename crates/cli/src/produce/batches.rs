@@ -197,7 +197,7 @@ impl<'a> Batches<'a> {
 }
 
 impl Pending {
-    /// How many records there are, and of which lines.
+    /// Number of records, and of which lines.
     fn shown(&self) -> String {
         let records = counted(self.builder.len() as u64, "record", "records");
         match self.lines {

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::Failure;
 
-/// How long input may pause before what was read so far is sent.
+/// Time that input may pause before what was read so far is sent.
 const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
 /// Lines of a file, a pipe or a terminal.
@@ -24,7 +24,7 @@ impl Lines<StdinLock<'static>> {
         Self::new(io::stdin().lock())
     }
 
-    /// Whether the next line is not there yet. A regular file never makes wait.
+    /// True if the next line is not there yet. A regular file never makes wait.
     pub(super) fn would_wait(&self) -> bool {
         if self.input.buffer().contains(&b'\n') {
             return false;
@@ -40,7 +40,7 @@ impl<R: io::Read> Lines<R> {
         Self { input: BufReader::with_capacity(1 << 20, input), line: Vec::new(), number: 0 }
     }
 
-    /// How many lines have been read.
+    /// Number of lines that have been read.
     pub(super) fn number(&self) -> u64 {
         self.number
     }

@@ -63,7 +63,7 @@ struct Producer {
     coordinator_epoch: i32,
 }
 
-/// How long a coordinator may take to end a transaction.
+/// Time that a coordinator may take to end a transaction.
 const ENDING_WAIT: Duration = Duration::from_secs(30);
 const ENDING_POLL: Duration = Duration::from_millis(50);
 const CONCURRENT_TRANSACTIONS: i16 = 51;

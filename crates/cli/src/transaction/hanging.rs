@@ -104,7 +104,7 @@ fn transactions(cluster: &mut Cluster, open: &[Open]) -> Result<BTreeMap<i64, De
     listed.into_iter().map(|row| Ok((row.producer_id, describe::describe(cluster, &row.id)?))).collect()
 }
 
-/// Whether the coordinator will end what the partition holds open.
+/// True if the coordinator will end what the partition holds open.
 fn is_known(open: &Open, known: &Description) -> bool {
     known.producer_epoch == open.producer_epoch
         && known.partitions.iter().any(|one| (&one.topic, one.partition) == (&open.topic, open.partition))

@@ -53,7 +53,7 @@ impl WriteMap {
         self.writing.write((position - self.origin) as usize, bytes);
     }
 
-    /// Whether anything written so far may have gone nowhere. Once so, always so.
+    /// True if anything written so far may have gone nowhere. Once so, always so.
     pub fn is_lost(&self) -> bool {
         self.writing.is_lost()
     }

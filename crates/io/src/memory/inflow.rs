@@ -145,7 +145,7 @@ impl Inflow {
         }
     }
 
-    /// Whether everything has been read and taken.
+    /// True if everything has been read and taken.
     pub fn is_done(&self) -> bool {
         self.extents.is_empty() && self.parts.is_empty()
     }

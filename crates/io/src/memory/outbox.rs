@@ -119,12 +119,12 @@ impl Outbox {
         }
     }
 
-    /// How many bytes no socket has taken.
+    /// Number of bytes no socket has taken.
     pub fn queued_bytes(&self) -> u64 {
         self.queued_bytes
     }
 
-    /// Whether a chain is under way.
+    /// True if a chain is under way.
     pub fn is_busy(&self) -> bool {
         !self.chain.is_empty()
     }

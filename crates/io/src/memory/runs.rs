@@ -30,7 +30,7 @@ pub struct Run {
     pub mode: SendMode,
     /// How many they are.
     pub count: usize,
-    /// How many bytes they have together.
+    /// Number of bytes they have together.
     pub bytes: usize,
 }
 
@@ -39,7 +39,7 @@ pub struct Run {
 pub struct Length {
     /// In bytes.
     pub bytes: usize,
-    /// Whether it lies in a registered buffer.
+    /// True if it lies in a registered buffer.
     pub registered: bool,
 }
 

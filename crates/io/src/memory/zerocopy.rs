@@ -58,12 +58,12 @@ impl ZeroCopyOutbox {
         }
     }
 
-    /// How many bytes the socket has not taken.
+    /// Number of bytes the socket has not taken.
     pub fn queued_bytes(&self) -> u64 {
         self.queued_bytes
     }
 
-    /// How many bytes the kernel still refers to.
+    /// Number of bytes the kernel still refers to.
     pub fn parked_bytes(&self) -> u64 {
         self.ledger.parked_bytes()
     }

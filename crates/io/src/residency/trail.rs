@@ -44,7 +44,7 @@ impl Trail {
         self.asked.extend(extents);
     }
 
-    /// Whether a range was part of this reader's last request: its pages may be on their way.
+    /// True if a range was part of this reader's last request: its pages may be on their way.
     pub fn is_under_way(&self, extent: &Extent) -> bool {
         let end = extent.offset.saturating_add(extent.len);
         self.asked.iter().any(|asked| {
@@ -84,12 +84,12 @@ impl Trail {
         std::mem::take(&mut self.ranges).into()
     }
 
-    /// How many bytes have been brought in and not been dropped.
+    /// Number of bytes that have been brought in and not been dropped.
     pub fn len(&self) -> u64 {
         self.ranges.iter().map(|range| range.len).sum()
     }
 
-    /// Whether there is nothing to drop.
+    /// True if there is nothing to drop.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -99,7 +99,7 @@ impl Trail {
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 const _: () = assert!(Trail::LAG_BYTES.is_multiple_of(LARGE_PAGE_BYTES));
 
-/// Whether `next` begins in `last` or at its end.
+/// True if `next` begins in `last` or at its end.
 fn is_continued(last: &Extent, next: &Extent) -> bool {
     let within = last.offset..=last.offset.saturating_add(last.len);
     within.contains(&next.offset) && is_same_file(last, next)

@@ -56,7 +56,7 @@ impl Warm {
 /// What a request came to.
 #[derive(Debug)]
 pub struct Warmed {
-    /// How many bytes of its range are there now: fewer than it has if the file ends before.
+    /// Number of bytes of its range that are there now: fewer than it has if the file ends before.
     pub there: u64,
     /// What was missing of the range and of what lies ahead, if the reader reads [once](Warm::once): the pages that are in the cache because of
     /// this request. Nothing where nobody can say what was there before.

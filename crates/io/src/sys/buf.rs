@@ -45,17 +45,17 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// How many bytes fit.
+    /// Number of bytes that fit.
     pub fn capacity(&self) -> usize {
         self.chunk.len()
     }
 
-    /// How many bytes at the start count as filled.
+    /// Number of bytes at the start that count as filled.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none are.
+    /// True if none are.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

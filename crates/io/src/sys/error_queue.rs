@@ -10,7 +10,7 @@ use std::ptr;
 pub(crate) struct Acknowledged {
     pub(crate) first: u32,
     pub(crate) last: u32,
-    /// Whether it copied after all.
+    /// True if it copied after all.
     pub(crate) copied: bool,
 }
 

@@ -75,7 +75,7 @@ impl Mapping {
         self.watched.touch(|| word.store(u32::from_ne_bytes(bytes), Ordering::Relaxed));
     }
 
-    /// Whether a page could not be brought in, and zeroes have taken its place.
+    /// True if a page could not be brought in, and zeroes have taken its place.
     pub(crate) fn is_lost(&self) -> bool {
         self.watched.is_lost()
     }

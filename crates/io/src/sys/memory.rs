@@ -70,12 +70,12 @@ impl Chunk {
         self.index
     }
 
-    /// Whether it is a part of `region`.
+    /// True if it is a part of `region`.
     pub(crate) fn is_of(&self, region: &Arc<Region>) -> bool {
         Arc::ptr_eq(&self.region, region)
     }
 
-    /// How many bytes it has.
+    /// Number of bytes it has.
     pub(crate) fn len(&self) -> usize {
         self.region.chunk_bytes
     }

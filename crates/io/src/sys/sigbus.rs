@@ -48,7 +48,8 @@ impl Watched {
         value
     }
 
-    /// Whether what was read may be zeroes instead of the file's bytes, or what was written has gone nowhere. Stays so.
+    /// True if what was read may be zeroes instead of the file's bytes, or what was written has
+    /// gone nowhere. Stays so.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }

@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Whether the process ignores `SIGPIPE`, as Rust's runtime arranges at start unless it is told not to.
+/// True if the process ignores `SIGPIPE`, as Rust's runtime arranges at start unless it is told not
+/// to.
 pub(crate) fn is_ignored() -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null new action changes nothing; `action` is valid for writing one `sigaction`.

@@ -114,7 +114,8 @@ impl Core {
         Ok(keys)
     }
 
-    /// Whether `count` entries fit into the submission queue, once what is in it has been submitted if need be.
+    /// True if `count` entries fit into the submission queue, once what is in it has been submitted
+    /// if need be.
     fn make_room(&mut self, count: usize) -> bool {
         let room = |ring: &mut IoUring| {
             let queue = ring.submission();
@@ -154,7 +155,7 @@ impl Core {
         }
     }
 
-    /// Whether completions wait for a call before they can be seen.
+    /// True if completions wait for a call before they can be seen.
     pub(crate) fn has_work(&mut self) -> bool {
         let queue = self.ring.submission();
         queue.taskrun() || queue.cq_overflow()
@@ -186,22 +187,22 @@ impl Core {
         }
     }
 
-    /// Whether a buffer is one that the kernel knows by index.
+    /// True if a buffer is one that the kernel knows by index.
     pub(crate) fn is_registered(&self, buffer: &Buffer) -> bool {
         registered_index(buffer, self.registered.as_ref()).is_some()
     }
 
-    /// How many operations one chain can have.
+    /// Number of operations one chain can have.
     pub(crate) fn chain_limit(&self) -> usize {
         usize::try_from(self.ring.params().sq_entries()).unwrap_or(usize::MAX)
     }
 
-    /// How many more operations there is room for.
+    /// Number of further operations for which there is room.
     pub(crate) fn room(&self) -> usize {
         self.slots.room()
     }
 
-    /// How many operations have not completed for the last time.
+    /// Number of operations that have not completed for the last time.
     pub(crate) fn live(&self) -> usize {
         self.slots.live()
     }

@@ -53,7 +53,7 @@ impl Writing {
         });
     }
 
-    /// Whether a page could not be brought in, and what was written to it went nowhere.
+    /// True if a page could not be brought in, and what was written to it went nowhere.
     pub(crate) fn is_lost(&self) -> bool {
         self.region.watched.is_lost()
     }

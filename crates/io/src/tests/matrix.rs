@@ -43,7 +43,7 @@ fn sizes() -> Vec<usize> {
     }
 }
 
-/// Whether 64 MiB are a part of every run: where the kernel's side differs most.
+/// True if 64 MiB are a part of every run: where the kernel's side differs most.
 fn is_short_run(way: Way, peer: Peer, link: &Link) -> bool {
     use ways::{From, How};
     let ways = [Way::Transfer(SocketPath::Splice), Way::Ring(From::Registered), Way::File(How::Direct)];

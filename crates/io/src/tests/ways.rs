@@ -77,7 +77,8 @@ impl Way {
         Way::File(How::Uncached),
     ];
 
-    /// Whether all `len` bytes were counted under the path that this is, or, where the kernel or the socket refused it, under its fallback.
+    /// True if all `len` bytes were counted under the path that this is, or, where the kernel or
+    /// the socket refused it, under its fallback.
     pub(crate) fn counted(self, counted: &Snapshot, len: u64, tcp: bool) -> bool {
         let or_copied = |path, copied, refusal| {
             let refused = counted.fallbacks(Fallback::NoLockedMemory) > 0 || !tcp;

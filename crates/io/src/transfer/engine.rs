@@ -19,7 +19,8 @@ pub struct Engine {
     pub(crate) page_bytes: u64,
     pub(crate) reports_cold: bool,
     pub(crate) forced: Option<SocketPath>,
-    /// Whether writing to a closed socket would kill the process unless this thread holds the signal off.
+    /// True if writing to a closed socket would kill the process unless this thread holds the
+    /// signal off.
     sigpipe_kills: bool,
     scratch: Vec<u8>,
     sealed: Vec<u8>,
@@ -49,8 +50,9 @@ impl Engine {
         }
     }
 
-    /// Whether transfers end their turn with [`Turn::Cold`](crate::Turn::Cold) before pages that are not in the cache, instead of
-    /// waiting for the disk; see [`residency`](crate::residency). Off at first.
+    /// True if transfers end their turn with [`Turn::Cold`](crate::Turn::Cold) before pages that
+    /// are not in the cache, instead of waiting for the disk; see [`residency`](crate::residency).
+    /// Off at first.
     pub fn report_cold(&mut self, report: bool) {
         self.reports_cold = report;
     }

@@ -34,7 +34,8 @@ impl Job<'_> {
         end.map_or(left, |end| left.min(end - start))
     }
 
-    /// Whether this turn will go on after the next `offered` bytes, so that the kernel had better wait for a full segment.
+    /// True if this turn will go on after the next `offered` bytes, so that the kernel had better
+    /// wait for a full segment.
     pub(crate) fn more_after(&self, queue: &Queue, offered: u64) -> bool {
         offered < self.budget && offered < queue.remaining()
     }

@@ -47,7 +47,7 @@ impl SealedTransfer {
         SealedTransfer { rest: sealed, ..SealedTransfer::new(pieces) }
     }
 
-    /// How many bytes were not encrypted yet.
+    /// Number of bytes that were not encrypted yet.
     pub fn remaining(&self) -> u64 {
         self.queue.remaining()
     }

@@ -21,7 +21,8 @@ const FILE_LEN: usize = 2 << 20;
 struct Case {
     /// Kind, offset, length.
     pieces: Vec<(u8, u64, u64)>,
-    /// Whether there is splice, and sendfile; on the engine that steps first, and on the one that takes turns with it.
+    /// True if there is splice, and sendfile; on the engine that steps first, and on the one that
+    /// takes turns with it.
     means: [(bool, bool); 2],
     tcp: bool,
     thresholds: Thresholds,

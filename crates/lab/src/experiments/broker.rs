@@ -164,7 +164,7 @@ fn started(bench: &Bench, systems: &Systems) -> Result<Vec<Node>, LabError> {
     systems.all().into_iter().map(start).collect()
 }
 
-/// How long a broker that was paused gets to catch up.
+/// Time that a broker that was paused gets to catch up.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
 /// Pauses all brokers but one, until what comes back goes.

@@ -93,7 +93,7 @@ fn worker(servers: &[Server], case: &Case) -> Option<u32> {
     named(servers, &case.name).map(Server::worker)
 }
 
-/// How long a server that was paused gets to catch up.
+/// Time that a server that was paused gets to catch up.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
 /// Pauses all servers but one, until the guards go.

@@ -17,7 +17,7 @@ pub struct Offer<S> {
     pub name: &'static str,
     /// Begins it.
     pub begin: Begin<S>,
-    /// How many rounds make sense.
+    /// Number of rounds that make sense.
     pub limits: fn(Scale) -> Limits,
 }
 

@@ -270,7 +270,7 @@ impl Experiment for Reads<'_> {
     }
 }
 
-/// How long something takes.
+/// Time that something takes.
 fn clocked<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<(T, Duration)> {
     let start = Instant::now();
     work().map(|value| (value, start.elapsed()))

@@ -224,7 +224,7 @@ impl Searches {
         (0..self.lookups).map(|_| self.question(&mut random, wanted)).collect()
     }
 
-    /// Whether this is where the batch lies, with its size.
+    /// True if this is where the batch lies, with its size.
     fn is_at(&self, batch: usize, (at, size): (u64, u64)) -> bool {
         at == self.positions[batch] && self.positions.get(batch + 1).is_none_or(|end| at + size == *end)
     }

@@ -165,7 +165,7 @@ impl Experiment for Sends<'_> {
 pub struct Mixed<'a> {
     workers: Workers<'a>,
     pieces: Vec<usize>,
-    /// How many times as many messages as in the smallest run.
+    /// Factor between the number of messages and that of the smallest run.
     factor: u32,
 }
 

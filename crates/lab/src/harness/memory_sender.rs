@@ -99,7 +99,7 @@ pub(crate) struct Load {
     pub piece_bytes: usize,
     /// How many messages.
     pub messages: u32,
-    /// Whether the receiver makes a checksum; every message is different then.
+    /// True if the receiver makes a checksum; every message is different then.
     pub check: bool,
 }
 

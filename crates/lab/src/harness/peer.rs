@@ -82,7 +82,7 @@ pub struct Part {
     pub done_ns: u64,
 }
 
-/// How long the other process may be silent: a gigabyte from a slow disk fits.
+/// Time that the other process may be silent: a gigabyte from a slow disk fits.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A second process.

@@ -49,7 +49,7 @@ pub struct Environment {
     pub file_system: String,
     /// Processes that wanted to run, averaged over the minute before.
     pub load: f64,
-    /// Whether the program is optimised.
+    /// True if the program is optimised.
     pub optimised: bool,
     /// What the machine allows, by capability; with the reason where it does not.
     pub capabilities: BTreeMap<String, String>,

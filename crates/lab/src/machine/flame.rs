@@ -28,7 +28,7 @@ const FREQUENCY: u32 = 997;
 
 /// Who looks at the stacks; one at a time.
 static SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
-/// Whether there is one: all that a stopwatch asks when there is none.
+/// True if there is one: all that a stopwatch asks when there is none.
 static SAMPLING: AtomicBool = AtomicBool::new(false);
 
 enum Sampler {
@@ -98,7 +98,8 @@ pub fn finish() -> Result<Seen, LabError> {
     }
 }
 
-/// Whether the kernel's calls are among what perf saw: where perf may not look into it they are missing, and with them most of the time.
+/// True if the kernel's calls are among what perf saw: where perf may not look into it they are
+/// missing, and with them most of the time.
 pub(crate) fn has_kernel(seen: &Seen) -> bool {
     seen.keys().any(|stack| stack.contains("_[k]"))
 }

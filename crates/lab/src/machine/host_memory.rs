@@ -24,7 +24,8 @@ pub(crate) fn free_bytes() -> Option<u64> {
     reports.then(|| meminfo_bytes("MemFree"))
 }
 
-/// How many bytes should be [taken home](take_home) before something is timed; 0 where hardly any are on loan.
+/// Number of bytes to be [taken home](take_home) before something is timed; 0 where hardly any
+/// are on loan.
 pub(crate) fn wanted_bytes() -> u64 {
     let total = meminfo_bytes("MemTotal");
     let free = free_bytes().filter(|free| *free > total / MUCH);

@@ -20,7 +20,7 @@ impl Interrupt {
         });
     }
 
-    /// Whether it was asked for.
+    /// True if it was asked for.
     pub fn asked() -> bool {
         ASKED.load(Ordering::Relaxed)
     }

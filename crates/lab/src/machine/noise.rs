@@ -143,7 +143,7 @@ fn ticks_of(process: &str) -> u64 {
     own + children.map(of_children).sum::<u64>()
 }
 
-/// How long somebody waited for a processor, since the machine's start.
+/// Time that somebody waited for a processor, since the machine's start.
 fn waited() -> Option<Duration> {
     let text = fs::read_to_string("/proc/pressure/cpu").ok()?;
     let some = text.lines().find(|line| line.starts_with("some "))?;

@@ -57,7 +57,7 @@ impl Metric {
 /// What a check of the bytes came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Whether everything arrived as it was.
+    /// True if everything arrived as it was.
     pub sound: bool,
     /// What was checked, in words: bytes, checksums, counts.
     pub what: String,

@@ -45,7 +45,8 @@ impl Interval {
     }
 }
 
-/// How many values to leave out at each end so that what remains still has the confidence, and which it then has.
+/// Number of values to leave out at each end so that what remains still has the confidence, and
+/// which it then has.
 fn narrowest(count: usize) -> Option<(usize, f64)> {
     if count == 0 {
         return None;

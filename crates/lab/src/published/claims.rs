@@ -317,7 +317,7 @@ impl Says {
         }
     }
 
-    /// Whether it takes this case to compute it.
+    /// True if it takes this case to compute it.
     fn needs(&self, (experiment, group, case): (&str, &str, &str)) -> bool {
         let whole = |at: &At| match self {
             Says::From { .. } => group.starts_with(at.group),

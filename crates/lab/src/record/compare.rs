@@ -19,7 +19,8 @@ pub const LEAST_SHARED_CHANGE: f64 = 0.1;
 /// From so many cases on there is something that they share.
 const SHARED_BY: usize = 4;
 
-/// How many deviations the ends lie from the middle: one comparison in a thousand finds a difference where none is.
+/// Number of deviations the ends lie from the middle: one comparison in a thousand finds a
+/// difference where none is.
 const DEVIATIONS: f64 = 3.29;
 
 /// One case in both records.

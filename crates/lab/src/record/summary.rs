@@ -48,9 +48,10 @@ pub struct Row {
     pub params: BTreeMap<String, String>,
     /// Medians by metric.
     pub metrics: BTreeMap<String, Interval>,
-    /// How many times better than the first case of the group in the first metric: 2 is half the cost, or twice the rate.
+    /// Factor by which it is better than the first case of the group in the first metric: 2 is half the
+    /// cost, or twice the rate.
     pub relative: Option<Interval>,
-    /// Whether its bytes were checked, and sound.
+    /// True if its bytes were checked, and sound.
     pub sound: Option<bool>,
     /// What its system calls took, where each was on a clock.
     pub calls: Vec<Calls>,
@@ -63,13 +64,13 @@ pub struct Calls {
     pub name: String,
     /// How many.
     pub calls: f64,
-    /// How long all of them took.
+    /// Time that all of them took.
     pub total_ms: f64,
-    /// How long the shortest took.
+    /// Time that the shortest took.
     pub min_ms: f64,
-    /// How long one took on average.
+    /// Time that one took on average.
     pub avg_ms: f64,
-    /// How long the longest took.
+    /// Time that the longest took.
     pub max_ms: f64,
 }
 
@@ -160,7 +161,7 @@ fn calls(samples: &[&Sample]) -> Vec<Calls> {
     names.into_iter().map(of).collect()
 }
 
-/// How many times better `own` is than `base`, round by round.
+/// Factor by which `own` is better than `base`, round by round.
 fn relation(metric: &Metric, own: &[&Sample], base: &[&Sample]) -> Option<Interval> {
     let value = |sample: &Sample| sample.metrics.get(&metric.name).copied();
     let quotients = own.iter().filter_map(|sample| {

@@ -138,12 +138,12 @@ impl Builder {
         self
     }
 
-    /// How many records there are.
+    /// Number of records.
     pub fn len(&self) -> usize {
         usize::try_from(self.count).unwrap_or(0)
     }
 
-    /// Whether there are no records yet.
+    /// True if there are no records yet.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -110,7 +110,8 @@ impl<'a> Batches<'a> {
         }
     }
 
-    /// Whether an intact batch of offsets from `offset` on lies anywhere behind bytes that are none: what is torn has nothing behind it.
+    /// True if an intact batch of offsets from `offset` on lies anywhere behind bytes that are
+    /// none: what is torn has nothing behind it.
     pub(super) fn intact_behind(&mut self, offset: i64) -> io::Result<bool> {
         let mut from = self.position + 1;
         while from + HEADER_LEN as u64 <= self.len {

@@ -68,7 +68,7 @@ impl DirtySection {
         }
     }
 
-    /// Whether it is time, given `min.cleanable.dirty.ratio`.
+    /// True if it is time, given `min.cleanable.dirty.ratio`.
     pub fn is_due(&self, min_ratio: f64) -> bool {
         self.dirty_bytes > 0 && (self.overdue_ms > 0 || self.ratio() > min_ratio)
     }

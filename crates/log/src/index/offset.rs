@@ -45,7 +45,7 @@ impl OffsetIndex {
         OffsetIndex { entries: Entries::on_disk(path, WIDTH) }
     }
 
-    /// How many entries fit in `segment.index.bytes`; never none.
+    /// Number of entries that fit in `segment.index.bytes`; never none.
     pub(crate) fn capacity(index_bytes: u32) -> usize {
         (index_bytes as usize / WIDTH).max(2)
     }

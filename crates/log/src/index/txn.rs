@@ -53,7 +53,7 @@ impl TxnIndex {
         &self.path
     }
 
-    /// How many entries there are. Opens the file, if there is one.
+    /// Number of entries. Opens the file, if there is one.
     pub(crate) fn count(&self, disk: &dyn ReadFiles) -> Result<usize, LogError> {
         let known = self.count.load(Ordering::Acquire);
         if known != UNKNOWN {

@@ -43,7 +43,8 @@ impl Partition {
         Ok(None)
     }
 
-    /// Whether a segment without times begins with a batch whose header keeps back those of its records: a log of an earlier version.
+    /// True if a segment without times begins with a batch whose header keeps back those of its
+    /// records: a log of an earlier version.
     fn hides_times(&self, segment: &Segment) -> Result<bool, ReadError> {
         let mut scan = segment.scan(&*self.disk, 0..segment.size(), HEADER_LEN)?;
         let Some(head) = scan.next()? else { return Ok(false) };

@@ -76,7 +76,7 @@ impl Recovery<'_> {
             let segment = self.index(at, &walked)?;
             if walked.position < segment.size() {
                 let (path, position) = (segment.path().display(), walked.position);
-                tracing::error!(%path, position, "segment is segment is segment is damaged below the recovery point; records from there on cannot be read");
+                tracing::error!(%path, position, "segment is damaged below the recovery point; records from there on cannot be read");
             }
             for entries in [segment.offsets.entries(), segment.times.entries()] {
                 entries.trim_leftover(&*self.options.disk)?;
@@ -151,7 +151,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Whether all that follows is zeroes: blocks that were reserved ahead of use.
+    /// True if all that follows is zeroes: blocks that were reserved ahead of use.
     fn is_unused(&self, at: usize, position: u64) -> Result<bool, LogError> {
         let (disk, segment) = (&*self.options.disk, &self.segments[at]);
         let (file, mut from, mut chunk) = (segment.file(disk)?, position, vec![0; batch::HEADER_LEN]);

@@ -17,7 +17,7 @@ pub struct Reindexed {
 }
 
 impl Partition {
-    /// Whether there is something to [`reindex`](Partition::reindex).
+    /// True if there is something to [`reindex`](Partition::reindex).
     pub fn has_misleading_index(&self) -> bool {
         !self.misleading().is_empty()
     }

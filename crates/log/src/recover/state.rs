@@ -43,7 +43,7 @@ impl Recovery<'_> {
     pub(super) fn load_epochs(&self) -> Result<Epochs, LogError> {
         match Epochs::load(&*self.options.disk, &self.options.dir) {
             Err(LogError::Corrupt { path, detail }) => {
-                tracing::warn!(path = %path.display(), detail, "rebuilt from the log");
+                tracing::warn!(path = %path.display(), detail, "the leader epoch checkpoint is damaged; rebuilding it from the log");
                 Ok(Epochs::default())
             }
             other => other,
@@ -79,7 +79,7 @@ impl Recovery<'_> {
                     break;
                 }
                 Err(LogError::Corrupt { path, detail }) => {
-                    tracing::warn!(path = %path.display(), detail, "ignored; an older snapshot is used");
+                    tracing::warn!(path = %path.display(), detail, "producer snapshot is damaged; using an older one");
                 }
                 Err(other) => return Err(other),
             }
@@ -109,7 +109,9 @@ impl Recovery<'_> {
             disk.read_file(&snapshot::path(dir, offset)).is_ok_and(|bytes| bytes == self.producers.encode());
         match if same { Ok(()) } else { self.producers.store(disk, dir, offset) } {
             Ok(()) => self.snapshot_at = offset,
-            Err(error) => tracing::warn!(%error, "the next start reads more of the log"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot write a producer snapshot; the next start reads more of the log")
+            }
         }
         self.listing.snapshots.insert(offset);
     }
@@ -182,7 +184,7 @@ impl Recovery<'_> {
         match outcome {
             Err(ReadError::Storage(error)) => Err(error),
             Err(error) => {
-                tracing::warn!(path = %segment.path().display(), %error, "the rest of this segment is skipped");
+                tracing::warn!(path = %segment.path().display(), %error, "cannot read the segment to its end; opening the log without the rest");
                 Ok(())
             }
             Ok(()) => Ok(()),

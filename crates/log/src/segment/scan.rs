@@ -82,7 +82,7 @@ impl<'a> Scan<'a> {
         Ok(Some(Head { position, size, base_offset }))
     }
 
-    /// Whether the next batch is known without reading.
+    /// True if the next batch is known without reading.
     pub(crate) fn has_next(&self) -> bool {
         self.inside(self.next, PREFIX_LEN).is_some()
     }

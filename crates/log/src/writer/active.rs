@@ -93,7 +93,7 @@ impl Active {
         Ok(())
     }
 
-    /// Whether either index has no room for `more` entries and the one that closes the time index.
+    /// True if either index has no room for `more` entries and the one that closes the time index.
     pub(super) fn is_index_full(
         &self,
         disk: &dyn Disk,

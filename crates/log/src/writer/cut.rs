@@ -29,7 +29,7 @@ pub struct Discarded {
 }
 
 impl Discarded {
-    /// How many segments went.
+    /// Number of removed segments.
     pub fn count(&self) -> usize {
         self.segments.len()
     }

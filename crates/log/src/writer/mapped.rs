@@ -48,7 +48,7 @@ impl Windows {
         Windows { now: None, next }
     }
 
-    /// Whether the file has room that nothing was written to.
+    /// True if the file has room that nothing was written to.
     pub(super) fn is_ahead(&self) -> bool {
         self.now.is_some() || self.next.is_some()
     }
@@ -127,7 +127,7 @@ enum State {
 }
 
 impl Spare {
-    /// Whether a segment of this size is so full that the next one is to be made.
+    /// True if a segment of this size is so full that the next one is to be made.
     pub(super) fn is_due(size: u64, segment_bytes: u64) -> bool {
         size >= segment_bytes / 2 && size + 2 * WINDOW_MAX >= segment_bytes
     }

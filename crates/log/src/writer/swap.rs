@@ -97,7 +97,7 @@ impl Writer {
             // No flush comes here: what is below the recovery point is taken for synced.
             entries.sync(disk)?;
         }
-        tracing::info!(path = %fresh.path().display(), "index built again");
+        tracing::info!(path = %fresh.path().display(), "index rebuilt");
         segments[at] = Arc::new(fresh);
         partition.publish_segments(segments);
         Ok(true)

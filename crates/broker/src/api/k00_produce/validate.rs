@@ -15,10 +15,10 @@ use crate::error_code::{ErrorCode, Failure};
 /// A record without a timestamp is never too old or too new.
 const NO_TIMESTAMP: i64 = -1;
 
-/// How many records are named one by one. Megabytes compressed may hold millions of them.
+/// Number of records that are named one by one. Megabytes compressed may hold millions of them.
 const RECORD_ERRORS_MAX: usize = 1000;
 
-/// How many errors the sentence for people names.
+/// Number of errors the sentence for people names.
 const NAMED_ERRORS: usize = 3;
 
 /// Checks the records of a batch that is well formed; `partition` is its name for messages.

@@ -53,8 +53,9 @@ impl ClassicGroup {
         self.join_again(turn, ticket, request)
     }
 
-    /// Whether the member may come in. While a rebalance gathers members, those that wait are counted
-    /// rather than those on the books: if the limit was lowered, the last to come back are turned away.
+    /// True if the member may come in. While a rebalance gathers members, those that wait are
+    /// counted rather than those on the books: if the limit was lowered, the last to come back are
+    /// turned away.
     fn has_room(&self, max_size: usize, member_id: &str) -> bool {
         let member = self.members.get(member_id);
         match self.state {

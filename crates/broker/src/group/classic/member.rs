@@ -18,7 +18,7 @@ pub(super) struct Member {
     pub(super) client_id: String,
     /// Where it connects from.
     pub(super) client_host: String,
-    /// How long the group waits for it to join again.
+    /// Time that the group waits for it to join again.
     pub(super) rebalance_timeout_ms: i32,
     /// A member silent for so long is removed.
     pub(super) session_timeout_ms: i32,

@@ -73,7 +73,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Whether a member uses the topic, as far as that can be known.
+    /// True if a member uses the topic, as far as that can be known.
     pub(in crate::group) fn is_subscribed_to(&self, topic: &str) -> bool {
         self.subscribed.as_ref().map_or(self.is_consumer(), |topics| topics.contains(topic))
     }

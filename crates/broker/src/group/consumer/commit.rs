@@ -52,7 +52,7 @@ impl ConsumerGroup {
         if epoch == member.current.epoch { Ok(()) } else { Err(stale(member)) }
     }
 
-    /// Whether a member uses the topic.
+    /// True if a member uses the topic.
     pub(in crate::group) fn is_subscribed_to(&self, topic: &str) -> bool {
         self.members.values().any(|member| member.metadata.topics.contains(topic))
             || self.regexes.values().any(|regex| regex.topics.contains(topic))

@@ -41,13 +41,13 @@ impl ConsumerGroup {
         Some(draft)
     }
 
-    /// Whether a member has got no further than in an earlier state of the group.
+    /// True if a member has got no further than in an earlier state of the group.
     pub(in crate::group) fn is_where(&self, before: &Self, member_id: &str) -> bool {
         let current = |group: &Self| group.members.get(member_id).map(|member| member.current.clone());
         current(self) == current(before)
     }
 
-    /// Whether a member is still in the epoch in which it was told to give partitions up.
+    /// True if a member is still in the epoch in which it was told to give partitions up.
     pub(in crate::group) fn is_revoking(&self, member_id: &str) -> bool {
         let member = self.members.get(member_id);
         member.is_some_and(|member| member.current.state == super::reconcile::UNREVOKED)

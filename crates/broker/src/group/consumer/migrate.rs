@@ -47,17 +47,17 @@ impl ConsumerGroup {
         Ok(draft)
     }
 
-    /// How many members the group has.
+    /// Number of members the group has.
     pub(in crate::group) fn size(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there is a static member of that name.
+    /// True if there is a static member of that name.
     pub(in crate::group) fn has_instance(&self, instance: Option<&str>) -> bool {
         instance.is_some_and(|instance| self.static_members.contains_key(instance))
     }
 
-    /// Whether all members speak the classic protocol, and there are some.
+    /// True if all members speak the classic protocol, and there are some.
     pub(in crate::group) fn is_all_classic(&self) -> bool {
         !self.members.is_empty() && self.members.values().all(|member| member.metadata.classic.is_some())
     }

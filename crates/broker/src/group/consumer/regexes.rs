@@ -17,7 +17,7 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, GroupError> {
 }
 
 impl ConsumerGroup {
-    /// Whether the member selects topics by an expression that has not been matched yet.
+    /// True if the member selects topics by an expression that has not been matched yet.
     pub(super) fn awaits_matches(&self, member: &Member) -> bool {
         member.regex().is_some_and(|regex| !self.regexes.contains_key(regex))
     }

@@ -193,7 +193,7 @@ impl Coordinator {
         self.consumers.get(group_id).map(ConsumerGroup::described).ok_or(GroupError::GroupIdNotFound)
     }
 
-    /// Whether there is a group of that name, of any kind.
+    /// True if there is a group of that name, of any kind.
     pub fn knows(&self, group_id: &str) -> bool {
         self.groups.contains_key(group_id) || self.consumers.contains_key(group_id)
     }

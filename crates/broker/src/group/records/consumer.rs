@@ -62,7 +62,7 @@ pub struct MemberMetadata {
     pub topics: BTreeSet<String>,
     /// The expression it selects topics by.
     pub regex: Option<String>,
-    /// How long it may take to give partitions up; -1 if unknown.
+    /// Time that it may take to give partitions up; -1 if unknown.
     pub rebalance_timeout_ms: i32,
     /// The assignor it prefers.
     pub assignor: Option<String>,
@@ -164,7 +164,7 @@ fn read<T>(
 }
 
 impl ConsumerRecord {
-    /// Whether it only removes something.
+    /// True if it only removes something.
     pub fn is_tombstone(&self) -> bool {
         match self {
             Self::Epoch(value) => value.is_none(),

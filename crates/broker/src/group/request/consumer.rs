@@ -23,7 +23,7 @@ pub struct ConsumerHeartbeatRequest {
     pub client_id: String,
     /// Where the request came from, as Kafka writes it: `/10.0.0.1`.
     pub client_host: String,
-    /// How long the member may take to give partitions up.
+    /// Time that the member may take to give partitions up.
     pub rebalance_timeout_ms: i32,
     /// The topics it names.
     pub topics: Option<Vec<String>>,

@@ -23,7 +23,8 @@ pub struct TxnCommitRequest {
 }
 
 impl TxnCommitRequest {
-    /// Whether the request says whose commit it is. Old versions, and producers that know no consumer, do not.
+    /// True if the request says whose commit it is. Old versions, and producers that know no
+    /// consumer, do not.
     pub fn names_member(&self) -> bool {
         self.generation >= 0 || !self.member_id.is_empty() || self.group_instance_id.is_some()
     }

@@ -34,7 +34,8 @@ pub(super) fn too_long(what: &str) -> String {
     format!("The name of the {what} is longer than {MAX_RESOURCE_NAME_LEN} bytes")
 }
 
-/// Whether a topic belongs to the broker: shown as internal, with groups, transactions or share state in it.
+/// True if a topic belongs to the broker: shown as internal, with groups, transactions or share
+/// state in it.
 pub fn is_internal(name: &str) -> bool {
     matches!(name, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
 }
@@ -44,7 +45,7 @@ pub(super) fn collision_key(name: &str) -> String {
     name.replace('.', "_")
 }
 
-/// Whether the name has a character that can collide.
+/// True if the name has a character that can collide.
 pub(super) fn can_collide(name: &str) -> bool {
     name.contains(['.', '_'])
 }

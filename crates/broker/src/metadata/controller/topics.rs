@@ -43,9 +43,9 @@ pub struct TopicRules<'a> {
 pub struct CreatedTopic {
     /// Its id.
     pub topic_id: Uuid,
-    /// How many partitions it has.
+    /// Number of partitions it has.
     pub partitions: i32,
-    /// How many replicas each has.
+    /// Number of replicas each has.
     pub replication_factor: i16,
     /// What was set on it.
     pub configs: BTreeMap<String, String>,

@@ -31,17 +31,17 @@ impl Brokers {
         self.brokers.values()
     }
 
-    /// How many brokers are registered.
+    /// Number of brokers that are registered.
     pub fn len(&self) -> usize {
         self.brokers.len()
     }
 
-    /// Whether none is registered.
+    /// True if none is registered.
     pub fn is_empty(&self) -> bool {
         self.brokers.is_empty()
     }
 
-    /// Whether a broker is registered, not fenced and not on its way out.
+    /// True if a broker is registered, not fenced and not on its way out.
     pub fn is_active(&self, node_id: i32) -> bool {
         self.broker(node_id).is_some_and(|broker| !broker.fenced && !broker.in_controlled_shutdown)
     }

@@ -24,7 +24,7 @@ impl QuotaEntity {
         self.0.iter()
     }
 
-    /// How many parts there are.
+    /// Number of parts.
     pub fn len(&self) -> usize {
         self.0.len()
     }

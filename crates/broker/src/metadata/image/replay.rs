@@ -48,7 +48,7 @@ impl Replay {
         }
     }
 
-    /// Whether a transaction has begun and not ended.
+    /// True if a transaction has begun and not ended.
     pub fn in_transaction(&self) -> bool {
         self.held.is_some()
     }

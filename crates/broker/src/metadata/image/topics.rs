@@ -78,12 +78,12 @@ impl Topics {
         self.iter().filter(|topic| before.by_id(topic.id).is_none_or(|earlier| !Arc::ptr_eq(earlier, topic)))
     }
 
-    /// How many topics there are.
+    /// Number of topics.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
@@ -160,7 +160,7 @@ impl Topic {
         self.id
     }
 
-    /// How many partitions it has.
+    /// Number of partitions it has.
     pub fn partition_count(&self) -> usize {
         self.partitions.len()
     }
@@ -177,7 +177,7 @@ impl Topic {
 }
 
 impl PartitionRegistration {
-    /// Whether it has a leader.
+    /// True if it has a leader.
     pub fn has_leader(&self) -> bool {
         self.leader != NO_LEADER
     }

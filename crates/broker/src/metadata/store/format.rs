@@ -79,8 +79,8 @@ fn voter(options: &StoreOptions, identity: &MetaProperties) -> Voter {
     }
 }
 
-/// Whether `dir` holds logs with anything in them: the metadata's, or partitions that it would have to know. What an interrupted
-/// [`format()`] leaves does not count: it is written again.
+/// True if `dir` holds logs with anything in them: the metadata's, or partitions that it would have
+/// to know. What an interrupted [`format()`] leaves does not count: it is written again.
 pub(super) fn is_used(disk: &dyn Disk, dir: &Path) -> bool {
     let is_partition = |entry: &DirEntry| {
         let index =

@@ -57,7 +57,7 @@ pub struct TornTail {
     pub path: PathBuf,
     /// Where its last whole batch ends.
     pub position: u64,
-    /// How many bytes were cut off.
+    /// Number of bytes that were cut off.
     pub len_bytes: u64,
 }
 
@@ -191,7 +191,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether an error came between the journal and its file: it must not be used again.
+    /// True if an error came between the journal and its file: it must not be used again.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.in_doubt
     }
@@ -232,7 +232,8 @@ fn timestamp(batch: &Encoded) -> Option<i64> {
     BatchView::parse(&batch.bytes).ok().map(|batch| batch.max_timestamp())
 }
 
-/// Whether an operation failed for want of what somebody else may give back: nothing of it was done, and the next attempt may succeed.
+/// True if an operation failed for want of what somebody else may give back: nothing of it was
+/// done, and the next attempt may succeed.
 fn leaves_no_doubt(error: &io::Error) -> bool {
     let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     is_full(error) || scarce.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
@@ -292,8 +293,9 @@ impl Scan<'_> {
     }
 }
 
-/// Whether a whole batch lies anywhere behind a damaged place. Batches are synced one by one, so only the last
-/// can be torn: if another follows, the damage is of another kind and cutting would lose what was acknowledged.
+/// True if a whole batch lies anywhere behind a damaged place. Batches are synced one by one, so
+/// only the last can be torn: if another follows, the damage is of another kind and cutting would
+/// lose what was acknowledged.
 fn batch_follows(bytes: &[u8], after: i64) -> bool {
     (1..bytes.len().saturating_sub(HEADER_LEN)).any(|position| {
         // The format byte first: looking at everything else for each position would take long.

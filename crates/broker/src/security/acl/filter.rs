@@ -56,7 +56,7 @@ impl AclFilter {
         })
     }
 
-    /// Whether the filter means this entry.
+    /// True if the filter means this entry.
     pub fn matches(&self, acl: &Acl) -> bool {
         fn same<T: PartialEq>(wanted: Option<T>, found: T) -> bool {
             wanted.is_none_or(|wanted| wanted == found)

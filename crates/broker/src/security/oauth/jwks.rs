@@ -42,12 +42,13 @@ impl Jwks {
         Ok(Self(keys.iter().filter_map(Jwk::read).collect()))
     }
 
-    /// Whether there is no key to check a signature with.
+    /// True if there is no key to check a signature with.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether one of the keys has made the signature. A token that names its key is checked with that one alone.
+    /// True if one of the keys has made the signature. A token that names its key is checked with
+    /// that one alone.
     pub(super) fn has_signed(
         &self,
         (algorithm, id): (Algorithm, Option<&str>),

@@ -28,7 +28,7 @@ use crate::shutdown::Stop;
 use crate::tls::names::CertifiedName;
 use crate::tls::{Tls, TlsContext};
 
-/// How long a handshake may take, the network included.
+/// Time that a handshake may take, the network included.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How many may be under way, and which part of the descriptors of the process they may take.
@@ -38,7 +38,8 @@ const DESCRIPTORS_PART: u64 = 4;
 /// A tenth of the processor time of a shard that wants the same processor, and all that no shard wants.
 const HANDSHAKES_NICE: i32 = 10;
 
-/// How long a client that was refused has to take the reason, and how much it may still send meanwhile.
+/// Time that a client that was refused has to take the reason, and how much it may still send
+/// meanwhile.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
 

@@ -16,7 +16,7 @@ const PROGRESS_TIME: Duration = Duration::from_secs(60);
 /// The same for the one request that may exceed `queued.max.request.bytes`: others wait for it.
 const EXCESS_PROGRESS_TIME: Duration = Duration::from_secs(1);
 
-/// How long a request may wait for `queued.max.request.bytes`.
+/// Time that a request may wait for `queued.max.request.bytes`.
 pub(super) const MEMORY_WAIT: Duration = Duration::from_secs(30);
 
 /// A connection that is silent for so long gives its buffer back: there may be thousands of them.

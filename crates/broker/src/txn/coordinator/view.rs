@@ -18,7 +18,7 @@ const STATE_NAMES: [&str; 8] = [
     "PrepareEpochFence",
 ];
 
-/// Whether ListTransactions knows a state of that name.
+/// True if ListTransactions knows a state of that name.
 pub(crate) fn is_state(name: &str) -> bool {
     STATE_NAMES.contains(&name)
 }

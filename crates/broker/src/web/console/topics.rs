@@ -160,7 +160,7 @@ pub(super) fn places(topics: &[MetadataResponseTopic]) -> impl Iterator<Item = P
     })
 }
 
-/// How long records stay, in words.
+/// Time that records stay, in words.
 fn retention(ms: &str, bytes: &str) -> String {
     let time = ms.parse::<i64>().ok().filter(|ms| *ms >= 0).map(format::millis);
     let size = bytes.parse::<u64>().ok().map(|bytes| format!("{} a partition", format::bytes(bytes)));

@@ -32,7 +32,7 @@ pub(super) fn gather(queue: &mut VecDeque<MemoryPiece>, budget: usize) -> usize 
     copied
 }
 
-/// How many pieces from the first on are tiny and fit together, and their bytes.
+/// Number of pieces from the first on that are tiny and fit together, and their bytes.
 fn tiny<'a>(pieces: impl Iterator<Item = &'a MemoryPiece>) -> (usize, usize) {
     let (mut count, mut bytes) = (0, 0);
     for piece in pieces.take_while(|piece| piece.len() <= TINY) {

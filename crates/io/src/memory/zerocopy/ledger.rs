@@ -51,7 +51,7 @@ impl Ledger {
         freed
     }
 
-    /// How many bytes the kernel still refers to.
+    /// Number of bytes the kernel still refers to.
     pub(crate) fn parked_bytes(&self) -> u64 {
         self.parked_bytes
     }

@@ -76,7 +76,7 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// How many bytes a send of it sends.
+    /// Number of bytes a send of it sends.
     pub fn len(&self) -> usize {
         match self {
             Memory::Nothing => 0,
@@ -87,7 +87,7 @@ impl Memory {
         }
     }
 
-    /// Whether that is none.
+    /// True if that is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -3,9 +3,9 @@
 /// The size of a ring, and the thread that does its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingOptions {
-    /// How many operations one submission takes; a longer chain cannot be linked.
+    /// Number of operations one submission takes; a longer chain cannot be linked.
     pub entries: u32,
-    /// How many operations may be under way, rounded up to a power of two.
+    /// Number of operations that may be under way, rounded up to a power of two.
     pub in_flight: u32,
     /// Who does the work.
     pub mode: Mode,

@@ -90,12 +90,12 @@ impl<T> Slots<T> {
         Slots { slots, free: (0..capacity).rev().collect() }
     }
 
-    /// How many operations more there is room for.
+    /// Number of further operations for which there is room.
     pub(crate) fn room(&self) -> usize {
         self.free.len()
     }
 
-    /// How many operations the kernel has not said its last word about.
+    /// Number of operations the kernel has not said its last word about.
     pub(crate) fn live(&self) -> usize {
         self.slots.len() - self.free.len()
     }

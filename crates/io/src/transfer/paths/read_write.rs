@@ -43,7 +43,7 @@ struct Batch<'a> {
     read: [bool; SLICES],
     count: usize,
     len: u64,
-    /// Whether it ends before pages that are not in the cache.
+    /// True if it ends before pages that are not in the cache.
     cold: bool,
 }
 

@@ -48,7 +48,7 @@ struct Subject {
     backlog: Filled,
     /// The quantiles of the last run without replay.
     quiet: Metrics,
-    /// How long the last replay took, which is how long a run without it takes.
+    /// Time that the last replay took, which is how long a run without it takes.
     replay: Option<Duration>,
 }
 

@@ -157,7 +157,7 @@ fn splice(from: &File, to: &File, len: u64, bytes: usize) -> Result<Vec<Clock>, 
     Ok(vec![fill, drain])
 }
 
-/// How long the calls of one name took.
+/// Time that the calls of one name took.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     name: &'static str,

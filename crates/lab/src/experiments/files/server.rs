@@ -48,7 +48,7 @@ pub(super) struct Server {
     home: TempDir,
 }
 
-/// How long a server may take to start.
+/// Time that a server may take to start.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Between two attempts to connect to a server that starts.

@@ -55,7 +55,7 @@ pub(super) fn switches() -> u64 {
     waited(&fs::read_to_string("/proc/thread-self/status").unwrap_or_default())
 }
 
-/// Whether this process has a mapping of a file some pages of which are huge.
+/// True if this process has a mapping of a file some pages of which are huge.
 pub(super) fn has_huge_pages() -> io::Result<bool> {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup")?;
     let line = rollup.lines().find_map(|line| line.strip_prefix("FilePmdMapped:"));

@@ -190,7 +190,7 @@ enum Means {
 
 struct RingMeans {
     ring: Ring,
-    /// How many completions are waited for at a time.
+    /// Number of completions that are waited for at a time.
     at_once: usize,
     pool: BufferPool,
     target: Target,

@@ -95,7 +95,7 @@ impl TransferMethod {
         }
     }
 
-    /// Whether what arrives are records of TLS.
+    /// True if what arrives are records of TLS.
     pub(super) fn is_sealed(self) -> bool {
         matches!(self.kind, Kind::UserTls | Kind::KernelTls)
     }

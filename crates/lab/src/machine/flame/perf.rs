@@ -85,7 +85,7 @@ impl Perf {
         self.order("disable");
     }
 
-    /// Whether perf has done as told.
+    /// True if perf has done as told.
     fn order(&mut self, order: &str) -> bool {
         if writeln!(self.orders, "{order}").is_err() {
             return false;

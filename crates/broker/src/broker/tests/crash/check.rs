@@ -19,9 +19,10 @@ use crate::txn::coordinator::ListFilter;
 #[derive(Clone, Copy)]
 pub(super) struct Ended<'a> {
     pub(super) facts: &'a Facts,
-    /// How many changes had been made.
+    /// Number of changes that had been made.
     pub(super) moment: usize,
-    /// Whether everything that was acknowledged must be there: not after a loss of power if acknowledgements did not wait for the device.
+    /// True if everything that was acknowledged must be there: not after a loss of power if
+    /// acknowledgements did not wait for the device.
     pub(super) keeps: bool,
     /// Only the process ended: what was not acknowledged is there as well.
     pub(super) is_whole: bool,

@@ -12,12 +12,12 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Whether it can be there at `moment`.
+    /// True if it can be there at `moment`.
     pub(super) fn may_be(&self, moment: usize) -> bool {
         self.began <= moment
     }
 
-    /// Whether somebody has been told before `moment` that it is there.
+    /// True if somebody has been told before `moment` that it is there.
     pub(super) fn must_be(&self, moment: usize) -> bool {
         self.acknowledged <= moment
     }
@@ -39,12 +39,13 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Whether what a batch says counts at `moment`: not if its transaction was not to be committed by then.
+    /// True if what a batch says counts at `moment`: not if its transaction was not to be committed
+    /// by then.
     pub(super) fn may_count(&self, batch: &BatchFact, moment: usize) -> bool {
         self.counts(batch, |span| span.may_be(moment))
     }
 
-    /// Whether somebody has been told that it counts.
+    /// True if somebody has been told that it counts.
     pub(super) fn must_count(&self, batch: &BatchFact, moment: usize) -> bool {
         self.counts(batch, |span| span.must_be(moment))
     }

@@ -121,7 +121,7 @@ impl Recorder {
         *self.full.lock() = name;
     }
 
-    /// How many writes have found the disk full.
+    /// Number of writes that have found the disk full.
     pub(in crate::broker::tests) fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }
@@ -142,7 +142,7 @@ impl Recorder {
         self.state.lock().ops.iter().filter(is_root).count()
     }
 
-    /// How many changes there were so far.
+    /// Number of changes so far.
     pub(in crate::broker::tests) fn count(&self) -> usize {
         let mut state = self.state.lock();
         state.look_at_mappings();

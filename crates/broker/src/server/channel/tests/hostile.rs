@@ -29,7 +29,7 @@ impl Rig {
         Forger::new(Arc::new(config), socket).unwrap()
     }
 
-    /// Whether the kernel encrypts connections of this suite.
+    /// True if the kernel encrypts connections of this suite.
     pub(super) fn is_offloaded(&self, suite: CipherSuite) -> bool {
         let (caps, config) = (self.server().broker.transfers().caps(), self.server().broker.config());
         let setting = config.settings().text("levada.ssl.kernel.offload");

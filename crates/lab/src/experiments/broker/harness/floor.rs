@@ -125,7 +125,7 @@ impl Fetches<'_> {
         (batch * self.filled.batch_len, self.batches(batch) * self.filled.batch_len)
     }
 
-    /// Whether so many bytes had better be copied.
+    /// True if so many bytes had better be copied.
     pub(crate) fn is_small(&self, len: usize) -> bool {
         len < SPLICE_FROM
     }

@@ -105,7 +105,7 @@ pub(crate) fn fetch(place: &TopicPartition, wanted: Wanted) -> Result<Bytes, Lab
 /// How far before a [`fetch`]'s end its offset lies: that, log start, bytes, no forgotten topics, no rack.
 pub(crate) const FETCH_OFFSET_FROM_END: usize = 8 + 8 + 4 + 4 + 2;
 
-/// How long a response to [`fetch`] is without records, its length included.
+/// Time that a response to [`fetch`] is without records, its length included.
 pub(crate) fn fetched_overhead(place: &TopicPartition) -> usize {
     4 + records_at(place)
 }

@@ -50,7 +50,7 @@ pub(crate) enum StopCondition<'a> {
 /// Counted as `u64::MAX` while it is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// How long a consumer waits for a record before it asks again.
+/// Time that a consumer waits for a record before it asks again.
 const MAX_WAIT_MS: i32 = 100;
 
 /// The share of a second at the beginning that is not counted: connections warm up.
@@ -134,7 +134,7 @@ struct ProducerLane {
     frame: Vec<u8>,
     /// Records at the beginning that are not counted.
     warm_up: u64,
-    /// How many records there are in the end; [`UNKNOWN`] before.
+    /// Number of records in the end; [`UNKNOWN`] before.
     last: AtomicU64,
 }
 

@@ -60,7 +60,7 @@ struct Plan {
     settings: Vec<(&'static str, String)>,
 }
 
-/// How long a broker may take to start or stop.
+/// Time that a broker may take to start or stop.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Between two attempts to get an answer from a broker that starts.

@@ -26,7 +26,7 @@ use crate::record::Verdict;
 /// Requests under way at a time, as Kafka's own producer has them.
 pub(crate) const IN_FLIGHT: usize = 5;
 
-/// How long a broker may take to have a new topic ready.
+/// Time that a broker may take to have a new topic ready.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Records say that they are years old, so that every run writes the same bytes: their age must neither delete them under the readers nor end the
@@ -115,7 +115,7 @@ fn failed(what: &'static str) -> impl FnOnce(ClientError) -> LabError {
     move |error| LabError::step(what)(io::Error::other(error))
 }
 
-/// How many partitions of a topic are served.
+/// Number of partitions of a topic that are served.
 pub(crate) fn served(client: &mut Client, topic: &str, partitions: i32) -> Result<usize, LabError> {
     let of = |index| {
         let mut partition = ListOffsetsPartition::default();
