@@ -34,7 +34,7 @@ pub(crate) fn limit() -> u64 {
 pub(crate) struct Reserve {
     /// The lowest of them.
     first: RawFd,
-    /// How many they are.
+    /// Their number.
     pub(crate) kept: u64,
 }
 

@@ -146,7 +146,7 @@ codes! {
 /// An error code with the sentence that goes with it where the protocol has room for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What the client acts on.
+    /// Error code for the client.
     pub code: ErrorCode,
     /// What its user reads. Most sentences are the same for each of many entries, and take no memory for each.
     pub message: Option<Cow<'static, str>>,

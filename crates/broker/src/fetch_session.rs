@@ -61,7 +61,7 @@ pub(crate) struct SessionRequest {
     pub(crate) by_id: bool,
 }
 
-/// What is to be done with a fetch request.
+/// Plan for a fetch request.
 #[derive(Debug)]
 pub(crate) enum SessionPlan {
     /// Fetch what the request names; nothing is remembered.
@@ -83,7 +83,7 @@ pub(crate) struct Continued {
     pub(crate) wanted: Vec<(PartitionKey, FetchPartition)>,
 }
 
-/// What an answer says of a partition, as far as a session remembers it.
+/// Fields of a response that a session remembers for a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PartitionState {
     pub(crate) high_watermark: i64,
@@ -102,11 +102,11 @@ struct FetchSession {
     order: BTreeMap<u64, (PartitionKey, CachedPartition)>,
     places: HashMap<PartitionKey, u64>,
     next_place: u64,
-    /// What the partitions take.
+    /// Memory of the partitions.
     bytes: usize,
 }
 
-/// What was asked of a partition, and what was last told of it.
+/// Last request for a partition, and last response about it.
 #[derive(Debug)]
 struct CachedPartition {
     wanted: FetchPartition,
@@ -177,7 +177,7 @@ pub(crate) struct Sessions {
     bytes_max: usize,
     /// By time of last use.
     idle: BTreeSet<(i64, i32)>,
-    /// Those old enough to give way to a larger one, by number of partitions.
+    /// Sessions old enough to be evicted by a larger one, by number of partitions.
     evictable: BTreeSet<(usize, i32)>,
 }
 
@@ -189,7 +189,7 @@ struct StoredSession {
     size: Size,
 }
 
-/// How large a session is: partitions, which decide who gives way to whom, and bytes.
+/// Size of a session: partitions, which decide about eviction, and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Size {
     partitions: usize,

@@ -67,7 +67,7 @@ impl<'a> SslSettings<'a> {
         known.into_iter().filter(|(name, _)| is_wanted(name)).map(|(_, version)| version).collect()
     }
 
-    /// Those who sign what is good, as rustls wants them.
+    /// Trusted authorities, in the form of rustls.
     pub(crate) fn roots(
         &self,
         certificates: Vec<CertificateDer<'static>>,

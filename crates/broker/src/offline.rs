@@ -36,7 +36,7 @@ pub enum StorageError {
     Unreadable {
         /// The directory, or a file in it.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// It has no identity.

@@ -18,7 +18,7 @@ pub(crate) use self::book::QuotaBook;
 const SAMPLES: usize = 11;
 const SAMPLE_MS: i64 = 1000;
 
-/// What is limited.
+/// Limited quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Used {
     /// Bytes of Produce requests.
@@ -61,7 +61,7 @@ const SWEEP_MS: i64 = 60_000;
 /// Meters at most: a client chooses its id. What comes beyond them, while all are in use, shares one for each kind of use.
 const METERS_MAX: usize = 100_000;
 
-/// Who uses something.
+/// User of a quota.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client<'a> {
     pub(crate) user: &'a str,
@@ -198,7 +198,7 @@ impl Accounts {
     }
 }
 
-/// What was used in the last seconds.
+/// Use in the last seconds.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaMeter {
     /// Begin and amount of each sample, oldest first.

@@ -26,13 +26,13 @@ use self::kernel::Kernel;
 
 pub(crate) use self::admission::Verdict;
 
-/// What is known about memory holds for so long.
+/// Time for which an observation of memory is valid.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What is read ahead of a range that may stay, so that the disk has enough to do.
+/// Size of the read-ahead for an admitted range, so that the disk has enough work.
 pub(crate) const AHEAD_BYTES: u64 = 4 << 20;
 
-/// What the broker's threads share about readers of old records.
+/// State about readers of old records that the broker's threads share.
 #[derive(Debug, Default)]
 pub(crate) struct Replays {
     admission: Mutex<Admission>,
@@ -44,7 +44,7 @@ pub(crate) struct Replays {
     around: AtomicU64,
 }
 
-/// What became of old records that were read from the disk.
+/// Old records that were read from the disk, by outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayStats {
     /// Bytes that may stay in the page cache.
@@ -55,7 +55,7 @@ pub struct ReplayStats {
     pub around_bytes: u64,
     /// Bytes that may stay when they are read again.
     pub remembered_bytes: u64,
-    /// How memory stood when it was last asked for.
+    /// State of the memory at the last observation.
     pub memory: [(&'static str, bool); 3],
 }
 

@@ -21,7 +21,7 @@ pub(crate) use self::newcomers::{NewcomerShare, Newcomers};
 /// Requests up to this size neither count nor wait: a connection keeps as much memory between its requests.
 pub(crate) const UNCOUNTED_BYTES: usize = 16 * 1024;
 
-/// What all connections hold together.
+/// Memory of all connections together.
 #[derive(Debug)]
 pub(crate) struct RequestMemory {
     held_bytes: AtomicU64,
@@ -97,7 +97,7 @@ impl RequestMemory {
         self.held_bytes.load(Ordering::Relaxed) + self.newcomers.held_bytes()
     }
 
-    /// What clients have sent that have not authenticated.
+    /// Bytes from clients that have not authenticated.
     pub(crate) fn newcomers(&self) -> &Arc<Newcomers> {
         &self.newcomers
     }

@@ -21,22 +21,22 @@ pub mod names;
 
 use self::names::{CertifiedName, Names, Rules};
 
-/// What every TLS listener goes by.
+/// Configuration that all TLS listeners share.
 pub(crate) struct Tls {
     contexts: Vec<(String, ArcSwap<TlsContext>)>,
 }
 
-/// What one listener's handshakes go by.
+/// TLS configuration of one listener.
 pub struct TlsContext {
     config: Arc<ServerConfig>,
     rules: Rules,
-    /// Whose the certificate is.
+    /// Subject of the certificate.
     names: Option<Names>,
     /// The files it was read from, as they were then.
     files: Vec<(PathBuf, FileVersion)>,
 }
 
-/// What tells a file from the one that replaced it.
+/// Identity of a version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileVersion {
     len: u64,
@@ -59,7 +59,7 @@ impl Tls {
         Ok(Tls { contexts: contexts.collect::<Result<_, _>>()? })
     }
 
-    /// What this listener goes by now.
+    /// Current configuration of this listener.
     pub(crate) fn context(&self, listener: &Listener) -> Option<Arc<TlsContext>> {
         let (_, context) = self.contexts.iter().find(|(name, _)| *name == listener.name)?;
         Some(context.load_full())
@@ -207,7 +207,7 @@ impl TlsContext {
         Ok(CertifiedName { principal, distinguished })
     }
 
-    /// What rustls takes.
+    /// Configuration for rustls.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.config
     }

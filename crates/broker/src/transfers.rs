@@ -31,7 +31,7 @@ impl Transfers {
         }
     }
 
-    /// What this machine allows.
+    /// Capabilities of this machine.
     pub(crate) fn caps(&self) -> &Caps {
         &self.caps
     }

@@ -73,10 +73,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// State of a running broker, for the HTTP address. Scrapes call it on a thread that may wait, other requests on the HTTP thread.
 pub trait Source: Send + Sync + 'static {
-    /// What was moved by which path.
+    /// Moved bytes by path.
     fn transfers(&self) -> levada_io::Snapshot;
 
-    /// What clients asked for.
+    /// Requests of clients.
     fn stats(&self) -> &Stats;
 
     /// Partitions on this broker.
@@ -97,13 +97,13 @@ pub trait Source: Send + Sync + 'static {
     /// Transactional ids, and transactions that have ended.
     fn transactions(&self) -> TransactionStates;
 
-    /// What compaction has done.
+    /// Statistics of compaction.
     fn cleaner(&self) -> CleanerStats;
 
-    /// What became of old records that were read from the disk.
+    /// Old records that were read from the disk, by outcome.
     fn replays(&self) -> ReplayStats;
 
-    /// How far the recovery after an unclean stop has come.
+    /// Progress of the recovery after an unclean shutdown.
     fn recovery(&self) -> RecoveryProgress;
 
     /// The longest times that works had the writer of a partition, in the order of [`Work::ALL`].
@@ -136,7 +136,7 @@ pub enum WebError {
     Bind {
         /// The address as configured.
         listen: HostPort,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The system gives no thread or no event queue.

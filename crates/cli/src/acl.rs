@@ -37,7 +37,7 @@ pub(crate) enum Verb {
     Remove(Remove),
 }
 
-/// What entries are about.
+/// Resources of entries.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Resources {
     /// A topic, or * for all; repeatable

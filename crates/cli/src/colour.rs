@@ -13,7 +13,7 @@ pub(crate) enum Style {
     Bold,
     /// What is well.
     Green,
-    /// What is wrong.
+    /// Description of the problem.
     Red,
 }
 

@@ -71,7 +71,7 @@ struct Report {
     hole_bytes: u64,
 }
 
-/// What one way carried.
+/// Bytes of one path.
 #[derive(Debug, Serialize)]
 struct Share {
     path: &'static str,

@@ -14,9 +14,9 @@ pub(crate) enum Failure {
     Usage(String),
     /// Something outside failed: exit code 1.
     Failed {
-        /// What, and where.
+        /// Problem and position.
         what: String,
-        /// What to try.
+        /// Next step.
         next: Option<String>,
         /// Which side is at fault, for callers that ask again.
         cause: Cause,

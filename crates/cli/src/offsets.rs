@@ -47,7 +47,7 @@ pub(crate) struct Args {
     format: FormatArgs,
 }
 
-/// What is known of a partition.
+/// State of a partition.
 #[derive(Debug, Serialize)]
 struct Row {
     topic: String,

@@ -39,7 +39,7 @@ pub(crate) fn stdout() -> io::Result<BufWriter<File>> {
     Ok(BufWriter::with_capacity(256 * 1024, file))
 }
 
-/// What stands in a cell where there is nothing to say.
+/// Text of an empty cell.
 pub(crate) const NOTHING: &str = "-";
 
 /// A number for a table's cell, or [`NOTHING`].

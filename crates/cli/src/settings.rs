@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::{cluster::Cluster, failure::Failure, kafka_error, output, time};
 
-/// What has settings, numbered as in DescribeConfigs.
+/// Kinds of resources with settings, numbered as in DescribeConfigs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Topic = 2,
@@ -51,7 +51,7 @@ pub(crate) struct Synonym {
     source: String,
 }
 
-/// What shall become of one key.
+/// Change of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Set(String, String),

@@ -128,7 +128,8 @@ pub(crate) struct LogHandle {
     count: Cell<u64>,
 }
 
-/// What a line says of the request, empty if it was not understood; taken before the answer, which may outlive the request's bytes.
+/// Part of a line about the request, empty if it was not valid; taken before the response, which
+/// may outlive the request's bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     method: String,
@@ -153,7 +154,7 @@ impl Draft {
     }
 }
 
-/// What a line says of the answer.
+/// Part of a line about the response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Result {
     pub(crate) peer: Peer,

@@ -25,7 +25,7 @@ pub(crate) struct Reply {
     pub(crate) close: bool,
 }
 
-/// What follows the head.
+/// Body after the head.
 #[derive(Debug)]
 pub(crate) enum Body {
     None,
@@ -59,7 +59,7 @@ pub(crate) enum Part {
     Span(Span),
 }
 
-/// Whether the connection goes on after an answer, in the words of the client's version.
+/// Value of the header field `Connection` for the client's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Persistence {
     /// As HTTP/1.1 does without a word.
@@ -70,7 +70,7 @@ pub(crate) enum Persistence {
 }
 
 impl Persistence {
-    /// What the client asks for.
+    /// Requested method.
     pub(crate) fn of(head: &Head<'_, '_>) -> Persistence {
         match (head.keep_alive, head.is_1_1) {
             // Nobody knows whether the body comes after an answer that did not wait for it.
@@ -92,7 +92,7 @@ pub(crate) struct Moment<'a> {
     pub(crate) date: &'a str,
 }
 
-/// Who may read answers besides pages of the same origin.
+/// Origins that may read responses besides the same origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sharing<'a> {
     /// Nobody; the site shares nothing.
@@ -106,7 +106,7 @@ pub(crate) enum Sharing<'a> {
 }
 
 impl<'a> Sharing<'a> {
-    /// What a site that shares with `origins` says to a request.
+    /// Header fields for a request to a site that shares with `origins`.
     pub(crate) fn of(origins: &[String], head: &Head<'_, 'a>) -> Sharing<'a> {
         match head.origin() {
             _ if origins.is_empty() => Sharing::None,

@@ -30,7 +30,7 @@ pub(crate) struct Cache {
     body_bytes: Rc<Cell<u64>>,
 }
 
-/// What is known of a path.
+/// Cached state of a path.
 #[derive(Debug)]
 pub(crate) enum Known {
     /// Its file as it is now.
@@ -48,7 +48,7 @@ impl Cache {
         Cache { files: RefCell::new(LruCache::new(most)), body_bytes: Rc::default() }
     }
 
-    /// What is known of a path at the time `now`.
+    /// Cached state of a path at the time `now`.
     pub(crate) fn look(&self, key: &[u8], now: Instant) -> Known {
         let Some(resource) = self.files.borrow_mut().get(key).cloned() else { return Known::Nothing };
         resource.used.set(now);

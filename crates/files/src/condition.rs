@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::request::{Head, members};
 
-/// What tells one version of a file from the others.
+/// Identity of a version of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Validators<'a> {
     /// A strong entity tag with its quotes.

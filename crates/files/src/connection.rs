@@ -112,7 +112,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
     }
 }
 
-/// How a connection ends.
+/// Reason for the end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Closing {
     /// It is closed.
@@ -122,7 +122,7 @@ enum Closing {
     Long,
 }
 
-/// What is to be written into the access log once an answer has left.
+/// Access log line that is written after the response has left.
 #[derive(Debug)]
 struct Note {
     draft: Option<Box<Draft>>,
@@ -153,7 +153,7 @@ struct Connection {
     prepared: Vec<Prepared>,
 }
 
-/// What came of looking at what has been received.
+/// Result of parsing the received bytes.
 enum Taken {
     Answer(Reply, Option<Box<Draft>>),
     /// The last answer: the request is refused.

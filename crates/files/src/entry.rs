@@ -149,7 +149,7 @@ impl Entry {
         self.file_version.get().len
     }
 
-    /// What conditions are held against.
+    /// Validators for conditions.
     pub(crate) fn validators(&self) -> Validators<'_> {
         Validators { etag: self.etag.as_bytes(), modified: self.modified }
     }

@@ -63,7 +63,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// What connections of a listener are for.
+/// Purpose of a listener's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Files,

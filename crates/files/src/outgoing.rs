@@ -8,13 +8,13 @@ use levada_io::residency::Warm;
 use levada_io::{Engine, Piece, SealedTransfer, Transfer, TransferError, Turn};
 use levada_tls::{KernelSession, Next, Offload, TlsSession};
 
-/// What a connection may send by reference in one turn before others of its shard get theirs.
+/// Bytes that a connection may send by reference in one turn.
 const TURN_BYTES: u64 = 1 << 20;
 
 /// The same for bytes that are copied or encrypted, which takes several times as long.
 const COSTLY_TURN_BYTES: u64 = 256 << 10;
 
-/// What is to be sent, in order.
+/// Data to send, in order.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
     Plain(Transfer),

@@ -10,7 +10,7 @@ pub const HEADER_BYTES_MAX: usize = 1024;
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 const FIRST_LINE_MAX: usize = 107;
 
-/// What has been received so far.
+/// Bytes received so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Header {
     /// More has to come.

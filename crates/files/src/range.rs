@@ -76,7 +76,7 @@ pub fn resolve(field: &[u8], len: u64) -> Ranges {
     }
 }
 
-/// What follows `bytes=`.
+/// Part after `bytes=`.
 fn list(field: &[u8]) -> Option<&[u8]> {
     const UNIT: &[u8] = b"bytes=";
     let (unit, list) = field.split_at_checked(UNIT.len())?;

@@ -33,7 +33,7 @@ pub(crate) struct Responder {
     scratch: RefCell<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What comes of a head.
+/// Outcome of a request head.
 #[derive(Debug)]
 pub(crate) enum Decision {
     Reply(Reply),
@@ -41,7 +41,7 @@ pub(crate) enum Decision {
     Wait(Work),
 }
 
-/// What has to wait for the disk.
+/// Work that must wait for the disk.
 #[derive(Debug)]
 pub(crate) struct Work {
     key: Vec<u8>,
@@ -54,7 +54,7 @@ enum Task {
     List { opened: Opened, host: Option<String>, path: Vec<u8>, form: listing::Form },
 }
 
-/// What has come of the work for one path.
+/// Result of the work for one path.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     key: Vec<u8>,
@@ -94,7 +94,7 @@ enum LookupEnd {
     Wait(Work),
 }
 
-/// What is looked up.
+/// Object of the lookup.
 struct Lookup<'a> {
     host: Option<&'a str>,
     path: &'a [u8],

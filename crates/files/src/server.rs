@@ -25,7 +25,7 @@ use crate::tls::{TlsError, TlsOptions};
 /// Everything that a server goes by.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What is served, and how.
+    /// Served content and settings.
     pub site: SiteOptions,
     /// Where files are served.
     pub listen: Vec<Address>,

@@ -15,7 +15,7 @@ use crate::listen::{Listener, Purpose, WatchedListener};
 use crate::shard::{Shard, Shared};
 use crate::socket::{Peer, Socket};
 
-/// How often files that nobody asks for are looked for, and the lines of the access log passed on.
+/// Interval between scans for unused files, and between deliveries of access log lines.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Pause after a failed accept, as when descriptors are used up: the backlog holds the rest meanwhile.

@@ -24,7 +24,7 @@ use crate::tls::TlsOptions;
 /// Bytes that are read at a time: a head of the largest size fits.
 pub(crate) const INBOX_BYTES: usize = HEAD_BYTES_MAX + 4096;
 
-/// What all shards share.
+/// State that all shards share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) site: Arc<ArcSwap<Site>>,
@@ -60,7 +60,7 @@ impl Shared {
     }
 }
 
-/// What the connections of one shard share; never leaves its thread.
+/// State that the connections of one shard share; never leaves its thread.
 pub(crate) struct Shard {
     pub(crate) shared: Arc<Shared>,
     pub(crate) engine: RefCell<Engine>,

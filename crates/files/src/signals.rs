@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What a signal asks for.
+/// Meaning of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM or SIGINT.

@@ -9,7 +9,7 @@ use crate::encoding::Encoding;
 use crate::root::{DiskWait, Fault, Links, Opened, Root};
 use crate::target;
 
-/// How a directory is served.
+/// Settings for a directory.
 #[derive(Debug, Clone, Default)]
 pub struct SiteOptions {
     /// The directory.

@@ -5,7 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
 use crate::request::Refusal;
 
-/// What stays as it is in the path of a URL.
+/// Characters that are not escaped in the path of a URL.
 pub(crate) const PATH: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
@@ -16,7 +16,7 @@ pub enum Target<'a> {
     Path {
         /// As it was sent, without the query.
         path: &'a [u8],
-        /// What comes after the question mark.
+        /// Query string.
         query: Option<&'a [u8]>,
         /// Of an absolute target; it takes the place of Host.
         authority: Option<&'a [u8]>,

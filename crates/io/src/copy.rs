@@ -35,7 +35,7 @@ mod read_write;
 mod reflink;
 mod splice;
 
-/// How to copy.
+/// Options of a copy.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CopyOptions<'a> {
     /// This way only: one of [`COPY_PATHS`]. By default each in turn.
@@ -47,7 +47,7 @@ pub struct CopyOptions<'a> {
 /// The ways from file to file, best first.
 pub const COPY_PATHS: [Path; 4] = [Path::Reflink, Path::CopyFileRange, Path::Splice, Path::ReadWrite];
 
-/// What was copied, and how.
+/// Copied bytes, by path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
     /// Bytes by path, in the order of [`COPY_PATHS`]; paths that moved none are left out.
@@ -124,7 +124,7 @@ struct StepRange {
     len: u64,
 }
 
-/// What one step of a path came to.
+/// Result of one step of a path.
 enum StepOutcome {
     /// So many bytes; none at the end of the source.
     Moved(u64),

@@ -177,7 +177,7 @@ impl Snapshot {
         self.stalls[path as usize]
     }
 
-    /// How often a planned path was not taken for this cause.
+    /// Number of times that a planned path was not taken for this cause.
     pub fn fallbacks(&self, cause: Fallback) -> u64 {
         self.fallbacks[cause as usize]
     }

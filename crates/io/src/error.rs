@@ -12,9 +12,9 @@ pub enum TransferError {
     /// The connection broke: the peer closed or reset it, or the network lost it.
     #[error("the connection failed with {remaining} bytes left to send: {cause}")]
     Peer {
-        /// How much had not been taken by the kernel.
+        /// Bytes that the kernel had not taken.
         remaining: u64,
-        /// What the socket said.
+        /// Error of the socket.
         cause: io::Error,
     },
     /// The file could not give what the extent promised.

@@ -55,7 +55,7 @@ pub struct Keys<'a> {
     pub sequence: u64,
 }
 
-/// What a received record is.
+/// Type of a received record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The peer's data.

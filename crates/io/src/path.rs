@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::probe::Caps;
 
-/// How bytes reached the socket, or another file.
+/// Path of bytes to the socket, or to another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Path {
     /// From memory where they already were, by `sendmsg`: the kernel copies them once.

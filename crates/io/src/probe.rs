@@ -42,7 +42,7 @@ pub struct Caps {
     pub uncached_reads: Support,
     /// TLS in the kernel, which keeps `splice` and `sendfile` under encryption.
     pub kernel_tls: Support,
-    /// What exactly of TLS the kernel has; nothing where `kernel_tls` is absent.
+    /// TLS features of the kernel; none without `kernel_tls`.
     pub tls_suites: Suites,
     /// `SO_ZEROCOPY` with `MSG_ZEROCOPY`: memory sent by reference.
     pub msg_zerocopy: Support,
@@ -76,16 +76,16 @@ impl From<&Caps> for Means {
     }
 }
 
-/// Whether a capability is there.
+/// Presence of a capability.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Support {
     /// It was tried and worked.
     Works,
     /// It was tried and did not work.
     Absent {
-        /// What was said to the attempt.
+        /// Error of the attempt.
         why: String,
-        /// What would bring it.
+        /// Remedy.
         remedy: &'static str,
     },
 }
@@ -210,7 +210,7 @@ impl Support {
     }
 }
 
-/// What the attempts are made on.
+/// Files and sockets for the attempts.
 struct Bench {
     file: File,
     /// On the same file system.

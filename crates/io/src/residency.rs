@@ -62,7 +62,7 @@ use lead::{PageRun, first_run};
 pub use trail::Trail;
 pub use warm::{QueueFull, Warm, Warmed, Warmer, WarmerLimits};
 
-/// How much of a range is in the page cache.
+/// Part of a range that is in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Residency {
     /// All of it: reading does not wait for the disk.
@@ -75,7 +75,8 @@ pub enum Residency {
     Unknown,
 }
 
-/// How much of `extent` is in the page cache, as of now: pages may come and go before the next call. Never waits for the disk.
+/// Part of `extent` that is in the page cache now; pages may come and go before the next call.
+/// Never waits for the disk.
 ///
 /// - `cachestat` (Linux 6.5) counts pages, those still being read in included; so if it counts all, the first and the last byte are
 ///   read without waiting. Together some microseconds for any length.
@@ -102,7 +103,8 @@ pub fn cached_bytes(extent: &Extent) -> Option<u64> {
     Some(pages.saturating_mul(rustix::param::page_size() as u64).min(extent.len))
 }
 
-/// How a range begins: so many bytes that can be sent at once, or so many that have to come from the disk first.
+/// Beginning of a range: a number of bytes that can be sent at once, or that must come from the
+/// disk first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lead {
     /// In the page cache.
@@ -117,7 +119,8 @@ pub enum Lead {
 pub const ISLAND_BYTES: u64 = 64 << 10;
 const _: () = assert!(ISLAND_BYTES.is_power_of_two(), "a whole number of pages, whatever their size");
 
-/// How `extent` begins, as of now. `None`: it is empty, or this kernel and this file cannot say. Never waits for the disk.
+/// Beginning of `extent` at this time. `None`: it is empty, or this kernel and this file cannot
+/// tell. Never waits for the disk.
 ///
 /// Costs one question as [`of`] where all or nothing is there, and some twenty more calls else.
 pub fn lead(extent: &Extent, means: Means) -> Option<Lead> {

@@ -70,10 +70,10 @@ pub use crate::sys::uring::slots::Key;
 #[error("the ring has no room for {} more operations", .0.len())]
 pub struct RingFull(pub Vec<Operation>);
 
-/// What became of an operation.
+/// Result of an operation.
 #[derive(Debug)]
 pub struct Completion {
-    /// What [`Ring::push`] returned.
+    /// Return value of [`Ring::push`].
     pub key: Key,
     /// What happened.
     pub event: Event,

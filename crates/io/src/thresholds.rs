@@ -14,7 +14,8 @@ use std::{fs, io};
 pub struct Thresholds {
     /// Extents up to this size are copied and leave together with their neighbours.
     pub small_extent_bytes: u64,
-    /// How much is read into memory at a time, at least one small extent; each engine owns one buffer of this size.
+    /// Maximum size of a read into memory, at least one small extent; each engine owns one buffer
+    /// of this size.
     pub copy_bytes: usize,
     /// The size asked for a pipe.
     pub pipe_bytes: usize,
@@ -31,7 +32,7 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// What holds where nothing was measured.
+    /// Defaults without a measurement.
     pub const DEFAULT: Thresholds = Thresholds {
         small_extent_bytes: 16 << 10,
         copy_bytes: 128 << 10,
@@ -123,7 +124,7 @@ pub enum CalibrationError {
 }
 
 impl Thresholds {
-    /// Those of a file, and the defaults for what it leaves out.
+    /// Thresholds of a file, and the defaults for missing keys.
     ///
     /// # Errors
     /// The file cannot be read, or one of its lines is wrong.

@@ -32,7 +32,7 @@ pub use sealed::{Seal, SealedTransfer};
 #[derive(Debug)]
 pub struct Transfer {
     queue: Queue,
-    /// What the last turn reported.
+    /// Report of the last turn.
     cold: Option<Extent>,
 }
 

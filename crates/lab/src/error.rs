@@ -11,9 +11,9 @@ pub enum LabError {
     NoSpace {
         /// Where.
         dir: PathBuf,
-        /// How much there is for this user.
+        /// Space available to this user.
         free_bytes: u64,
-        /// How much the experiment takes, with a reserve.
+        /// Space for the experiment, with a reserve.
         wanted_bytes: u64,
     },
     /// A file or directory of the laboratory's own failed.

@@ -53,13 +53,13 @@ pub struct Run {
     pub levada: String,
     /// Milliseconds since 1970.
     pub started_ms: u64,
-    /// What was typed: the program and its arguments.
+    /// Command line: the program and its arguments.
     pub command: Vec<String>,
     /// `quick`, `normal`, `full` or `tiny`.
     pub scale: String,
     /// Number of rounds, and their total time at most.
     pub rounds: u32,
-    /// What the order of the cases was drawn with.
+    /// Seed of the order of the cases.
     pub seed: u64,
     /// The machine.
     pub environment: Environment,
@@ -70,13 +70,13 @@ pub struct Run {
 pub struct Announced {
     /// One word.
     pub experiment: String,
-    /// What it shows, in a sentence.
+    /// Purpose, in a sentence.
     pub shows: String,
-    /// What samples have; the first one is what cases are ranked by.
+    /// Metrics of samples; the first one ranks the cases.
     pub metrics: Vec<Metric>,
-    /// What is compared, in order. The first case of a group is what the others are compared with.
+    /// Cases, in order. The first case of a group is the baseline.
     pub cases: Vec<CaseLine>,
-    /// What to draw it over, if a parameter is swept.
+    /// Axis, if a parameter is swept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
 }
@@ -84,11 +84,11 @@ pub struct Announced {
 /// A case as announced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaseLine {
-    /// What it is compared within.
+    /// Group of the case.
     pub group: String,
     /// Its name there.
     pub case: String,
-    /// What it is set to.
+    /// Value of the parameter.
     pub params: BTreeMap<String, String>,
 }
 
@@ -101,13 +101,13 @@ pub struct Sample {
     pub group: String,
     /// Which case of that.
     pub case: String,
-    /// What it was set to.
+    /// Parameters of the case.
     pub params: BTreeMap<String, String>,
     /// From 1; 0 is the round that checks and is not timed.
     pub round: u32,
     /// Values by the name of their metric; empty in round 0.
     pub metrics: BTreeMap<String, f64>,
-    /// What the check came to; there in round 0.
+    /// Result of the check; present in round 0.
     pub verdict: Option<Verdict>,
 }
 
@@ -122,7 +122,7 @@ pub struct Flame {
     pub case: String,
     /// What looked.
     pub with: String,
-    /// How often each stack was seen.
+    /// Number of samples of each stack.
     pub stacks: Seen,
 }
 
@@ -150,7 +150,7 @@ pub struct Ended {
     pub elapsed_ms: u64,
     /// True if it was stopped before its end.
     pub interrupted: bool,
-    /// What else the machine did meanwhile.
+    /// Other activity of the machine meanwhile.
     pub noise: Noise,
 }
 
@@ -184,7 +184,7 @@ impl Recorder {
         self.file.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// What was recorded so far.
+    /// Record so far.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }

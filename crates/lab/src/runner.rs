@@ -18,7 +18,7 @@ use crate::method::metric::{Metric, Verdict};
 use crate::method::statistics::Interval;
 use crate::record::{Ended, Flame, Line, Recorder, Sample};
 
-/// How experiments are run.
+/// Options of experiments.
 #[derive(Debug)]
 pub struct Method {
     limits: Limits,
@@ -75,7 +75,7 @@ impl Method {
         self.limits
     }
 
-    /// What the order is drawn with.
+    /// Seed of the order.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -159,7 +159,7 @@ const SAMPLED: Duration = Duration::from_secs(1);
 struct Session<'a> {
     experiment: &'a mut dyn Experiment,
     recorder: &'a mut Recorder,
-    /// Those that this machine can do.
+    /// Ways that this machine supports.
     cases: Vec<Case>,
     /// Values of the first metric, by case.
     estimates: Vec<(Case, Vec<f64>)>,
@@ -250,7 +250,7 @@ impl Session<'_> {
         self.experiment.metrics().into_iter().next()
     }
 
-    /// What is known of a case so far, for people who wait.
+    /// Intermediate result of a case, for display.
     fn estimate(&self, case: &Case) -> String {
         let name = format!("{} {}", case.group, case.name);
         let values = self.estimates.iter().find(|(other, _)| other == case).map(|(_, values)| values);

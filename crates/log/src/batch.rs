@@ -129,7 +129,7 @@ impl<'a> BatchView<'a> {
         i16::from_be_bytes([self.bytes[ATTRIBUTES_AT], self.bytes[ATTRIBUTES_AT + 1]])
     }
 
-    /// How the records are compressed.
+    /// Compression of the records.
     ///
     /// # Errors
     /// [`BatchError::Codec`] for a number that stands for none.
@@ -168,7 +168,7 @@ impl<'a> BatchView<'a> {
         self.base_offset().wrapping_add(i64::from(self.last_offset_delta()))
     }
 
-    /// What the records' timestamps are counted from (or the delete horizon).
+    /// Base of the records' timestamps (or the delete horizon).
     pub fn base_timestamp(&self) -> i64 {
         self.i64_at(27)
     }

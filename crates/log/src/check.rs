@@ -22,7 +22,7 @@ pub use batches::{Batches, Next};
 
 use names::Names;
 
-/// What the data directory knows of a partition.
+/// Facts about a partition in the data directory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordedState {
     /// The last stop was clean: every log was closed and synced.
@@ -37,7 +37,7 @@ pub struct RecordedState {
     pub compacted: bool,
 }
 
-/// How bad it is.
+/// Severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Worth knowing; nothing is wrong.
@@ -51,7 +51,7 @@ pub enum Severity {
 /// One thing found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad.
+    /// Severity.
     pub severity: Severity,
     /// The file or directory.
     pub path: PathBuf,
@@ -59,13 +59,13 @@ pub struct Finding {
     pub position: Option<u64>,
     /// The log's offset there, where it is known.
     pub offset: Option<i64>,
-    /// What is wrong.
+    /// Description of the problem.
     pub what: String,
-    /// What to do, or what the next start does.
+    /// Next step, or the action of the next start.
     pub next: String,
 }
 
-/// What is in a partition's directory, and what is wrong with it.
+/// Contents of a partition's directory, and its problems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Files of batches.
@@ -80,7 +80,7 @@ pub struct Checked {
     pub log_start: i64,
     /// The offset behind the last intact batch.
     pub log_end: i64,
-    /// What was found, at most [`FINDINGS_MAX`].
+    /// Findings, at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
     /// Number of further ones.
     pub unlisted: u64,
@@ -158,7 +158,7 @@ struct Check<'a> {
 /// Bytes after which progress is reported.
 const REPORT_BYTES: u64 = 1 << 20;
 
-/// What to do about a log that is not intact.
+/// Next step for a damaged log.
 const RESTORE: &str = "restore the file from a copy; without one, everything before can still be read, and \
     kafka-delete-records up to the next intact offset lets consumers pass";
 

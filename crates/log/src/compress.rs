@@ -15,7 +15,7 @@ mod snappy;
 #[cfg(test)]
 mod tests;
 
-/// How the records of a batch are compressed: the low three bits of its attributes.
+/// Compression of a batch's records: the low three bits of its attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Compression {
     /// Records lie in the batch as they are.

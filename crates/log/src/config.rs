@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Highest offset that a checkpoint may name. No log gets so far by being appended to: a higher one is damage.
 pub const OFFSET_MAX: i64 = i64::MAX / 2;
 
-/// Whose clock the timestamps of a partition are from: `message.timestamp.type`.
+/// Clock of a partition's timestamps: `message.timestamp.type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TimestampType {
     /// The producer's.
@@ -17,7 +17,7 @@ pub enum TimestampType {
     LogAppendTime,
 }
 
-/// How records get into a segment's file: `levada.log.append`.
+/// Way to write records to a segment's file: `levada.log.append`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AppendBy {
     /// One vectored write for a group of batches.

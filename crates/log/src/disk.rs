@@ -188,7 +188,7 @@ impl DirEntry {
     }
 }
 
-/// What a name leads to, symbolic links followed.
+/// Target of a name, after symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A plain file.

@@ -54,7 +54,7 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// What was read through the view, unless the mapping was lost: then it may have been zeroes.
+    /// Value read through the view, unless the mapping was lost: then it may be zeroes.
     pub(crate) fn unless_lost<T>(&self, value: T) -> Result<T, LogError> {
         match self.map().is_some_and(FileMap::is_lost) {
             true => Err(LogError::Lost { path: self.path.to_owned() }),

@@ -25,10 +25,10 @@ pub use reindex::Reindexed;
 /// Highest end of a log that is opened. A log that begins where a checkpoint says never gets so far, and from here no append overflows.
 const END_MAX: i64 = OFFSET_MAX / 2 * 3;
 
-/// What opening a partition found and did.
+/// Result of opening a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenReport {
-    /// What was cut off the log's end, if anything.
+    /// Part that was truncated from the end of the log, if any.
     pub cut: Option<TruncatedTail>,
     /// Bytes of log that were read and checked.
     pub checked_bytes: u64,
@@ -80,7 +80,7 @@ struct Listing {
     txn_indexes: BTreeSet<i64>,
 }
 
-/// What is known so far.
+/// State so far.
 struct Recovery<'a> {
     options: &'a OpenOptions,
     now_ms: i64,

@@ -6,7 +6,7 @@ use crate::LogConfig;
 #[cfg(test)]
 mod tests;
 
-/// What the decision needs to know of one segment.
+/// Facts about one segment for the decision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentAge {
     /// The base of the next segment; the log's end for the last one.

@@ -65,7 +65,7 @@ pub(crate) struct Segment {
     pub(crate) aborted: TxnIndex,
 }
 
-/// What has become known of a segment's offset index by using it.
+/// State of a segment's offset index, as found by searches.
 #[derive(Debug, Default)]
 pub(crate) struct IndexState(AtomicU8);
 

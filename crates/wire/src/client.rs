@@ -39,7 +39,7 @@ impl Default for ClientOptions {
     }
 }
 
-/// What a connection's bytes go over: a socket, or what encrypts on one.
+/// Byte stream of a connection: a socket, or an encrypting layer on one.
 pub trait Channel: Read + Write + Send + Debug {}
 
 impl<T: Read + Write + Send + Debug> Channel for T {}
@@ -150,7 +150,7 @@ impl Client {
         Ok(response)
     }
 
-    /// What the broker offers; empty before [`negotiate`](Client::negotiate).
+    /// Versions of the broker; empty before [`negotiate`](Client::negotiate).
     pub fn versions(&self) -> &[OfferedVersions] {
         &self.versions
     }

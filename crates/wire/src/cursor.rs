@@ -225,7 +225,7 @@ impl<B: Source> Cursor<B> {
     }
 }
 
-/// How a length is written.
+/// Encoding of a length.
 #[derive(Clone, Copy)]
 enum Prefix {
     Compact,

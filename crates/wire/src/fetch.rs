@@ -39,9 +39,9 @@ pub struct FetchRequest {
     pub session_id: i32,
     /// The session's epoch: 0 opens one, -1 wants none (from version 7; -1 before).
     pub session_epoch: i32,
-    /// What to fetch.
+    /// Partitions to fetch.
     pub topics: Vec<FetchTopic>,
-    /// What to drop from the session (from version 7).
+    /// Partitions to drop from the session (from version 7).
     pub forgotten: Vec<ForgottenTopic>,
     /// The consumer's rack (from version 11), empty if unknown.
     pub rack_id: StrBytes,
@@ -54,7 +54,7 @@ pub struct FetchTopic {
     pub name: StrBytes,
     /// The id; zero before version 13.
     pub topic_id: Uuid,
-    /// What to fetch, by partition.
+    /// Fetches, by partition.
     pub partitions: Vec<FetchPartition>,
 }
 

@@ -129,7 +129,7 @@ impl FrameBuffer {
     }
 }
 
-/// What the first four bytes are when someone speaks another protocol to this port.
+/// Protocol that the first four bytes indicate, if it is not Kafka's.
 fn hint(claimed: u32) -> &'static str {
     match &claimed.to_be_bytes() {
         [0x14..=0x17, 3, _, _] => "; this looks like TLS on a plaintext port",

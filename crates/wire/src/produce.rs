@@ -131,7 +131,7 @@ pub struct ProducedPartition {
     pub log_start_offset: i64,
     /// The records that made the batch fail (from version 8).
     pub record_errors: Vec<RecordError>,
-    /// What went wrong, for people (from version 8).
+    /// Error message (from version 8).
     pub error_message: Option<StrBytes>,
     /// The leader to go to instead (from version 10).
     pub current_leader: Option<LeaderEpoch>,

@@ -21,7 +21,7 @@ pub(crate) struct Question {
     /// When it is asked; empty for always.
     #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
     pub(crate) when: &'static str,
-    /// What becomes of a no.
+    /// Consequence of a refusal.
     #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
     pub(crate) refusal: &'static str,
 }
@@ -202,7 +202,7 @@ impl Context {
         })
     }
 
-    /// What the client may do with something, one bit for each operation's number.
+    /// Permitted operations on a resource, one bit per operation number.
     pub(crate) fn operations(&self, kind: ResourceType, name: &str) -> i32 {
         let allowed = |operation: &&Operation| {
             let rule = self.broker().access().decide(&self.session, (**operation, kind, name));
@@ -211,7 +211,7 @@ impl Context {
         supported(kind).iter().filter(allowed).fold(0, |bits, operation| bits | 1 << operation.code())
     }
 
-    /// What the client may do with the cluster, if it may know.
+    /// Permitted operations on the cluster, if the client may see them.
     pub(crate) fn cluster_operations(&self) -> i32 {
         match self.may_cluster(Operation::Describe) {
             true => self.operations(ResourceType::Cluster, CLUSTER_NAME),

@@ -148,7 +148,7 @@ async fn start(
     }
 }
 
-/// What the partitions of one request have in common.
+/// State that the partitions of one request share.
 struct Envelope {
     acks: i16,
     transactional_id: Option<StrBytes>,
@@ -200,7 +200,7 @@ async fn submit(
     submitted.map_err(|error| refusal(context.version(), error))
 }
 
-/// What a client of this version understands of a batch that its transaction does not cover.
+/// Error code, for a client of this version, for a batch outside its transaction.
 fn refusal(version: i16, error: TxnError) -> Failure {
     match error.before_fencing() {
         // Retried without a look for another leader.
@@ -324,7 +324,7 @@ fn examine(
     Ok(Append { leader_epoch, ..Append::client(validate::compress(records, &config)?) })
 }
 
-/// What a client may not put into a batch, although it is well formed.
+/// Checks of a well-formed batch for content that clients may not send.
 fn permitted(version: i16, partition: &Partition, batch: &BatchView<'_>) -> Result<(), Failure> {
     if batch.base_offset() != 0 {
         let text = format!(

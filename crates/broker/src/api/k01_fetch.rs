@@ -186,7 +186,7 @@ async fn look(targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     }
 }
 
-/// What bounds the answer.
+/// Bounds of the response.
 #[derive(Clone, Copy)]
 struct Limits {
     bytes_max: u32,

@@ -110,7 +110,7 @@ fn offsets_partition(context: &Context, group_id: &str) -> Option<Arc<Partition>
     broker.replicas().partitions().by_name(OFFSETS_TOPIC, broker.coordinators().groups().partition_of(group_id)?)
 }
 
-/// What a client of this version understands of a transaction that does not cover the group's partition.
+/// Error code, for a client of this version, for a transaction without the group's partition.
 fn refusal(version: i16, error: TxnError) -> ErrorCode {
     match error.before_fencing() {
         TxnError::ConcurrentTransactions

@@ -14,7 +14,7 @@ use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
 use crate::security::acl::{AclFilter, Operation};
 
-/// What every API of access control answers without an authorizer; tools look for this text.
+/// Error message of every ACL request without an authorizer; tools compare this text.
 pub(super) const NO_AUTHORIZER: &str = "No Authorizer is configured on the broker";
 
 pub(crate) async fn answer(context: &Context, request: DescribeAclsRequest) -> DescribeAclsResponse {

@@ -59,7 +59,7 @@ macro_rules! serve {
         $(mod $hot_file;)*
         $(mod $file;)*
 
-        /// What this broker serves, in the order of the keys.
+        /// APIs of this broker, in order of their keys.
         const SERVED: &[ApiKey] = &[$(ApiKey::$hot_key,)* $(ApiKey::$key,)*];
 
         /// Answers a request on this thread.
@@ -154,13 +154,13 @@ pub(crate) struct Service {
     pub(crate) requests: Recorder,
 }
 
-/// Who asks, on which connection, in which version.
+/// Client, connection and version of a request.
 pub(crate) struct Context {
     service: Rc<Service>,
     pub(crate) header: RequestHeader,
-    /// How the connection came in.
+    /// Origin of the connection.
     pub(crate) info: Rc<ConnectionInfo>,
-    /// Who asks.
+    /// Client of the request.
     session: Rc<Session>,
     /// The address the client connected to: what it is told when nothing is advertised.
     local: SocketAddr,
@@ -224,7 +224,7 @@ impl Context {
         i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)
     }
 
-    /// Who asks.
+    /// Client of the request.
     fn session(&self) -> &Session {
         &self.session
     }
@@ -300,7 +300,7 @@ impl Context {
 /// The version from which Produce and Fetch name topics by id.
 const TOPIC_ID_VERSION_MIN: i16 = 13;
 
-/// What goes back to the client.
+/// Response to the client.
 pub(crate) enum Reply {
     /// A whole response, size and header included.
     Send(Vec<Piece>),

@@ -87,7 +87,7 @@ pub struct BrokerConfig {
     pub producer_id_expiration_check_interval_ms: i64,
     /// `log.retention.check.interval.ms`.
     pub retention_check_interval_ms: i64,
-    /// What a topic gets where it sets nothing itself.
+    /// Defaults of topic settings.
     pub topic_defaults: TopicConfig,
     settings: Settings,
 }
@@ -158,7 +158,7 @@ pub struct TransactionsConfig {
     pub verify_partitions: bool,
 }
 
-/// How logs are compacted.
+/// Settings of compaction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CleanerConfig {
     /// `log.cleaner.enable`.

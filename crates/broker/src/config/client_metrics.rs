@@ -14,7 +14,7 @@ const KEYS: [ConfigKey; 3] = [
 
 const INTERVAL_MS: std::ops::RangeInclusive<i64> = 100..=3_600_000;
 
-/// What a client can be matched by.
+/// Attributes by which a subscription matches clients.
 const MATCHED: [&str; 6] = [
     "client_instance_id",
     "client_id",
@@ -24,7 +24,7 @@ const MATCHED: [&str; 6] = [
     "client_source_port",
 ];
 
-/// What is wrong with a subscription, as Kafka's two errors for it.
+/// Error of a subscription, one of Kafka's two.
 pub(crate) enum Wrong {
     /// `INVALID_REQUEST`
     Request(String),

@@ -100,7 +100,7 @@ impl BrokerConfig {
         names.into_iter().map(|name| self.describe_broker_key(name)).collect()
     }
 
-    /// What was set on all brokers while they ran, in order of name.
+    /// Dynamic settings of all brokers, by name.
     pub fn describe_cluster(&self) -> Vec<Described> {
         let cluster = &self.settings().dynamic().cluster;
         let rows = cluster.iter().map(|(name, value)| {
@@ -206,7 +206,7 @@ fn from_main(main: &str, layers: Vec<Synonym>) -> Vec<Synonym> {
     layers.into_iter().skip_while(|synonym| synonym.name != main).collect()
 }
 
-/// What was set, from the strongest layer down, then the defaults.
+/// Set values, in order of precedence, then the defaults.
 pub(super) fn layers(
     settings: &Settings,
     names: impl Iterator<Item = Cow<'static, str>> + Clone,

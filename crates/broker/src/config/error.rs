@@ -54,7 +54,7 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The configuration file is not in `.properties` syntax.
@@ -62,7 +62,7 @@ pub enum ConfigError {
     Syntax {
         /// Where.
         origin: Origin,
-        /// What is wrong.
+        /// Description of the problem.
         reason: String,
     },
     /// A flag without `=`.

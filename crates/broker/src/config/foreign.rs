@@ -6,7 +6,7 @@ use super::kafka::{ConfigScope, kafka_key, kafka_keys};
 use super::prefix;
 use super::table::{TOPIC_KEYS, broker_key};
 
-/// What becomes of a key that Kafka knows and Levada does not serve.
+/// Treatment of a key of Kafka that has no effect here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Foreign {
     /// Changes nothing here: accepted, with this reason as a note.

@@ -169,7 +169,8 @@ impl BrokerConfig {
         i32::try_from(self.group_number(SESSION_TIMEOUT_MS, own)?).ok()
     }
 
-    /// How often members of a consumer group with these settings send heartbeats, if the group says so.
+    /// Heartbeat interval of members of a consumer group with these settings, if the group sets
+    /// one.
     pub(crate) fn own_heartbeat_interval_ms(&self, own: &Values) -> Option<i32> {
         own.get(HEARTBEAT_INTERVAL_MS)?;
         i32::try_from(self.group_number(HEARTBEAT_INTERVAL_MS, own)?).ok()

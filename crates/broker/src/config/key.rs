@@ -12,7 +12,7 @@ pub struct ConfigKey {
     pub default: Option<&'static str>,
     /// The values allowed.
     pub valid: Valid,
-    /// Whether and how the key may change while the broker runs.
+    /// Update mode of the key.
     pub dynamic: Dynamic,
     /// True if `listener.name.NAME.` before it sets it for one listener.
     pub per_listener: bool,
@@ -46,7 +46,7 @@ pub enum ConfigType {
     Password = 9,
 }
 
-/// What is shown in the place of a secret.
+/// Text that replaces a secret in output.
 pub const HIDDEN: &str = "(hidden)";
 
 /// Values a key allows, beyond being of its type.
@@ -66,7 +66,7 @@ pub enum Valid {
     SomeOf(&'static [&'static str]),
 }
 
-/// How a key may change while the broker runs.
+/// Update mode of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dynamic {
     /// Only by a restart.

@@ -24,9 +24,9 @@ pub struct Listener {
     pub name: String,
     /// Where to bind.
     pub bind: HostPort,
-    /// What clients are told; `None` means the address that the client connected to.
+    /// Advertised address; `None` means the address that the client connected to.
     pub advertised: Option<HostPort>,
-    /// How its connections are secured.
+    /// Security protocol of its connections.
     pub protocol: Protocol,
 }
 
@@ -49,7 +49,7 @@ impl Default for ListenerLimits {
     }
 }
 
-/// How the connections of a listener are secured.
+/// Security protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// Not at all.

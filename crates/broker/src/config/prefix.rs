@@ -25,7 +25,7 @@ pub(super) fn is_prefixed(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// What comes after the listener's name.
+/// Part of the key after the listener's name.
 pub(super) fn bare(name: &str) -> Option<&str> {
     let (_, rest) = name.strip_prefix(PREFIX)?.split_once('.')?;
     Some(rest)

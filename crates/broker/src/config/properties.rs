@@ -5,7 +5,7 @@
 pub struct Property {
     /// The line the entry starts on, from 1.
     pub line: usize,
-    /// What is set.
+    /// The settings.
     pub key: String,
     /// To what.
     pub value: String,

@@ -1,6 +1,6 @@
 //! The policy for old records in the page cache: `levada.replay.cache`.
 
-/// What becomes of old records that a consumer has read from the disk.
+/// Policy for old records that a consumer has read from the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplayCache {
     /// They stay where nobody is displaced, or when they are read again soon enough.

@@ -226,7 +226,7 @@ impl Settings {
         self.set_by_name.extend(by_name.map(|(key, value)| (key.clone(), value.clone())));
     }
 
-    /// What was set while the broker ran.
+    /// Dynamic settings.
     pub(super) fn dynamic(&self) -> &DynamicLayers {
         &self.dynamic
     }

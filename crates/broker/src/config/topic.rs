@@ -67,7 +67,7 @@ pub struct TopicConfig {
     pub unclean_leader_election: bool,
 }
 
-/// What happens to old records.
+/// Cleanup policy for old records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanupPolicy {
     /// Segments past their retention are deleted.

@@ -8,7 +8,7 @@ use crate::error_code::Failure;
 use crate::metadata::controller::{AlterConfig, Decision, NewValue, Refusal, alter_configs, replace_configs};
 use crate::metadata::image::{ConfigResource, Image};
 
-/// What shall become of several resources' configuration.
+/// Changes of the configuration of several resources.
 pub(crate) enum ConfigChanges {
     /// Single keys change.
     Single(Vec<(ConfigResource, Vec<AlterConfig>)>),

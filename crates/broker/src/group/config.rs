@@ -16,13 +16,13 @@ pub struct GroupConfig {
     pub max_size: usize,
     /// Time that a member that has never been told its id may wait in a join.
     pub new_member_join_timeout_ms: i64,
-    /// What holds for consumer groups (KIP-848) alone.
+    /// Settings of consumer groups (KIP-848) only.
     pub consumer: ConsumerConfig,
     /// Longest metadata of a commit, in UTF-16 units as Kafka counts (`offset.metadata.max.bytes`).
     pub offset_metadata_max_bytes: usize,
     /// Time that offsets outlive the last member (`offsets.retention.minutes`).
     pub offsets_retention_ms: i64,
-    /// How often expired offsets are looked for (`offsets.retention.check.interval.ms`).
+    /// Interval between scans for expired offsets (`offsets.retention.check.interval.ms`).
     pub offsets_retention_check_interval_ms: i64,
 }
 
@@ -31,7 +31,7 @@ pub struct GroupConfig {
 pub struct ConsumerConfig {
     /// A member silent for so long is put out (`group.consumer.session.timeout.ms`).
     pub session_timeout_ms: i32,
-    /// How often members are to send heartbeats (`group.consumer.heartbeat.interval.ms`).
+    /// Heartbeat interval of members (`group.consumer.heartbeat.interval.ms`).
     pub heartbeat_interval_ms: i32,
     /// Most members a group may have (`group.consumer.max.size`).
     pub max_size: usize,
@@ -50,10 +50,10 @@ impl ConsumerConfig {
     }
 }
 
-/// What single consumer groups set for themselves, by group id.
+/// Settings of single consumer groups, by group id.
 pub type OwnSettings = BTreeMap<String, OwnSetting>;
 
-/// What a consumer group sets for itself; the rest is the coordinator's.
+/// Settings of a consumer group; the coordinator's apply to the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnSetting {
     /// In place of [`ConsumerConfig::session_timeout_ms`] (`consumer.session.timeout.ms`).

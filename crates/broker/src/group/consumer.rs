@@ -47,7 +47,7 @@ pub(super) struct ConsumerGroup {
     /// Instance id of each static member, and the member id it has now.
     static_members: BTreeMap<String, String>,
     targets: BTreeMap<String, Partitions>,
-    /// Whose each partition is, also while it is being given up.
+    /// Owner of each partition, also while it is being revoked.
     owners: BTreeMap<(Uuid, i32), String>,
     regexes: BTreeMap<String, RegexValue>,
     /// Topics may have changed since the hash and the expressions were last looked at.
@@ -204,7 +204,7 @@ fn partitions_of(current: &CurrentValue) -> impl Iterator<Item = (Uuid, i32)> + 
 pub(super) struct Draft {
     /// The group as it will be.
     pub(super) group: ConsumerGroup,
-    /// What to write.
+    /// Records to write.
     pub(super) records: Vec<Record>,
 }
 

@@ -18,19 +18,19 @@ pub(super) const MALFORMED: GroupError =
 /// The latest version of an assignment.
 const VERSION_MAX: i16 = 3;
 
-/// What a member subscribes to.
+/// Subscription of a member.
 #[derive(Debug)]
 pub(super) struct Subscription {
     /// The topics.
     pub(super) topics: Vec<String>,
-    /// What it has, if its assignor keeps partitions while it joins again.
+    /// Owned partitions, if its assignor keeps them during a rejoin.
     owned: Vec<(String, Vec<i32>)>,
     /// Its rack.
     pub(super) rack_id: Option<String>,
 }
 
 impl Subscription {
-    /// What the member has, of topics that exist.
+    /// Owned partitions of existing topics.
     pub(super) fn owned_ids(&self, topics: &dyn Topics) -> Partitions {
         by_id(self.owned.iter().map(|(topic, partitions)| (topic.as_str(), &partitions[..])), topics)
     }

@@ -49,7 +49,7 @@ pub struct OffsetValue {
     pub offset: i64,
     /// Leader epoch of the last record read; -1 if unknown.
     pub leader_epoch: i32,
-    /// What the client wanted kept.
+    /// Metadata from the client.
     pub metadata: String,
     /// When it was committed.
     pub commit_timestamp_ms: i64,
@@ -108,7 +108,7 @@ pub enum RecordError {
     Malformed {
         /// Which part of which kind of record.
         part: &'static str,
-        /// What is wrong with it.
+        /// Description of the problem.
         cause: DecodeError,
     },
     /// The value has a version this broker does not know.

@@ -48,7 +48,7 @@ pub struct JoinRequest {
     pub rebalance_timeout_ms: i32,
     /// Opaque kind of group: `consumer`, `connect`, `sr`.
     pub protocol_type: String,
-    /// What the member can do, best first.
+    /// Supported protocols of the member, in order of preference.
     pub protocols: Vec<Protocol>,
     /// A new random value; as a UUID, it becomes part of the member id if one has to be made.
     pub nonce: u128,
@@ -174,7 +174,7 @@ pub type HeartbeatOutcome = Result<(), GroupError>;
 pub struct LeaveRequest {
     /// The group.
     pub group_id: String,
-    /// Who leaves.
+    /// Leaving members.
     pub members: Vec<LeavingMember>,
 }
 
@@ -191,7 +191,7 @@ pub struct LeavingMember {
 /// the error of the response.
 pub type LeaveOutcome = Result<Vec<LeftMember>, GroupError>;
 
-/// What became of one leaving member.
+/// Result for one leaving member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftMember {
     /// As asked.
@@ -218,7 +218,7 @@ pub struct CommitRequest {
     /// Time to keep the offsets (versions 2 to 4); none for the broker's own rule (-1 on the
     /// wire).
     pub retention_ms: Option<i64>,
-    /// What to store.
+    /// Offsets to store.
     pub topics: Vec<CommitTopic>,
 }
 
@@ -269,7 +269,7 @@ pub struct FetchRequest {
     pub member_id: Option<String>,
     /// The member's epoch (version 9 and up); -1 otherwise.
     pub member_epoch: i32,
-    /// What to look up; none for everything the group has committed.
+    /// Partitions to look up; none for all committed offsets of the group.
     pub topics: Option<Vec<FetchTopic>>,
     /// Refuse partitions that an open transaction has a commit for.
     pub require_stable: bool,
@@ -309,7 +309,7 @@ pub struct FetchedPartition {
     pub offset: i64,
     /// Leader epoch of the last record read; -1 if unknown.
     pub leader_epoch: i32,
-    /// What the client wanted kept; empty if there is none.
+    /// Metadata from the client; empty if there is none.
     pub metadata: String,
     /// None: the offset, or its absence, is certain.
     pub error: Option<GroupError>,

@@ -33,7 +33,7 @@ pub(super) enum TimerKey {
     Expiry,
 }
 
-/// What happens when the time has come.
+/// Action at the given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alarm {
     /// The generation starts with the members that are there.

@@ -18,7 +18,7 @@ use super::{SslSettings, TlsError, form};
 
 const NAMES: &str = "ssl.endpoint.identification.algorithm";
 
-/// What a client's handshakes go by.
+/// TLS configuration of a client.
 #[derive(Clone, Debug)]
 pub struct ClientTls(Arc<ClientConfig>);
 
@@ -71,7 +71,7 @@ impl ClientTls {
     }
 }
 
-/// Those whose signatures are good for a client: what its trust store says, else this machine's own authorities.
+/// Trusted authorities of a client: those of its trust store, or else those of this machine.
 pub(crate) fn authorities(settings: &SslSettings<'_>) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     if let Some(certificates) = form::trusted(settings)? {
         return Ok(certificates);

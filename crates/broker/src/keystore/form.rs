@@ -6,7 +6,7 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 
 use super::{SslSettings, TlsError, elliptic};
 
-/// Who one is: certificates, and the key of the first.
+/// Identity: certificates, and the key of the first.
 pub(crate) struct KeyAndChain {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
@@ -40,7 +40,7 @@ pub(crate) fn identity(settings: &SslSettings<'_>) -> Result<Option<KeyAndChain>
     identity.map(Some)
 }
 
-/// Those whose signatures are good, at least one; none where no store is named.
+/// Trusted authorities, at least one; none if no store is configured.
 pub(crate) fn trusted(settings: &SslSettings<'_>) -> Result<Option<Vec<CertificateDer<'static>>>, TlsError> {
     const INLINE: &str = "ssl.truststore.certificates";
     let (key, certificates) = match (settings.text(TRUST_STORE), settings.text(INLINE)) {

@@ -58,9 +58,9 @@ impl<T> Decision<T> {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{reason:?}: {}", message.as_deref().unwrap_or("no message"))]
 pub struct Refusal {
-    /// What kind of error a client sees.
+    /// Kind of the error that a client sees.
     pub reason: Reason,
-    /// What a client is told.
+    /// Message for the client.
     pub message: Option<Cow<'static, str>>,
 }
 
@@ -96,7 +96,7 @@ pub enum Reason {
     UnknownTopicId,
     /// The same thing twice in a request.
     Duplicate,
-    /// What is to be changed does not exist.
+    /// The resource to change does not exist.
     NotFound,
     /// A credential that is too weak, or for nobody.
     UnacceptableCredential,
@@ -108,7 +108,7 @@ pub enum Reason {
     ServerError,
 }
 
-/// What a configuration may hold; answered by the broker's table of keys.
+/// Rules for configuration values, from the broker's table of keys.
 pub trait ConfigRules {
     /// Checks all values that would be set on a resource after a change.
     fn check(&self, resource: &ConfigResource, values: &BTreeMap<String, String>) -> Result<(), Refusal>;

@@ -84,7 +84,7 @@ impl Image {
         &self.brokers
     }
 
-    /// What was set on one resource, `None` if nothing was.
+    /// Settings of one resource, `None` if there are none.
     pub fn configs(&self, resource: &ConfigResource) -> Option<&Arc<BTreeMap<String, String>>> {
         self.configs.get(resource)
     }

@@ -42,10 +42,10 @@ pub use self::takeover::objections;
 /// The metadata log's directory within the log directory.
 pub const METADATA_DIR: &str = "__cluster_metadata-0";
 
-/// What a store needs to know.
+/// Parameters of a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// How files are reached.
+    /// Access to files.
     pub disk: Arc<dyn Disk>,
     /// The log directory; created if it does not exist.
     pub dir: PathBuf,
@@ -78,7 +78,7 @@ pub struct Store {
     published: Images,
 }
 
-/// What opening a store found.
+/// Result of opening a store.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpenReport {
     /// The directory was new.
@@ -87,7 +87,7 @@ pub struct OpenReport {
     pub unused: bool,
     /// Records replayed, control records included.
     pub records: u64,
-    /// What was cut off the log's end.
+    /// Part that was truncated from the end of the log.
     pub torn: Option<TornTail>,
     /// Why the latest snapshot was not read, but an older one and the log behind that.
     pub passed_over: Option<String>,
@@ -187,7 +187,7 @@ impl Store {
         format::format(options, now_ms)
     }
 
-    /// Who the directory belongs to.
+    /// Identity of the directory.
     pub fn identity(&self) -> &MetaProperties {
         &self.identity
     }
@@ -303,14 +303,14 @@ fn check_identity(options: &StoreOptions, identity: &MetaProperties) -> Result<(
     }
 }
 
-/// What went wrong, by who is at fault: the disk, what is on it, or the change.
+/// Error of the store, by origin: the disk, its contents, or the change.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The disk refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// Operation that failed.
         action: &'static str,
         /// On what.
         path: PathBuf,
@@ -325,7 +325,7 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// Problem and its position.
         detail: String,
     },
     /// The log contradicts itself, or the change contradicts the log.
@@ -333,7 +333,7 @@ pub enum StoreError {
     Contradiction {
         /// The record's offset.
         offset: i64,
-        /// What is wrong with it.
+        /// Description of the problem.
         source: ApplyError,
     },
     /// A change has more records than the log takes; nothing was changed.

@@ -19,29 +19,29 @@ use crate::replica::data_dir::{DELETED, STRAY};
 use crate::replica::last_shutdown::Offsets;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition};
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The directory.
     pub path: PathBuf,
-    /// Whose it is.
+    /// Identity of the directory.
     pub identity: MetaProperties,
     /// The last stop was clean.
     pub clean: bool,
-    /// What concerns no single partition.
+    /// Findings about the whole directory.
     pub findings: Vec<Finding>,
     /// Every partition, the metadata log first, then by topic and index.
     pub partitions: Vec<PartitionVerdict>,
 }
 
-/// What was found in one partition.
+/// Findings in one partition.
 #[derive(Clone, Debug)]
 pub struct PartitionVerdict {
     /// Its topic.
     pub topic: String,
     /// Its number.
     pub index: i32,
-    /// What is in it, and what is wrong.
+    /// Contents and problems.
     pub checked: Checked,
 }
 
@@ -81,7 +81,7 @@ pub fn check(dir: &Path, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Report, St
     Ok(Report { path: dir.to_owned(), identity, clean, findings, partitions })
 }
 
-/// What is known of the directory as a whole.
+/// Facts about the whole directory.
 struct Examiner<'a> {
     dir: &'a Path,
     clean: bool,

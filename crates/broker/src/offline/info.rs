@@ -10,20 +10,20 @@ use super::{StorageError, directories, lock_existing, sizes};
 use crate::metadata::store::{Contents, METADATA_DIR, inspect, objections};
 use crate::replica::data_dir::DataDirError;
 
-/// What is in a data directory.
+/// Contents of a data directory.
 #[derive(Clone, Debug)]
 pub struct Info {
     /// The directory.
     pub path: PathBuf,
-    /// Whose it is; `None` if it is not formatted.
+    /// Identity; `None` if it is not formatted.
     pub identity: Option<MetaProperties>,
     /// A process holds it at the moment.
     pub in_use: bool,
     /// The last stop was clean.
     pub clean: bool,
-    /// What the metadata log says; `None` if there is none.
+    /// Contents of the metadata log; `None` if there is none.
     pub metadata: Option<Contents>,
-    /// What keeps this version from serving it.
+    /// Reasons for which this version cannot serve it.
     pub objections: Vec<String>,
     /// Partitions, by topic and index.
     pub partitions: Vec<StoredPartition>,

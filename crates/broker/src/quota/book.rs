@@ -13,7 +13,7 @@ use crate::quota::{Accounts, Client, Used};
 /// Seconds of a limit that a single answer may be worth: what the rate is measured over.
 const BURST_SECONDS: f64 = 10.0;
 
-/// What clients may use and have used.
+/// Quotas of clients, and their use.
 #[derive(Default)]
 pub(crate) struct QuotaBook {
     /// True if there is any limit: without one, nothing is locked or measured.

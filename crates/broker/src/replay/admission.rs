@@ -9,12 +9,13 @@
 
 use super::ghosts::{FileId, Ghosts};
 
-/// What the kernel says about memory: of the machine, or of the group of processes with the least room, whichever is tighter.
+/// Memory figures of the kernel: of the machine, or of the control group with the least room,
+/// whichever is smaller.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Observation {
     /// All there is, in bytes.
     pub(crate) total: u64,
-    /// What nobody uses, not even the page cache.
+    /// Free memory, which not even the page cache uses.
     pub(crate) free: u64,
     /// That, and what could be had by dropping clean pages.
     pub(crate) available: u64,
@@ -23,7 +24,7 @@ pub(crate) struct Observation {
     pub(crate) stalled: f64,
 }
 
-/// How memory stands.
+/// State of the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MemoryState {
     Free,
@@ -32,7 +33,7 @@ pub(crate) enum MemoryState {
     Stalled,
 }
 
-/// What becomes of a range that is read from the disk.
+/// Decision about a range that is read from the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It goes through the page cache and stays.
@@ -68,7 +69,7 @@ const CALM: f64 = 2.0;
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     level: MemoryState,
-    /// What may still be brought in before the next observation.
+    /// Bytes that may still be read into the page cache before the next observation.
     room: u64,
     ghosts: Ghosts,
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 /// A file, by device and number.
 pub(crate) type FileId = (u64, u64);
 
-/// What a mark stands for: no page is smaller.
+/// Bytes per mark: no page is smaller.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 
 /// Blocks that are remembered and forgotten together: 1 MiB.
@@ -17,7 +17,7 @@ const CHUNK_BLOCKS: u64 = 256;
 /// More than these are not remembered; they take some 10 MB, for 64 GB that were read.
 pub(crate) const CHUNKS: usize = 64 * 1024;
 
-/// What was read, up to a capacity; what was read longest ago goes first.
+/// Ranges that were read, up to a capacity; the oldest is dropped first.
 #[derive(Debug, Default)]
 pub(crate) struct Ghosts {
     capacity: u64,

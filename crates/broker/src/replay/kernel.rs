@@ -30,7 +30,7 @@ impl Kernel {
         Kernel { root: root.to_owned(), refaulted: None }
     }
 
-    /// How memory stands; `None` if nothing tells.
+    /// State of the memory; `None` if the kernel reports nothing.
     pub(crate) fn observe(&mut self) -> Option<Observation> {
         let machine = self.read("proc/meminfo")?;
         let of = |key| Some(value(&machine, key)? * 1024);

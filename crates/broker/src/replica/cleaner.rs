@@ -38,7 +38,7 @@ struct Totals {
     backlog_bytes: AtomicU64,
 }
 
-/// What `/metrics` shows of compaction.
+/// Figures of compaction for `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CleanerStats {
     /// Logs compacted so far, each time anew.
@@ -140,7 +140,7 @@ impl Cleaner {
         self.totals.backlog_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// What was done since the start.
+    /// Work since the start.
     pub(crate) fn stats(&self) -> CleanerStats {
         let totals = &self.totals;
         CleanerStats {
@@ -161,7 +161,7 @@ struct Throttle {
     paid_at: Option<Instant>,
 }
 
-/// What is due sooner is not waited for.
+/// An earlier timer does not wait.
 const WAIT_MIN: Duration = Duration::from_millis(10);
 
 /// The longest wait at a time, so that a raised rate is not waited for.

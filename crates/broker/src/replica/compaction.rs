@@ -22,7 +22,7 @@ pub(crate) struct Chosen {
     dirt: DirtySection,
 }
 
-/// How a compaction came to an end.
+/// Outcome of a compaction.
 enum CompactionOutcome {
     /// Up to this offset the log is compacted.
     Done(i64, Counts),
@@ -170,7 +170,7 @@ impl Replicas {
         Ok(CompactionOutcome::Dropped)
     }
 
-    /// What is damaged stays so: the log is left alone until the next start.
+    /// A damaged log is not compacted again until the next start.
     fn give_up(&self, partition: &Partition, error: &LogError) {
         self.cleaner.exclude(&key(partition));
         tracing::error!(partition = partition.name(), %error, "log cannot be compacted; the broker retries after the next start");

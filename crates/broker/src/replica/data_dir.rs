@@ -103,12 +103,12 @@ impl DataDir {
         &self.path
     }
 
-    /// How files are reached.
+    /// Access to files.
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// Who prepares files before they are needed.
+    /// Thread that prepares files before they are needed.
     pub(super) fn background(&self) -> &Background {
         &self.background
     }

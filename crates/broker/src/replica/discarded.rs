@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::clock::now_ms;
 use crate::replica::{Partition, Replicas};
 
-/// What is to be removed, by when.
+/// Files to remove, with their times.
 #[derive(Default)]
 pub(super) struct PendingRemoval(Mutex<BTreeMap<i64, Vec<Retired>>>);
 

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::config::TopicConfig;
 use crate::replica::tally::Upkeep;
 
-/// What became of a sync.
+/// Result of a sync.
 pub(crate) type Synced = Result<(), LogError>;
 
 /// The syncs of one partition's log, and the topic's rule for acknowledgements.

@@ -12,7 +12,7 @@ use crate::clock::now_ms;
 use crate::replica::last_shutdown::{Offsets, PartitionAtShutdown};
 use crate::replica::{Partition, Replicas};
 
-/// How often topics with `flush.ms` are looked for, at most and at least.
+/// Shortest and longest interval between checks for topics with `flush.ms`.
 const FLUSHES_MS: i64 = 5_000;
 const FLUSHES_MIN_MS: i64 = 50;
 

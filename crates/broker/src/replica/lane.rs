@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::replica::durability::{Synced, Syncs};
 
-/// What the log said to one batch.
+/// Result of the log for one batch.
 pub(crate) type AppendResult = Result<Appended, AppendError>;
 
 /// The lane of one partition. Shared by all shards.
@@ -119,7 +119,7 @@ impl Submitted {
     }
 }
 
-/// What a lane's writer is held for.
+/// Purpose for which a lane's writer is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Writing a group of batches, and the new segment that may take.

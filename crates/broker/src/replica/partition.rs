@@ -53,7 +53,7 @@ pub(crate) struct Partition {
     deleted: AtomicBool,
 }
 
-/// What names a partition.
+/// Identity of a partition.
 pub(crate) struct PartitionIdentity {
     pub(crate) topic: Arc<str>,
     pub(crate) topic_id: Uuid,

@@ -10,12 +10,12 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::replica::opening::Missing;
 
-/// How far the recovery of all logs has come.
+/// Progress of the recovery of all logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryProgress {
     /// Partitions that were to be recovered at the start.
     pub total: usize,
-    /// Those that are not served yet.
+    /// Partitions that are not served yet.
     pub left: usize,
     /// Bytes of log that were read and checked.
     pub checked_bytes: u64,
@@ -39,7 +39,7 @@ struct State {
 }
 
 impl Recovery {
-    /// How far it is.
+    /// Progress.
     pub fn progress(&self) -> RecoveryProgress {
         let state = self.state.lock();
         RecoveryProgress {

@@ -14,13 +14,13 @@ const ALL_BYTES: u64 = 16 << 20;
 const ADDRESS_BYTES: u64 = 2 << 20;
 const _: () = assert!(ADDRESS_BYTES < ALL_BYTES, "one address cannot use up the share of all");
 
-/// What all of them hold together.
+/// Memory of all of them together.
 #[derive(Debug, Default)]
 pub(crate) struct Newcomers {
     held: Mutex<HashMap<IpAddr, u64>>,
 }
 
-/// What one connection holds, given back when dropped.
+/// Memory of one connection, released on drop.
 #[derive(Debug)]
 pub(crate) struct NewcomerShare {
     newcomers: Arc<Newcomers>,

@@ -75,7 +75,7 @@ codes! {
         Prefixed = 4, "PREFIXED";
     }
 
-    /// What can be done with a resource.
+    /// Operations on a resource.
     Operation {
         All = 2, "ALL";
         Read = 3, "READ";
@@ -93,7 +93,7 @@ codes! {
         TwoPhaseCommit = 15, "TWO_PHASE_COMMIT";
     }
 
-    /// What an entry says.
+    /// Fields of an entry.
     Permission {
         Deny = 2, "DENY";
         Allow = 3, "ALLOW";
@@ -113,7 +113,7 @@ pub struct Acl {
     pub principal: String,
     /// An address, or `*`.
     pub host: String,
-    /// What is done.
+    /// Operation.
     pub operation: Operation,
     /// Whether it may be.
     pub permission: Permission,

@@ -16,7 +16,7 @@ pub(crate) use self::repeats::{AuditOrigin, Repeats};
 /// The tracing target.
 pub const TARGET: &str = "levada::audit";
 
-/// How much a question weighs.
+/// Log level of a check.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Weight {
     /// The client wanted to do that.

@@ -7,7 +7,7 @@ pub fn nonce() -> String {
     format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>())
 }
 
-/// What nobody outside this process knows; the same for as long as it runs.
+/// Secret of this process, constant while it runs.
 pub fn process_secret() -> &'static str {
     static SECRET: LazyLock<String> = LazyLock::new(nonce);
     &SECRET

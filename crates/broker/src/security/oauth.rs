@@ -56,7 +56,7 @@ pub enum OauthError {
     OtherIdentity {
         /// The user of the token.
         user: String,
-        /// Whom the client names.
+        /// User name from the client.
         asked: String,
     },
 }

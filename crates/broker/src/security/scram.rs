@@ -87,19 +87,19 @@ impl ScramMechanism {
         salted
     }
 
-    /// What a client proves that it knows.
+    /// Key that the client's proof demonstrates.
     pub fn client_key(self, salted_password: &[u8]) -> Vec<u8> {
         self.hmac(salted_password, b"Client Key")
     }
 
-    /// What a client sends as its proof.
+    /// Proof of the client.
     pub fn client_proof(self, salted_password: &[u8], auth_message: &str) -> Vec<u8> {
         let key = self.client_key(salted_password);
         let signature = self.hmac(&self.hash(&key), auth_message.as_bytes());
         xor(&key, &signature)
     }
 
-    /// What the server proves that it knows the credential with.
+    /// Key with which the server proves that it has the credential.
     pub fn server_signature(self, server_key: &[u8], auth_message: &str) -> Vec<u8> {
         self.hmac(server_key, auth_message.as_bytes())
     }
@@ -130,16 +130,16 @@ impl ScramMechanism {
     }
 }
 
-/// What the server keeps of a password.
+/// Stored form of a password.
 #[derive(Clone, PartialEq)]
 pub struct Credential {
-    /// What the password was salted with.
+    /// Salt of the password hash.
     pub salt: Vec<u8>,
     /// The hash of the client's key.
     pub stored_key: Vec<u8>,
     /// The server's key.
     pub server_key: Vec<u8>,
-    /// How often the password was hashed.
+    /// Iterations of the password hash.
     pub iterations: i32,
 }
 
@@ -200,7 +200,7 @@ enum State {
     Over,
 }
 
-/// Whom the client names.
+/// User name from the client.
 #[derive(Debug)]
 struct User {
     name: String,

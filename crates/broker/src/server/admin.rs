@@ -18,7 +18,7 @@ use crate::server::shard::Accepted;
 use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
 
-/// What the admin thread is given.
+/// Parameters of the admin thread.
 pub(crate) struct Duties {
     pub(crate) broker: Arc<Broker>,
     pub(crate) stop: Stop,
@@ -29,7 +29,7 @@ pub(crate) struct Duties {
     pub(crate) pulse: Option<Arc<Pulse>>,
 }
 
-/// How often segments that were rolled are flushed and checkpoints written.
+/// Interval between flushes of sealed segments and writes of checkpoints.
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
 
 /// The admin thread's runtime. It may be given tasks before the thread is started, which then does them.

@@ -40,7 +40,7 @@ enum State {
     Talking(Box<Exchange>),
 }
 
-/// How a client came in.
+/// Authentication of a client.
 struct Authenticated {
     identity: AuthenticatedUser,
     expires_ms: Option<i64>,
@@ -48,7 +48,7 @@ struct Authenticated {
     again_ms: Option<i64>,
 }
 
-/// What becomes of a frame.
+/// Outcome for a frame.
 pub(super) enum AuthStep {
     /// It is a request, to be answered.
     Through(BytesMut),
@@ -91,7 +91,7 @@ impl AuthGate {
         Self { session: Rc::new(session), sasl, state, talking: Instant::now() }
     }
 
-    /// Who the client is.
+    /// Identity of the client.
     pub(super) fn session(&self) -> &Rc<Session> {
         &self.session
     }
@@ -120,7 +120,7 @@ impl AuthGate {
         AuthError::Late
     }
 
-    /// How large the next frame may be.
+    /// Maximum size of the next frame.
     pub(super) fn frame_bytes_max(&self, broker: &Broker) -> u32 {
         let config = broker.config();
         match self.state {

@@ -11,14 +11,14 @@ use tokio::net::TcpStream;
 
 pub(crate) mod handshakes;
 
-/// What a connection may send by reference in one turn before others on its shard get theirs.
+/// Bytes that a connection may send by reference in one turn.
 const TURN_BYTES: u64 = 1 << 20;
 
 /// The same for bytes that are copied or encrypted, which takes several times as long.
 const COSTLY_TURN_BYTES: u64 = 256 << 10;
 const _: () = assert!(COSTLY_TURN_BYTES <= TURN_BYTES, "a costly turn is a shorter one");
 
-/// How a connection is secured.
+/// Security of a connection.
 pub(crate) enum Channel {
     /// Not at all.
     Plain,

@@ -28,10 +28,10 @@ const BUFFER_BYTES: usize = 256 << 10;
 const _: () = assert!(4 * BUFFER_BYTES as u64 == Thresholds::DEFAULT.cold_window_bytes);
 const _: () = assert!((BUFFER_BYTES as u64).is_multiple_of(ALIGNMENT));
 
-/// What a shard may hold for all its cold readers: 4 MiB.
+/// Maximum memory of a shard for all its cold readers: 4 MiB.
 const BUFFERS: u16 = 16;
 
-/// What direct reads are multiples of; all common devices do with it.
+/// Alignment of direct reads; sufficient for all common devices.
 const ALIGNMENT: u64 = 4096;
 
 pub(crate) struct ColdLane {

@@ -37,7 +37,7 @@ mod receive;
 
 use self::receive::MEMORY_WAIT;
 
-/// How much is read ahead of what a slow disk is waited for.
+/// Size of the read-ahead for a slow disk.
 const AHEAD_BYTES: u64 = 1 << 20;
 
 /// So much is kept back at most, in so many pieces, while more requests of the same client are answered.

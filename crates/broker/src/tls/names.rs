@@ -22,7 +22,7 @@ pub struct CertifiedName {
     pub(crate) principal: String,
 }
 
-/// Whose a broker's certificate is: its subject, and its other names.
+/// Names in a broker's certificate: its subject, and its alternative names.
 #[derive(Clone, Debug)]
 pub struct Names {
     subject: String,

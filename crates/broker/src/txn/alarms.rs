@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// What is due by itself, and when by the steady clock.
+/// Timers, and their times by the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct Alarms {
     now_ms: i64,

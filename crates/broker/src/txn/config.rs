@@ -8,10 +8,10 @@ pub struct TxnConfig {
     /// Time that a transactional id is remembered that nobody uses
     /// (`transactional.id.expiration.ms`).
     pub id_expiration_ms: i64,
-    /// How often transactions that take too long are looked for
+    /// Interval between scans for transactions that exceed their timeout
     /// (`transaction.abort.timed.out.transaction.cleanup.interval.ms`).
     pub abort_interval_ms: i64,
-    /// How often forgotten transactional ids are looked for
+    /// Interval between scans for expired transactional ids
     /// (`transaction.remove.expired.transaction.cleanup.interval.ms`).
     pub expiration_interval_ms: i64,
     /// Time to wait before markers and completions that could not be written are tried again.

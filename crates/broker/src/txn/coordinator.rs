@@ -103,7 +103,7 @@ enum Held {
     Abort(String),
 }
 
-/// What a request has led to.
+/// Outcome of a request.
 enum Decision {
     /// The answer, at once.
     Answer(Outcome),
@@ -258,7 +258,7 @@ impl Coordinator {
         Ok(Decision::Answer(Outcome::Verify(answer.collect())))
     }
 
-    /// What is known about an id that somebody claims to have got from here.
+    /// State of a transactional id that a client claims to own.
     fn named(&self, transactional_id: &str) -> Result<&Entry, TxnError> {
         if transactional_id.is_empty() {
             return Err(TxnError::InvalidRequest);

@@ -63,7 +63,7 @@ pub struct Markers {
     pub partitions: Vec<TopicPartition>,
 }
 
-/// What became of one marker.
+/// Result of one marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkerResult {
     /// It is in the log.

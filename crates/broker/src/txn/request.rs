@@ -23,7 +23,7 @@ pub struct InitRequest {
     pub keep_prepared: bool,
 }
 
-/// Who a producer is.
+/// Identity of a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProducerIdentity {
     /// The producer id; -1 if the answer tells none.
@@ -37,7 +37,7 @@ impl ProducerIdentity {
     pub const NONE: Self = Self { producer_id: -1, producer_epoch: -1 };
 }
 
-/// How a client ends transactions and enlarges them.
+/// Version of the client's transaction protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Partitions are added by request, the epoch stays the same from one transaction to the next: EndTxn up to

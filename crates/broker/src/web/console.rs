@@ -60,7 +60,7 @@ const LOGINS_AT_ONCE: usize = 2;
 /// Pages of records that are read at the same time, which bounds the memory of expanded batches.
 const READS_AT_ONCE: usize = 2;
 
-/// What the pages share.
+/// State that the pages share.
 pub(super) struct Console {
     broker: Arc<Broker>,
     desk: Desk,

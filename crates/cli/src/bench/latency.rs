@@ -63,7 +63,7 @@ pub(crate) struct Latency {
     extent: Extent,
 }
 
-/// What the producer and the consumer of a measurement share.
+/// State that the producer and the consumer of a measurement share.
 struct Shared<'a> {
     meter: &'a Meter,
     schedule: Schedule,

@@ -28,7 +28,7 @@ const PROGRESS: Duration = Duration::from_secs(1);
 /// A job of a measurement, which runs on a thread of its own.
 pub(super) type Job<'a> = Box<dyn FnOnce() -> Result<(), Failure> + Send + 'a>;
 
-/// What the threads of a measurement share.
+/// State that the threads of a measurement share.
 pub(super) struct Meter {
     begin: Instant,
     end: Option<Instant>,

@@ -7,7 +7,7 @@ use levada_wire::{StrBytes, messages::FindCoordinatorRequest};
 use super::{COMING_POLL, COMING_WAIT, Cluster, address};
 use crate::{failure::Failure, kafka_error};
 
-/// What a broker coordinates, numbered as in FindCoordinator.
+/// Kinds of coordinators, numbered as in FindCoordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coordinated {
     /// A consumer group.

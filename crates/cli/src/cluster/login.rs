@@ -16,7 +16,7 @@ use levada_wire::{
 
 use crate::{failure::Failure, kafka_error};
 
-/// Who the command line is, and whom it trusts.
+/// Credentials of the command line, and its trusted authorities.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Login {
     tls: Option<ClientTls>,

@@ -24,7 +24,7 @@ pub(crate) const MAX_TIMESTAMP: i64 = -3;
 /// ListOffsets knows [`MAX_TIMESTAMP`] from this version on.
 const MAX_TIMESTAMP_VERSION: i16 = 7;
 
-/// What the leader named by the metadata says until it knows of its partition.
+/// Error of a leader until it has its partition.
 const COMING: [i16; 3] = [kafka_error::UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER];
 const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 
@@ -48,7 +48,7 @@ pub(crate) struct OffsetQuery<'a> {
     pub(crate) timestamp: i64,
 }
 
-/// What a leader has found; both are -1 if there is no such record.
+/// Result of a leader; both are -1 if there is no such record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundOffset {
     pub(crate) offset: i64,

@@ -19,7 +19,8 @@ use crate::{
     settings::{Change, Setting},
 };
 
-/// Whom a limit is for: Kafka's entity types, each with a name or, without one, for all that have none.
+/// Entity of a limit: Kafka's entity types, each with a name or, without one, for all that have
+/// none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entity(Vec<(String, Option<String>)>);
 
@@ -69,7 +70,7 @@ impl fmt::Display for Entity {
 }
 
 impl Limit {
-    /// What `config set` asks for.
+    /// Changes of `config set`.
     pub(super) fn from_change(change: &Change) -> Result<Self, String> {
         match change {
             Change::Set(key, value) => match value.parse::<f64>() {

@@ -9,7 +9,7 @@ use crate::{
     interrupt,
 };
 
-/// How often new partitions, and new topics that match a pattern, are looked for.
+/// Interval between checks for new partitions, and for new topics that match a pattern.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Time that a broker may be away before a command that ends by itself gives up.

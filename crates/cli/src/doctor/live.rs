@@ -24,7 +24,7 @@ const TIMEOUT_SECONDS: u64 = 5;
 /// Clears a terminal from its upper left corner on.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// What was counted between two looks.
+/// Counts between two samples.
 #[derive(Debug, PartialEq, Serialize)]
 struct Sample {
     seconds: f64,

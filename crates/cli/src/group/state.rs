@@ -27,7 +27,7 @@ pub(super) struct Group {
     pub(super) kind: &'static str,
     pub(super) protocol_type: String,
     pub(super) state: String,
-    /// Who decides which partitions a member gets: the assignor's name.
+    /// Name of the assignor.
     pub(super) assignor: String,
     /// Of consumer groups.
     pub(super) epoch: Option<i32>,
@@ -59,7 +59,7 @@ pub(super) struct Partition {
 
 const CONSUMER: &str = "consumer";
 const CLASSIC: &str = "classic";
-/// What DescribeGroups calls a group that does not exist.
+/// State in DescribeGroups of a group that does not exist.
 const DEAD: &str = "Dead";
 const EMPTY: &str = "Empty";
 

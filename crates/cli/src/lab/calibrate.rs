@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What stands above the values: when, where, and why.
+/// Comment above the values: time, machine and reason.
 fn head(findings: &[Finding], doubts: &[String]) -> String {
     let (system, now) = (rustix::system::uname(), jiff::Zoned::now().strftime("%Y-%m-%d %H:%M"));
     let host = system.nodename().to_string_lossy();

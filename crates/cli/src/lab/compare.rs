@@ -95,7 +95,7 @@ fn cells(one: &Compared) -> Vec<String> {
     ]
 }
 
-/// What makes two runs comparable.
+/// Facts that make two runs comparable.
 fn machine(lines: &[Line]) -> Option<(&str, &str, usize)> {
     lines.iter().find_map(|line| match line {
         Line::Run(run) => Some((

@@ -18,7 +18,7 @@ use crate::{
     output::{counted, printable},
 };
 
-/// What was found so far in a segment.
+/// Findings in a segment so far.
 #[derive(Default)]
 struct Tally {
     /// The topic, if its records can be decoded.

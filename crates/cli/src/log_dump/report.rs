@@ -17,7 +17,7 @@ pub(super) struct Report<'a> {
     quiet: bool,
 }
 
-/// Whether a file is sound.
+/// Verdict about a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It is; with what it holds, in words.
@@ -26,7 +26,7 @@ pub(super) enum Verdict {
     Damaged {
         /// Byte from the start of the file, or line for text, of the first damage.
         at: u64,
-        /// What is wrong there.
+        /// Problem at that position.
         what: String,
     },
 }

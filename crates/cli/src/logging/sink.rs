@@ -22,7 +22,7 @@ pub(super) struct Sink {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the tracing layer writes to; one call is one line.
+/// Writer of the tracing layer; one call is one line.
 #[derive(Clone)]
 pub(super) struct Writer {
     orders: SyncSender<Order>,

@@ -92,7 +92,7 @@ impl From<Open> for Row {
     }
 }
 
-/// What coordinators know of these producers.
+/// State of these producers at coordinators.
 fn transactions(cluster: &mut Cluster, open: &[Open]) -> Result<BTreeMap<i64, Description>, Failure> {
     if open.is_empty() {
         return Ok(BTreeMap::new());

@@ -22,7 +22,7 @@ use crate::piece::Extent;
 use crate::ring::{Caching, Completion, Event, Key, Memory, Operation, Ring};
 use crate::sys::buf::{Buffer, BufferPool};
 
-/// How files are read.
+/// Way to read files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InflowOptions {
     /// What happens to the pages. [`Caching::Drop`] becomes [`Caching::Keep`] where it is not known.
@@ -44,9 +44,9 @@ impl Default for InflowOptions {
 #[derive(Debug)]
 pub struct Inflow {
     access: InflowOptions,
-    /// What is not asked for yet.
+    /// Ranges that are not requested yet.
     extents: VecDeque<Extent>,
-    /// What is under way or there, in order.
+    /// Ranges in progress or finished, in order.
     parts: VecDeque<Part>,
 }
 
@@ -186,7 +186,7 @@ fn aligned(extent: &Extent, alignment: u64) -> Extent {
     Extent { file: Arc::clone(&extent.file), offset, len }
 }
 
-/// What is said to a flag that the kernel or the file system does not know.
+/// Error for a flag that the kernel or the file system does not support.
 fn is_unknown(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP))
 }

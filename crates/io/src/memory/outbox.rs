@@ -42,7 +42,7 @@ use crate::thresholds::Thresholds;
 
 mod gather;
 
-/// How the next chain is made.
+/// Construction of the next chain.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
     /// Bytes in the chain at most, so that a thread with many connections stays fair.
@@ -54,7 +54,7 @@ pub struct Terms<'a> {
     pub thresholds: &'a Thresholds,
 }
 
-/// What a completion meant for the connection.
+/// Meaning of a completion for the connection.
 #[derive(Debug)]
 pub enum Outcome {
     /// More of the chain is under way.

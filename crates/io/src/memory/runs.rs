@@ -12,7 +12,7 @@
 
 use crate::thresholds::Thresholds;
 
-/// How a run leaves.
+/// Way to send a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SendMode {
     /// Copied into the socket's buffers.
@@ -26,9 +26,9 @@ pub enum SendMode {
 /// Some neighbours in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// How they leave.
+    /// Way to send them.
     pub mode: SendMode,
-    /// How many they are.
+    /// Their number.
     pub count: usize,
     /// Number of bytes they have together.
     pub bytes: usize,

@@ -19,12 +19,12 @@ use crate::piece::Extent;
 pub struct Trail {
     /// In the order in which they were read; neighbours are one range.
     ranges: VecDeque<Extent>,
-    /// What the last request was to bring in, whether it was missing or not.
+    /// Range of the last request, missing or not.
     asked: Vec<Extent>,
 }
 
 impl Trail {
-    /// How much stays behind the reader: more than its socket refers to.
+    /// Bytes that stay behind the reader: more than its socket refers to.
     pub const LAG_BYTES: u64 = 4 << 20;
 
     /// Notes what a request of this reader has brought in.
@@ -53,7 +53,8 @@ impl Trail {
         })
     }
 
-    /// What can be dropped now: all but the last [`LAG_BYTES`](Trail::LAG_BYTES), cut where no large page straddles the cut.
+    /// Range that can be dropped now: all but the last [`LAG_BYTES`](Trail::LAG_BYTES), cut where
+    /// no large page straddles the cut.
     pub fn ripe(&mut self) -> Vec<Extent> {
         let before = self.len();
         let mut excess = before.saturating_sub(Trail::LAG_BYTES);

@@ -20,11 +20,11 @@ use crate::piece::Extent;
 /// A range to bring into the page cache, and ranges to drop.
 #[derive(Debug)]
 pub struct Warm {
-    /// What is waited for.
+    /// Range to wait for.
     pub extent: Extent,
-    /// What the disk is asked for without waiting, so that it works while the range is sent.
+    /// Read-ahead without waiting, so that the disk works while the range is sent.
     pub ahead: Vec<Extent>,
-    /// What is dropped: read, and needed by nobody.
+    /// Range to drop: read, and no longer needed.
     pub behind: Vec<Extent>,
     /// Nothing is read beyond what is missing here, and that is [told](Warmed::brought_in).
     pub once: bool,
@@ -53,7 +53,7 @@ impl Warm {
     }
 }
 
-/// What a request came to.
+/// Outcome of a request.
 #[derive(Debug)]
 pub struct Warmed {
     /// Number of bytes of its range that are there now: fewer than it has if the file ends before.
@@ -63,7 +63,7 @@ pub struct Warmed {
     pub brought_in: Vec<Extent>,
 }
 
-/// What a [`Warmer`] may use.
+/// Resources of a [`Warmer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarmerLimits {
     /// Threads at most, at least one; each starts when the others are busy.

@@ -9,7 +9,7 @@ use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 
 use super::sigbus::Watched;
 
-/// How a mapping is going to be read, which decides what the kernel brings in before it is touched.
+/// Access pattern of a mapping, which determines the kernel's read-ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Here and there: nothing is read ahead.

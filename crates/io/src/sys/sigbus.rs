@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
-/// What the handler needs, complete before it is installed.
+/// State for the handler, complete before its installation.
 struct Installed {
     page_bytes: usize,
     previous: libc::sigaction,

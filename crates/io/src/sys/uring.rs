@@ -38,7 +38,7 @@ pub(crate) struct Core {
     thread: PhantomData<*const ()>,
 }
 
-/// What one operation refers to.
+/// Resources of one operation.
 pub(crate) struct Held {
     pub(crate) memory: Memory,
     pub(crate) verb: Verb,

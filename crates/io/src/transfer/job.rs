@@ -56,7 +56,7 @@ impl Job<'_> {
     }
 }
 
-/// What a path achieved.
+/// Result of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// The piece is done or the budget is spent.

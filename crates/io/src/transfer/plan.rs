@@ -73,7 +73,7 @@ fn is_large(question: &Question, thresholds: &Thresholds) -> bool {
 pub struct Question {
     /// Where the bytes are.
     pub source: Source,
-    /// How many there are.
+    /// Their number.
     pub len: u64,
     /// Encryption on the way.
     pub tls: Tls,

@@ -100,7 +100,8 @@ impl Queue {
         self.detour = Some(path);
     }
 
-    /// How much of the first piece may be sent before its pages are asked for: none, if it begins with cold pages.
+    /// Bytes of the first piece that may be sent before its pages are requested: none, if it begins
+    /// with cold pages.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.resident_bytes.saturating_sub(self.done)
     }

@@ -30,7 +30,7 @@ pub trait Seal {
 #[derive(Debug)]
 pub struct SealedTransfer {
     queue: Queue,
-    /// What the last turn reported.
+    /// Report of the last turn.
     cold: Option<Extent>,
     /// Encrypted, and not taken yet.
     rest: Vec<u8>,

@@ -59,7 +59,7 @@ pub use reheat::Reheat;
 pub use start::Start;
 pub use tls_fetch::TlsFetch;
 
-/// What can be started.
+/// Systems that can be started.
 #[derive(Debug, Clone)]
 pub struct Systems {
     /// The program that `serve` is a command of.
@@ -224,7 +224,7 @@ fn moving() -> Vec<Metric> {
     vec![Metric::less("cpu_s_per_gb", "broker CPU", "s/GB"), Metric::more("gb_per_s", "rate", "GB/s")]
 }
 
-/// What bytes of records cost the broker.
+/// Cost of record bytes for the broker.
 fn moved(bytes: u64, cpu: Duration, wall: Duration) -> Metrics {
     let gb = bytes as f64 / 1e9;
     Metrics::from([

@@ -41,7 +41,7 @@ const PIPES: [usize; 5] = [1 << 20, 64 << 10, 128 << 10, 256 << 10, 512 << 10];
 /// Sizes of memory that is sent.
 const SENDS: [usize; 7] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
 
-/// What a large fetch asks for in one partition, by default.
+/// Default size of a large fetch from one partition.
 const FETCH_BYTES: usize = 1 << 20;
 
 /// Header before each extent, as in a response.

@@ -47,7 +47,7 @@ pub struct Reads<'a> {
     len: u64,
 }
 
-/// What is asked of all ways of a group.
+/// Workload of all ways of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Setting {
     group: &'static str,
@@ -96,7 +96,7 @@ impl<'a> Reads<'a> {
         Ok(reads)
     }
 
-    /// What each reader reads, in which order.
+    /// Access pattern of each reader.
     fn shares(&self, setting: Setting) -> Vec<Share> {
         let readers = if setting.many { self.bench.places().allowed().len().max(1) } else { 1 };
         let mut blocks: Vec<u64> = (0..self.blocks).collect();

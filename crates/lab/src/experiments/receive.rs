@@ -39,7 +39,7 @@ pub struct Receives<'a> {
     bytes: u64,
 }
 
-/// What one run was.
+/// Description of one run.
 struct Received {
     file: File,
     batches: usize,

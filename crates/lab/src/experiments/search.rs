@@ -39,7 +39,7 @@ const PLACES: usize = 64;
 /// Where the magic byte ends: what has to be read of a batch to know its offset, size and form.
 const START_LEN: usize = 17;
 
-/// How much is read at once: the distance of index entries by default, and a header.
+/// Size of a read: the distance of index entries by default, and a header.
 const WINDOW_BYTES: usize = 4096 + HEADER_LEN;
 
 /// The experiment.
@@ -53,7 +53,7 @@ pub struct Searches {
     kafka: Option<Result<Kafka, String>>,
 }
 
-/// What a lookup finds: position, size and last offset of a batch.
+/// Result of a lookup: position, size and last offset of a batch.
 type Found = (u64, u64, i64);
 
 /// Which offsets are looked for.

@@ -27,7 +27,7 @@ pub struct Transfers<'a> {
     checksum: u64,
 }
 
-/// What is asked of all ways of a group.
+/// Workload of all ways of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Setting {
     group: &'static str,
@@ -88,7 +88,7 @@ impl<'a> Transfers<'a> {
     }
 }
 
-/// What one run was.
+/// Description of one run.
 struct Sent {
     part: Part,
     cpu_ns: f64,

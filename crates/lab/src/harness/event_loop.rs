@@ -14,13 +14,13 @@ use crate::error::LabError;
 use crate::harness::bench::Bench;
 use crate::machine::cpu;
 
-/// How often the loop looks whether it is over.
+/// Interval between checks for the end of the loop.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The number of the listener in the epoll set; connections have their index.
 const LISTENER: u64 = u64::MAX;
 
-/// What a connection waits for.
+/// Event for which a connection waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interest {
     /// The next request.

@@ -57,7 +57,7 @@ pub(crate) enum Wait {
     Release,
 }
 
-/// How a message is sent.
+/// Way to send a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum How {
@@ -86,7 +86,7 @@ pub(crate) enum How {
     },
 }
 
-/// What a worker is to send.
+/// Work of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Load {
     /// In which way.
@@ -97,7 +97,7 @@ pub(crate) struct Load {
     pub pieces: usize,
     /// Bytes of each of those.
     pub piece_bytes: usize,
-    /// How many messages.
+    /// Number of messages.
     pub messages: u32,
     /// True if the receiver makes a checksum; every message is different then.
     pub check: bool,
@@ -115,10 +115,10 @@ impl Load {
     }
 }
 
-/// What came of it.
+/// Result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sent {
-    /// How many messages.
+    /// Number of messages.
     pub messages: u32,
     /// Of the wall clock, until the last byte had arrived (with a receiver) or was sent.
     pub wall_ns: u64,
@@ -276,7 +276,7 @@ impl FileSender {
     }
 }
 
-/// Who sends, with the memory and the ring for it.
+/// Sender, with its memory and ring.
 enum Sender {
     Single(single::Single),
     Mixed(Box<mixed::Mixed>),

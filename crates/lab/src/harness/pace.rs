@@ -57,7 +57,7 @@ pub(crate) fn step_back() {
     let _ = levada_io::priority::last();
 }
 
-/// What a thread came to.
+/// Result of a thread.
 pub(crate) fn joined<T>(outcome: std::thread::Result<Result<T, LabError>>) -> Result<T, LabError> {
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -23,7 +23,7 @@ use crate::machine::environment::CONGESTION;
 
 mod receive;
 
-/// How the receiver takes bytes.
+/// Way in which the receiver takes bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiveMode {
@@ -67,7 +67,7 @@ enum Answer {
     },
 }
 
-/// What became of one part.
+/// Result of one part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Fewer than asked for if the connection ended.

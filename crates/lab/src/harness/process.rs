@@ -21,12 +21,12 @@ impl Spent {
         Spent { threads: of_threads(pid), whole: of_whole(pid) }
     }
 
-    /// What was spent since then.
+    /// Time used since then.
     pub(crate) fn since(pid: u32, before: &Spent) -> Duration {
         Spent::of(pid).less(before)
     }
 
-    /// What was spent from one moment to this one.
+    /// Time used between two moments.
     pub(crate) fn less(&self, before: &Spent) -> Duration {
         if before.threads.keys().any(|thread| !self.threads.contains_key(thread)) {
             return self.whole.saturating_sub(before.whole);
@@ -63,7 +63,7 @@ pub(crate) fn resident_bytes(pid: u32) -> u64 {
     status(pid, "VmRSS:") * 1024
 }
 
-/// How often its threads went to sleep and were woken, so far.
+/// Number of times that its threads have slept and woken so far.
 pub(crate) fn wakeups(pid: u32) -> u64 {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
     let of_task = |task: fs::DirEntry| {

@@ -21,7 +21,7 @@ pub struct Stopwatch {
     workers: Duration,
 }
 
-/// What happened between start and stop of a [`Stopwatch`].
+/// Activity between start and stop of a [`Stopwatch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed {
     /// Of the wall clock.
@@ -94,7 +94,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Those that this process may use.
+    /// Processors that this process may use.
     pub fn of_this_process() -> Places {
         let set = rustix::thread::sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
         Places { allowed: (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect() }

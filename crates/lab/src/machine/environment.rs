@@ -16,7 +16,7 @@ use super::{host_memory, noise};
 /// The congestion control that both sides of every connection are set to, so that machines can be compared.
 pub const CONGESTION: &str = "cubic";
 
-/// What figures depend on.
+/// Facts that figures depend on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// The kernel's release.
@@ -25,7 +25,7 @@ pub struct Environment {
     pub processor: String,
     /// Processors that this process may use.
     pub processors: usize,
-    /// What the machine runs on, where it is a virtual one and says so.
+    /// Hypervisor, if the machine is virtual and reports it.
     pub hypervisor: Option<String>,
     /// Of main memory.
     pub memory_bytes: u64,
@@ -51,7 +51,7 @@ pub struct Environment {
     pub load: f64,
     /// True if the program is optimised.
     pub optimised: bool,
-    /// What the machine allows, by capability; with the reason where it does not.
+    /// Capabilities of the machine, with the reason for each missing one.
     pub capabilities: BTreeMap<String, String>,
 }
 

@@ -20,13 +20,14 @@ mod perf;
 use self::own::Own;
 use self::perf::Perf;
 
-/// How often each thing was seen: stacks, each as names from the outermost to the innermost, joined by `;`; or system calls.
+/// Number of samples of each item: stacks, each as names from the outermost to the innermost,
+/// joined by `;`; or system calls.
 pub type Seen = BTreeMap<String, u64>;
 
 /// So many samples a second; no round number, so that nothing that happens at one keeps step with it.
 const FREQUENCY: u32 = 997;
 
-/// Who looks at the stacks; one at a time.
+/// Profiler; one at a time.
 static SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
 /// True if there is one: all that a stopwatch asks when there is none.
 static SAMPLING: AtomicBool = AtomicBool::new(false);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// What disturbed an experiment. Shares are of all processors' time, from 0 to 1.
+/// Disturbances of an experiment. Shares are of all processors' time, from 0 to 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// Time that the hypervisor gave to other machines.
@@ -55,7 +55,7 @@ impl Watch {
         };
     }
 
-    /// What there was until now.
+    /// Values until now.
     pub fn noise(mut self) -> Noise {
         self.look();
         let (after, elapsed) = (Ticks::now().unwrap_or_default(), self.start.elapsed());

@@ -10,16 +10,16 @@ pub trait Experiment {
     /// One word, as on the command line.
     fn name(&self) -> &'static str;
 
-    /// What it shows, in a sentence.
+    /// Purpose, in a sentence.
     fn shows(&self) -> String;
 
-    /// What each run yields. The first one is what cases are ranked by.
+    /// Metrics of each run. The first one ranks the cases.
     fn metrics(&self) -> Vec<Metric>;
 
-    /// What is compared, groups together. The first case of a group is what the others of the group are compared with.
+    /// Cases, by group. The first case of a group is the baseline of the group.
     fn cases(&self) -> Vec<Case>;
 
-    /// What to draw it over; `None` for cases that differ in kind.
+    /// Axis of the picture; `None` for cases that differ in kind.
     fn sweep(&self) -> Option<Sweep> {
         None
     }
@@ -40,11 +40,11 @@ pub trait Experiment {
 /// One way of doing the work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// What the cases that are compared with each other have in common.
+    /// Common description of the cases that are compared.
     pub group: String,
     /// Its name within the group.
     pub name: String,
-    /// What it was set to, for whoever reads the record.
+    /// Parameters, for readers of the record.
     pub params: BTreeMap<String, String>,
 }
 
@@ -62,7 +62,7 @@ impl Case {
     }
 }
 
-/// What a run is for.
+/// Purpose of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pass {
     /// Every byte is checked; nothing is timed.
@@ -74,7 +74,7 @@ pub enum Pass {
 /// Values by the name of their metric.
 pub type Metrics = BTreeMap<String, f64>;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// A timed run.

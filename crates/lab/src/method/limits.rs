@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How much is done.
+/// Amount of work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Scale {
     /// For the test suite: does everything once and proves nothing but that it works.
@@ -45,7 +45,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What a scale stands for.
+    /// Meaning of a scale.
     pub fn of(scale: Scale) -> Limits {
         Limits {
             rounds: scale.choose(1, 15, 21, 51),

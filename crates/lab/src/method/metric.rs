@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How to draw cases that differ in a parameter: one curve for each name of a case.
+/// Picture of cases that differ in a parameter: one curve for each name of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sweep {
     /// The parameter that goes across; its values are numbers, and sizes if its name ends in `_bytes`.
@@ -16,7 +16,7 @@ pub struct Sweep {
 pub struct Metric {
     /// Its name among the values of a run.
     pub name: String,
-    /// What people call it.
+    /// Name for people.
     pub label: String,
     /// As one would print it: `s/GB`, `GB/s`, `µs`, or nothing for a count.
     pub unit: String,
@@ -54,12 +54,12 @@ impl Metric {
     }
 }
 
-/// What a check of the bytes came to.
+/// Result of a check of the bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// True if everything arrived as it was.
     pub sound: bool,
-    /// What was checked, in words: bytes, checksums, counts.
+    /// Description of the check: bytes, checksums, counts.
     pub what: String,
 }
 

@@ -11,7 +11,8 @@ pub struct Interval {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// How probable it is that the true median lies between the ends: at least 0.95 from six values on, less below.
+    /// Probability that the true median lies between the ends: at least 0.95 from six values on,
+    /// less below.
     pub confidence: f64,
     /// Of how many values.
     pub count: usize,

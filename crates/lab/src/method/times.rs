@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::experiment::Metrics;
 use super::metric::Metric;
 
-/// What [`values`] yields.
+/// Item of [`values`].
 pub(crate) fn metrics() -> [Metric; 5] {
     [
         Metric::less("mean_us", "mean", "µs"),

@@ -33,11 +33,11 @@ pub const PICTURES: [Picture; 3] = [
     Picture { name: "mixed", experiment: "mixed", group: "" },
 ];
 
-/// What somebody says.
+/// A statement.
 struct Claim {
     /// The article.
     source: char,
-    /// What it says, in our words.
+    /// Paraphrase of the claim.
     words: &'static str,
     says: Says,
     /// Why that is so.
@@ -46,7 +46,7 @@ struct Claim {
     if_not: &'static str,
 }
 
-/// What is claimed, such that it can be computed.
+/// Claim in computable form.
 enum Says {
     /// `this` has so many times the value of `that`; 1 is the same.
     Times { metric: Sum, this: At, that: At, times: f64 },
@@ -67,7 +67,7 @@ pub(crate) struct At {
     pub(crate) case: &'static str,
 }
 
-/// What measuring made of a claim.
+/// Result of measuring a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClaimVerdict {
     Confirmed,

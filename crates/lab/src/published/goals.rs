@@ -39,7 +39,7 @@ pub const PICTURES: [Picture; 4] = [
     Picture { name: "growth-fetch", experiment: GROWTH, group: "fetch, by bytes asked for" },
 ];
 
-/// What is to be reached.
+/// Goal.
 struct Goal {
     work: &'static str,
     metric: Sum,
@@ -62,7 +62,7 @@ enum Bound {
     ValueAtLeast(f64),
 }
 
-/// What measuring made of a goal.
+/// Result of measuring a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GoalVerdict {
     Reached,

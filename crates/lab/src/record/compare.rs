@@ -55,7 +55,7 @@ pub struct Change {
     pub high: f64,
 }
 
-/// What a comparison comes to.
+/// Result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparisonVerdict {

@@ -20,13 +20,13 @@ pub struct Summary {
     pub shows: String,
     /// Its metrics; the first one ranks.
     pub metrics: Vec<Metric>,
-    /// What it is drawn over.
+    /// Axis of the picture.
     pub sweep: Option<Sweep>,
     /// Its groups, in order.
     pub groups: Vec<Group>,
-    /// What is to be known, with the case that it is about.
+    /// Note, with the case that it concerns.
     pub notes: Vec<String>,
-    /// What else the machine did; none if the record stops before its end.
+    /// Other activity of the machine; none if the record is incomplete.
     pub noise: Option<Noise>,
 }
 
@@ -44,7 +44,7 @@ pub struct Group {
 pub struct Row {
     /// Its name.
     pub case: String,
-    /// What it was set to.
+    /// Parameters of the case.
     pub params: BTreeMap<String, String>,
     /// Medians by metric.
     pub metrics: BTreeMap<String, Interval>,
@@ -53,7 +53,7 @@ pub struct Row {
     pub relative: Option<Interval>,
     /// True if its bytes were checked, and sound.
     pub sound: Option<bool>,
-    /// What its system calls took, where each was on a clock.
+    /// Durations of its system calls, if each was measured.
     pub calls: Vec<Calls>,
 }
 
@@ -62,7 +62,7 @@ pub struct Row {
 pub struct Calls {
     /// The call.
     pub name: String,
-    /// How many.
+    /// Their number.
     pub calls: f64,
     /// Time that all of them took.
     pub total_ms: f64,

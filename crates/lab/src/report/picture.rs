@@ -23,11 +23,11 @@ pub(super) struct Curve {
     pub(super) points: Vec<(f64, Interval)>,
 }
 
-/// What an axis shows.
+/// Quantity on an axis.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     pub(super) label: String,
-    /// How its numbers are written.
+    /// Format of its numbers.
     pub(super) written: fn(f64) -> String,
 }
 

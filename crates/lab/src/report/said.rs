@@ -12,7 +12,7 @@ pub(super) fn doubts(summaries: &[Summary]) -> usize {
     summaries.iter().filter(doubtful).count()
 }
 
-/// What spoke against all figures before the first was taken.
+/// Doubts about all figures that existed before the first one.
 pub(super) fn before(lines: &[Line]) -> Vec<&str> {
     let notes = lines.iter().filter_map(|line| match line {
         Line::Note(note) if note.experiment.is_none() => Some(note.text.as_str()),
@@ -33,7 +33,7 @@ pub(super) fn best(group: &Group, metric: &Metric) -> Option<usize> {
     best.map(|(at, _)| at)
 }
 
-/// What came out, in a sentence.
+/// Result, in a sentence.
 pub(super) fn outcome(group: &Group, metric: &Metric) -> String {
     let (Some(at), Some(first)) = (best(group, metric), group.rows.first()) else { return String::new() };
     let row = &group.rows[at];
@@ -63,7 +63,7 @@ fn equals<'g>(group: &'g Group, metric: &Metric, best: usize) -> Vec<&'g str> {
     others.map(|(_, row)| row.case.as_str()).collect()
 }
 
-/// What the bars' length means.
+/// Meaning of the length of the bars.
 pub(super) fn axis(metric: &Metric) -> String {
     let good = match metric.better {
         Better::Less => "; less is better",

@@ -36,7 +36,7 @@ pub enum Next<'a> {
     },
     /// The end; `unused` bytes of zeros were allocated ahead of use.
     End {
-        /// How many.
+        /// Their number.
         unused: u64,
     },
     /// Bytes that are no batch.

@@ -8,7 +8,7 @@ use crate::disk::{At, Disk, Kind};
 use crate::recover::base_of;
 use crate::segment::{CLEANED, DELETED, SWAP};
 
-/// What is in the directory.
+/// Contents of the directory.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// Where segments begin, ascending.
@@ -17,9 +17,9 @@ pub(super) struct Names {
     pub(super) snapshots: Vec<i64>,
     /// Indexes of all kinds, with the segment they are of.
     pub(super) indexes: Vec<(i64, PathBuf)>,
-    /// What an interrupted deletion or compaction left.
+    /// Leftovers of an interrupted deletion or compaction.
     pub(super) leftovers: Vec<PathBuf>,
-    /// What no log has.
+    /// Files that no log has.
     pub(super) foreign: Vec<PathBuf>,
 }
 

@@ -10,7 +10,7 @@ use crate::disk::Disk;
 use crate::index::Aborted;
 use crate::segment::file_name;
 
-/// What the next start does with indexes that it does not trust, or that are not there.
+/// Treatment of distrusted or missing indexes by the next start.
 const REBUILT: &str = "the next start builds it again from the log";
 
 /// One segment while it is gone through.
@@ -177,7 +177,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whoever asks where an epoch ends must not be told of an offset in the midst of it.
+    /// The end offset of an epoch must not lie inside the epoch.
     fn judge_epoch(&mut self, path: &Path, position: u64, batch: &BatchView<'_>) {
         let (told, written) = (self.epochs.at(batch.base_offset()), batch.leader_epoch());
         if told < 0 || written < 0 || told == written {

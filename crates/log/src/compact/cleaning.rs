@@ -36,7 +36,7 @@ pub struct Job {
     pub now_ms: i64,
 }
 
-/// What was done so far.
+/// Work done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Bytes read to learn keys.
@@ -49,7 +49,7 @@ pub struct Counts {
     pub read_records: u64,
     /// Records in what was written.
     pub written_records: u64,
-    /// How full the map of keys got, from 0 to 1.
+    /// Used fraction of the key map, from 0 to 1.
     pub map_fill: f64,
 }
 
@@ -92,7 +92,7 @@ impl Cleaning {
         self.keys.latest() + 1
     }
 
-    /// What was done so far.
+    /// Work done so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }

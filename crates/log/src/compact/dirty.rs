@@ -7,7 +7,7 @@ use crate::partition::Partition;
 use crate::segment::Segment;
 use crate::{LogConfig, LogError};
 
-/// What compaction could work on.
+/// Section that compaction can process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtySection {
     /// The first offset that compaction has not seen. The checkpoint's, unless the log has none such any more.

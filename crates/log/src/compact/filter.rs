@@ -23,7 +23,7 @@ pub(super) struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// What stays of a whole, intact batch.
+    /// Remaining part of an intact batch.
     ///
     /// # Errors
     /// Records that are none, or a codec that fails.

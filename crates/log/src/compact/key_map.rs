@@ -57,7 +57,7 @@ impl KeyMap {
         self.latest
     }
 
-    /// How much of the room is taken, from 0 to 1.
+    /// Used fraction of the capacity, from 0 to 1.
     pub(super) fn fill(&self) -> f64 {
         self.used as f64 / self.slots.len() as f64
     }

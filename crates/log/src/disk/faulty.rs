@@ -35,7 +35,7 @@ impl FaultyDisk {
         *self.failing.lock() = None;
     }
 
-    /// What was asked since the last call, reads left out.
+    /// Operations since the last call, without reads.
     pub(crate) fn take_done(&self) -> Vec<String> {
         std::mem::take(&mut self.done.lock())
     }

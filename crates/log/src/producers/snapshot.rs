@@ -70,7 +70,7 @@ impl Producers {
         bytes
     }
 
-    /// What a snapshot's bytes say, or what is wrong with them.
+    /// Decodes a snapshot, or describes its damage.
     pub(crate) fn decode(bytes: &[u8], now_ms: i64) -> Result<Producers, String> {
         let (head, entries) = bytes.split_at_checked(HEAD_LEN).ok_or("shorter than its head")?;
         let version = i16::from_be_bytes([head[0], head[1]]);

@@ -15,7 +15,7 @@ use crate::{LogConfig, LogError, ReadError};
 /// Index entries of one segment that are collected at most.
 const ENTRIES_MAX: usize = 1 << 20;
 
-/// What a walk over a segment from its beginning found.
+/// Result of an iteration over a segment from its beginning.
 pub(super) struct Walked {
     /// Where the intact batches end.
     pub(super) position: u64,

@@ -33,7 +33,7 @@ pub(super) struct Windows {
     next: Option<WriteMap>,
 }
 
-/// Whose windows they are, and how large the file may become.
+/// Segment of the windows, and the maximum size of its file.
 pub(super) struct Target<'a> {
     pub(super) disk: &'a dyn Disk,
     pub(super) file: &'a File,
@@ -195,7 +195,7 @@ fn make(disk: &dyn Disk, path: &Path, segment_bytes: u64) -> Option<(File, Write
     }
 }
 
-/// What cannot be removed goes with the next opening.
+/// The next opening removes files that cannot be removed now.
 fn remove(disk: &dyn Disk, path: &Path) {
     drop(remove_if_there(disk, path));
 }

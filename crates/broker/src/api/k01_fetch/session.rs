@@ -12,13 +12,13 @@ use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
 use crate::fetch_session::{SessionRequest, Continued, PartitionKey, SessionPlan, PartitionState, SessionTopic};
 
-/// What has to be done with the answer.
+/// Treatment of the response.
 pub(super) enum After {
     /// It goes out as it is.
     Nothing,
     /// It opens a session for these.
     Open(Vec<(PartitionKey, FetchPartition)>),
-    /// What has not changed is left out.
+    /// The response omits unchanged partitions.
     Prune(Continued),
 }
 

@@ -22,9 +22,9 @@ pub(super) struct Member {
     pub(super) rebalance_timeout_ms: i32,
     /// A member silent for so long is removed.
     pub(super) session_timeout_ms: i32,
-    /// What it can do, best first.
+    /// Supported protocols, in order of preference.
     pub(super) protocols: Vec<Protocol>,
-    /// What the leader has given it.
+    /// Assignment by the leader.
     pub(super) assignment: Bytes,
     /// The join that waits for the next generation.
     pub(super) join: Option<Ticket>,

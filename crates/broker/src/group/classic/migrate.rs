@@ -17,9 +17,9 @@ use crate::group::turn::{PendingWrite, StepContext};
 pub(in crate::group) struct Migrant {
     /// Its id.
     pub(in crate::group) id: String,
-    /// What it wants; `classic` is set.
+    /// Subscription; `classic` is set.
     pub(in crate::group) metadata: MemberMetadata,
-    /// What it has, or shall have.
+    /// Current or target assignment.
     pub(in crate::group) assigned: Partitions,
 }
 

@@ -21,9 +21,9 @@ pub(super) struct Candidate {
     pub(super) id: String,
     /// Its name if it is static.
     pub(super) instance_id: Option<String>,
-    /// What it subscribes to, of the topics that exist.
+    /// Existing topics to which it subscribes.
     pub(super) topics: BTreeSet<Uuid>,
-    /// What it was to have before.
+    /// Previous target assignment.
     pub(super) before: Partitions,
 }
 
@@ -62,7 +62,7 @@ fn range(mut members: Vec<Candidate>, counts: &BTreeMap<Uuid, i32>) -> BTreeMap<
     assigned
 }
 
-/// Who has what while partitions are moved; members by their place.
+/// Assignment while partitions move; members by index.
 struct Balance {
     /// By topic and member.
     held: BTreeMap<Uuid, BTreeMap<usize, BTreeSet<i32>>>,

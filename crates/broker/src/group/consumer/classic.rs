@@ -16,7 +16,7 @@ use crate::group::topics::Topics;
 /// The only kind of classic group that consumer groups understand.
 const CONSUMER: &str = "consumer";
 
-/// What a classic join leads to.
+/// Outcome of a classic join.
 #[derive(Debug)]
 pub(in crate::group) struct Seated {
     /// The group with the member in it.

@@ -10,14 +10,14 @@ use crate::group::records::{ConsumerRecord, CurrentValue, Partitions};
 use crate::group::request::ConsumerHeartbeatRequest;
 use crate::group::topics::Topics;
 
-/// What a heartbeat leads to.
+/// Outcome of a heartbeat.
 #[derive(Debug)]
 pub(in crate::group) struct Beat {
-    /// What changes; none if nothing does.
+    /// Changes; none if nothing changes.
     pub(in crate::group) draft: Option<Draft>,
     /// The member's epoch from now on.
     pub(in crate::group) epoch: i32,
-    /// What the member may use, if it is to be told.
+    /// Assignment of the member, if the response contains it.
     pub(in crate::group) assigned: Option<Partitions>,
     /// The member selects topics by an expression that is to be matched once it has been answered.
     pub(in crate::group) awaits_matches: bool,
@@ -113,7 +113,7 @@ fn check_epoch(member: &Member, request: &ConsumerHeartbeatRequest) -> Result<()
     Err(GroupError::FencedMemberEpoch)
 }
 
-/// What the member wants from now on: what the request does not say stays as it is.
+/// New subscription of the member; fields that the request lacks stay as they are.
 fn wanted(member: &Member, request: &ConsumerHeartbeatRequest) -> crate::group::records::MemberMetadata {
     let mut metadata = member.metadata.clone();
     let keep = |new: &Option<String>, old: Option<String>| new.clone().or(old);

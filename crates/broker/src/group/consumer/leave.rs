@@ -81,7 +81,7 @@ impl Draft {
         self.write(ConsumerRecord::Member(member_id.to_owned(), None));
     }
 
-    /// What follows when members have been taken out.
+    /// Consequences of the removal of members.
     pub(super) fn settle_departure(&mut self, topics: &dyn Topics) {
         self.forget_regexes();
         self.raise_epoch(true, topics);

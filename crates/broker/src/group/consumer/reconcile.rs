@@ -20,11 +20,11 @@ pub(super) struct Goal<'a> {
     pub(super) epoch: i32,
     /// The member's target.
     pub(super) target: &'a Partitions,
-    /// What the member subscribes to; the target may be older.
+    /// Subscription of the member; the target may be older.
     pub(super) subscribed: &'a BTreeSet<Uuid>,
     /// The subscription has changed just now.
     pub(super) resubscribed: bool,
-    /// What the member says it has, if it says so.
+    /// Partitions that the member reports, if it does.
     pub(super) owned: Option<&'a Partitions>,
 }
 

@@ -56,7 +56,7 @@ pub(super) struct HeldFetch {
     pub(super) after: PersistId,
     /// The request that waits.
     pub(super) ticket: Ticket,
-    /// What it asks for.
+    /// Its request.
     pub(super) request: FetchRequest,
 }
 

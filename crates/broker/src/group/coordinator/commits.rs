@@ -257,7 +257,7 @@ impl Coordinator {
     }
 }
 
-/// What has expired, to be written together.
+/// Expired offsets, to be written together.
 #[derive(Default)]
 struct Ends {
     records: Vec<Record>,

@@ -13,7 +13,7 @@ use crate::group::request::{
 use crate::group::turn::{Continuation, PendingWrite};
 use crate::machine::Keyed;
 
-/// What is wrong with a request whatever the state of its group.
+/// Validation of a request that does not depend on the state of its group.
 pub(super) fn invalid(event: &Event, config: &GroupConfig) -> Option<GroupError> {
     let group_id = match event {
         Event::Join(_, request) => request.key(),

@@ -64,7 +64,7 @@ pub struct DescribedConsumer {
     pub regex: Option<String>,
     /// What it may use.
     pub assigned: Partitions,
-    /// What it shall have.
+    /// Target assignment.
     pub target: Partitions,
     /// It speaks the classic protocol.
     pub is_classic: bool,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::group::records::OffsetValue;
 
-/// What keeps a group's offsets and from when their age counts.
+/// Condition that keeps a group's offsets, and the start of their age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::group) struct Retention<'a> {
     /// From when the age counts.

@@ -46,7 +46,7 @@ pub struct ConsumerBeat {
     pub member_epoch: i32,
     /// When the next heartbeat is due; 0 for one that has left.
     pub heartbeat_interval_ms: i32,
-    /// What it may use, if that has changed.
+    /// New assignment, if it has changed.
     pub assigned: Option<Partitions>,
 }
 

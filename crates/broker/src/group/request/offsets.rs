@@ -16,9 +16,9 @@ pub struct TxnCommitRequest {
     pub group_instance_id: Option<String>,
     /// The generation or epoch the member believes in; -1 below version 3.
     pub generation: i32,
-    /// Whose transaction the commit is part of.
+    /// Producer of the transaction that contains the commit.
     pub producer: Producer,
-    /// What to store if the transaction commits.
+    /// Offsets to store if the transaction commits.
     pub topics: Vec<CommitTopic>,
 }
 
@@ -34,7 +34,7 @@ impl TxnCommitRequest {
 /// commits become valid or are dropped with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndTxnRequest {
-    /// Whose transaction ends; the marker carries this epoch.
+    /// Producer of the ending transaction; the marker has this epoch.
     pub producer: Producer,
     /// The epoch of the transaction coordinator that decided.
     pub coordinator_epoch: i32,

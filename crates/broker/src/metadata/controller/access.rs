@@ -57,7 +57,7 @@ pub fn delete_acls(image: &Image, filters: &[AclFilter]) -> Decision<Vec<Result<
     Decision { records: records.collect(), outcome }
 }
 
-/// What becomes of one user's credential for one mechanism. The mechanism is the protocol's number.
+/// Change of one user's credential for one mechanism. The mechanism is the protocol's number.
 #[derive(Clone, PartialEq)]
 pub enum AlterCredential {
     /// It goes.
@@ -73,9 +73,9 @@ pub enum AlterCredential {
         user: String,
         /// The mechanism.
         mechanism: i8,
-        /// How often the password was hashed.
+        /// Iterations of the password hash.
         iterations: i32,
-        /// What it was salted with.
+        /// Salt of the password hash.
         salt: Vec<u8>,
         /// The result.
         salted_password: Vec<u8>,
@@ -83,7 +83,7 @@ pub enum AlterCredential {
 }
 
 impl AlterCredential {
-    /// Whose credential it is.
+    /// User of the credential.
     pub fn user(&self) -> &str {
         match self {
             Self::Delete { user, .. } | Self::Set { user, .. } => user,

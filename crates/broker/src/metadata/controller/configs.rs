@@ -17,7 +17,7 @@ pub struct AlterConfig {
     pub change: ConfigChange,
 }
 
-/// What happens to a key's value.
+/// Operation on a key's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConfigChange {
     /// It becomes this.

@@ -29,7 +29,7 @@ pub fn check_topic_name(name: &str) -> Result<(), Refusal> {
 /// The longest name of what is configured or limited, bytes: as long as a string of the protocol. The name goes into each record.
 pub(super) const MAX_RESOURCE_NAME_LEN: usize = 32_767;
 
-/// What is said of a name that is longer.
+/// Error message for a longer name.
 pub(super) fn too_long(what: &str) -> String {
     format!("The name of the {what} is longer than {MAX_RESOURCE_NAME_LEN} bytes")
 }

@@ -11,12 +11,12 @@ use crate::metadata::records::{ClientQuotaRecord, Record};
 /// A limit and its new value, `None` to lift it.
 pub type QuotaChange = (String, Option<f64>);
 
-/// What happens to one entity's limits. Outcomes name it as the request did.
+/// Change of one entity's limits. Outcomes name it as the request did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterQuota {
     /// Kind and name of each part.
     pub entity: QuotaEntity,
-    /// What changes.
+    /// The changes.
     pub changes: Vec<QuotaChange>,
 }
 
@@ -84,7 +84,7 @@ fn alter(image: &Image, request: &AlterQuota) -> Result<Vec<Record>, Refusal> {
     Ok(records)
 }
 
-/// What can be limited for such an entity.
+/// Limits that apply to such an entity.
 fn keys(entity: &QuotaEntity) -> Result<&'static [(&'static str, Kind)], Refusal> {
     for (kind, name) in entity.iter() {
         if !["user", "client-id", "ip"].contains(&&**kind) {

@@ -15,9 +15,9 @@ use crate::metadata::records::{ConfigRecord, Record, RemoveTopicRecord, TopicRec
 pub struct NewTopic {
     /// Its name.
     pub name: String,
-    /// How many partitions; -1 for the broker's default or with `assignments`.
+    /// Number of partitions; -1 for the broker's default or with `assignments`.
     pub partitions: i32,
-    /// How many replicas; -1 for the broker's default or with `assignments`.
+    /// Number of replicas; -1 for the broker's default or with `assignments`.
     pub replication_factor: i16,
     /// Replicas by partition index; empty lets the controller choose.
     pub assignments: Vec<(i32, Vec<i32>)>,
@@ -25,7 +25,7 @@ pub struct NewTopic {
     pub configs: Vec<(String, Option<String>)>,
 }
 
-/// What a new topic gets when the request does not say, and what it may be given.
+/// Defaults and limits for a new topic.
 #[derive(Clone, Copy)]
 pub struct TopicRules<'a> {
     /// `num.partitions`
@@ -47,7 +47,7 @@ pub struct CreatedTopic {
     pub partitions: i32,
     /// Number of replicas each has.
     pub replication_factor: i16,
-    /// What was set on it.
+    /// Settings of the topic.
     pub configs: BTreeMap<String, String>,
 }
 
@@ -294,7 +294,7 @@ fn find(image: &Image, key: &TopicKey) -> Result<DeletedTopic, Refusal> {
     Ok(DeletedTopic { name: topic.name().to_string(), topic_id: topic.id(), partitions })
 }
 
-/// What occurs more than once.
+/// Values that occur more than once.
 pub(super) fn duplicates<T: Copy + Eq + std::hash::Hash>(items: impl IntoIterator<Item = T>) -> HashSet<T> {
     let mut seen = HashSet::new();
     items.into_iter().filter(|item| !seen.insert(*item)).collect()

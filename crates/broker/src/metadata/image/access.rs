@@ -12,7 +12,7 @@ use crate::metadata::records::{
 use crate::security::acl::{Acl, AclIndex};
 use crate::security::scram::Credential;
 
-/// What users prove that they know their password with, by user and mechanism's number.
+/// SCRAM credentials, by user and number of the mechanism.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials(Arc<BTreeMap<String, BTreeMap<i8, Credential>>>);
 

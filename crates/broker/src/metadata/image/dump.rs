@@ -8,7 +8,7 @@ use crate::metadata::records::{
     TopicRecord, UserScramCredentialRecord,
 };
 
-/// Who gave out producer ids is not kept.
+/// The image does not keep the broker that allocated producer ids.
 const NOBODY: i32 = -1;
 
 impl Image {

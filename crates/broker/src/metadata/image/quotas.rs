@@ -60,7 +60,7 @@ pub type QuotaLimits = BTreeMap<String, f64>;
 pub struct Quotas(Arc<BTreeMap<QuotaEntity, QuotaLimits>>);
 
 impl Quotas {
-    /// What is set on one entity.
+    /// Limits of one entity.
     pub fn limits(&self, entity: &QuotaEntity) -> Option<&QuotaLimits> {
         self.0.get(entity)
     }

@@ -48,7 +48,7 @@ pub struct PartitionRegistration {
     pub adding_replicas: Vec<i32>,
     /// Replicas that may lead though not in sync.
     pub eligible_leader_replicas: Vec<i32>,
-    /// Who could lead last.
+    /// Last known leaders.
     pub last_known_elr: Vec<i32>,
 }
 

@@ -83,7 +83,7 @@ impl Body for FeatureLevelRecord {
 /// A block of producer ids was handed to a broker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProducerIdsRecord {
-    /// Who got the block.
+    /// Broker that got the block.
     pub broker_id: i32,
     /// Its epoch then.
     pub broker_epoch: i64,

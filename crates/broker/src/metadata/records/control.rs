@@ -22,7 +22,7 @@ pub enum ControlRecord {
     SnapshotFooter,
     /// The quorum protocol's level: 1 where voters are kept in the log.
     KRaftVersion(i16),
-    /// Who votes.
+    /// Voters of the quorum.
     Voters(Vec<Voter>),
 }
 
@@ -33,7 +33,7 @@ pub struct LeaderChange {
     pub leader_id: i32,
     /// The voters' node ids.
     pub voters: Vec<i32>,
-    /// Those who voted for the leader.
+    /// Voters that voted for the leader.
     pub granting_voters: Vec<i32>,
 }
 

@@ -13,7 +13,7 @@ use super::body::{
 pub struct ClientQuotaRecord {
     /// Kind (`user`, `client-id` or `ip`) and name of each part; null stands for all without a limit of their own.
     pub entity: Vec<(String, Option<String>)>,
-    /// What is limited, such as `producer_byte_rate`.
+    /// Limited quantity, such as `producer_byte_rate`.
     pub key: String,
     /// The limit; ignored if it is removed.
     pub value: f64,

@@ -11,7 +11,7 @@ use super::replay::Reader;
 use super::{METADATA_DIR, StoreError};
 use crate::metadata::image::Image;
 
-/// What the metadata log of a directory says.
+/// Contents of the metadata log of a directory.
 #[derive(Clone, Debug)]
 pub struct Contents {
     /// The state it adds up to, as far as it could be read.

@@ -82,7 +82,7 @@ pub(super) fn load(disk: &Arc<dyn Disk>, path: &Path, limits: SegmentLimits) -> 
     Ok(Loaded { journal, replay, quorum, epochs, records, bytes, torn, passed_over })
 }
 
-/// What has been read so far.
+/// State of the replay so far.
 pub(super) struct Reader {
     path: PathBuf,
     pub(super) replay: Replay,

@@ -51,7 +51,7 @@ impl StoreLimits {
     }
 }
 
-/// What was written since the latest snapshot.
+/// Bytes written since the latest snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Since {
     /// Bytes of batches.

@@ -45,7 +45,7 @@ pub(super) fn snapshots(disk: &dyn Disk, dir: &Path) -> Result<Vec<SnapshotId>, 
     Ok(found)
 }
 
-/// What a snapshot holds.
+/// Contents of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Snapshot {
     pub(super) timestamp_ms: i64,

@@ -12,7 +12,7 @@ use super::jwks::{Jwks, UnknownKey};
 /// A token that is believed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
-    /// Whom it names.
+    /// Subject of the token.
     pub user: String,
     /// Until when it is valid, in milliseconds since 1970.
     pub expires_ms: i64,
@@ -44,7 +44,7 @@ pub enum JwtError {
     Issuer,
 }
 
-/// How a token may be signed.
+/// Signature algorithms of tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Algorithm {
     Rs256,

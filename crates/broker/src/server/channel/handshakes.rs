@@ -31,7 +31,8 @@ use crate::tls::{Tls, TlsContext};
 /// Time that a handshake may take, the network included.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How many may be under way, and which part of the descriptors of the process they may take.
+/// Maximum number of handshakes in progress, and the fraction of the file descriptors that they may
+/// take.
 const UNDER_WAY_MAX: u64 = 8192;
 const DESCRIPTORS_PART: u64 = 4;
 
@@ -67,7 +68,7 @@ enum Failed {
     Io(#[from] std::io::Error),
 }
 
-/// What the handshakes of the thread share.
+/// State that the handshakes of the thread share.
 struct Shared {
     broker: Arc<Broker>,
     shards: Vec<mpsc::Sender<Accepted>>,

@@ -72,7 +72,7 @@ fn decide_classic(
     }
 }
 
-/// What a repeated request is answered; none if this one ends the transaction.
+/// Answer to a repeated request; none if this request ends the transaction.
 fn judge(current: &Transaction, request: &EndRequest) -> Result<Option<ProducerIdentity>, TxnError> {
     let EndRequest { producer_id, producer_epoch, commit, .. } = *request;
     if current.producer_id != producer_id && !current.ran_over_from(producer_id, producer_epoch) {

@@ -23,7 +23,7 @@ pub(crate) fn is_state(name: &str) -> bool {
     STATE_NAMES.contains(&name)
 }
 
-/// What to list; an empty list matches everything.
+/// Filter of the list; an empty list matches everything.
 #[derive(Clone, Default)]
 pub struct ListFilter<'a> {
     /// Names of states, as Kafka writes them.

@@ -12,7 +12,8 @@ use bytes::Bytes;
 pub(crate) struct Ledger {
     /// The number of the first entry.
     first: u32,
-    /// What each send referred to, without gaps; `None` where the kernel is done but an earlier one is not.
+    /// Memory of each send, without gaps; `None` if the kernel has finished it but not an earlier
+    /// one.
     entries: VecDeque<Option<(Vec<Bytes>, u64)>>,
     parked_bytes: u64,
 }

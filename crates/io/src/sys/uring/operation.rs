@@ -93,7 +93,7 @@ impl Memory {
     }
 }
 
-/// How a read treats the page cache.
+/// Treatment of the page cache by a read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Caching {
     /// Pages stay, as usual.

@@ -7,7 +7,7 @@ pub struct RingOptions {
     pub entries: u32,
     /// Number of operations that may be under way, rounded up to a power of two.
     pub in_flight: u32,
-    /// Who does the work.
+    /// Thread that does the work.
     pub mode: Mode,
 }
 
@@ -17,7 +17,7 @@ impl Default for RingOptions {
     }
 }
 
-/// Who takes operations up and posts completions. The first two exclude each other.
+/// Threads that start operations and post completions. The first two exclude each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// The ring's own thread, in its own calls (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1): nothing interrupts it.
@@ -28,6 +28,6 @@ pub enum Mode {
         /// Milliseconds.
         idle_ms: u32,
     },
-    /// Whoever the kernel interrupts: what Linux before 6.1 has.
+    /// Any thread that the kernel interrupts, as in Linux before 6.1.
     Plain,
 }

@@ -45,7 +45,7 @@ impl Key {
     }
 }
 
-/// What a completion queue entry says.
+/// Contents of a completion queue entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) user_data: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Entry {
     pub(crate) notification: bool,
 }
 
-/// What an entry means for the operation.
+/// Meaning of an entry for the operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step<T> {
     /// It is over.
@@ -109,7 +109,7 @@ impl<T> Slots<T> {
         Ok(Key::new(index, slot.generation))
     }
 
-    /// What an operation refers to, until the kernel's last word about it.
+    /// Resources of an operation, kept until its last completion.
     pub(crate) fn held(&mut self, key: Key) -> Option<&mut T> {
         let (index, generation) = Key::parts(key.0);
         let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation)?;

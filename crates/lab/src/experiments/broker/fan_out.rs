@@ -12,7 +12,7 @@ use crate::record::Metric;
 
 const CONSUMERS: usize = 4;
 
-/// What Kafka's consumer asks of a partition by default.
+/// Default fetch size of Kafka's consumer for a partition.
 const FETCH_BYTES: i32 = 1 << 20;
 
 const BATCH_LEN: usize = 16 << 10;

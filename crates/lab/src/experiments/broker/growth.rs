@@ -19,7 +19,7 @@ use crate::harness::program::allow_descriptors;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
-/// What grows.
+/// Growing quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Connections,

@@ -18,7 +18,7 @@ use crate::machine::cpu;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
-/// What Kafka's consumer asks of a partition by default.
+/// Default fetch size of Kafka's consumer for a partition.
 const FETCH_BYTES: i32 = 1 << 20;
 
 /// The backlog's batches and its segments; most of them are finished.
@@ -135,13 +135,13 @@ fn limit(bench: &Bench) -> Duration {
     Duration::from_millis(bench.scale().choose(300, 1_000, 4_000, 12_000))
 }
 
-/// What a replay does to these.
+/// Effect of a replay on these.
 const RATIOS: [(&str, &str, &str); 2] = [
     ("produce_p99_ms", "produce_p99_by_quiet", "produce p99 by quiet"),
     ("tail_p99_ms", "tail_p99_by_quiet", "tail p99 by quiet"),
 ];
 
-/// What a run shows: latencies, stalls of shards, and whether the tail is still in memory.
+/// Results of a run: latencies, stalls of shards, and the part of the tail that is still in memory.
 fn told(node: &Node, live: &Live, lived: &LiveResult, before: &Scrape) -> Result<Metrics, LabError> {
     let mut metrics = Metrics::new();
     lived.put(&mut metrics);

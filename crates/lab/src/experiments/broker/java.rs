@@ -14,7 +14,7 @@ use crate::record::{Metric, Verdict};
 
 const RECORD_LEN: u64 = 1024;
 
-/// How the producer is set.
+/// Settings of the producer.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     name: &'static str,

@@ -107,7 +107,7 @@ impl<'b> Many<'b> {
     }
 }
 
-/// What was acknowledged.
+/// Acknowledged records.
 struct Told {
     /// The last offset of each partition.
     ends: Vec<i64>,

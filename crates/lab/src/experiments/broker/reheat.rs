@@ -82,7 +82,7 @@ impl<'b> Reheat<'b> {
     }
 }
 
-/// What one consumer cost that read everything.
+/// Cost of one consumer that read everything.
 pub(super) struct Sweep {
     pub(super) time: Duration,
     /// None if the kernel does not tell.

@@ -32,7 +32,7 @@ const BATCH_LEN: usize = 16 << 10;
 /// In tables: the library that Levada encrypts with, and nothing else.
 const ALONE: &str = "rustls alone";
 
-/// What the bare loop reads and encrypts at a time.
+/// Bytes that the bare loop reads and encrypts at a time.
 const CHUNK: usize = 256 << 10;
 
 /// For each wait and write.

@@ -11,9 +11,9 @@ use crate::record::summary::{Group, Row, Summary};
 pub struct Finding {
     /// Its key in the file.
     pub key: &'static str,
-    /// What was found best here.
+    /// Best value on this machine.
     pub bytes: u64,
-    /// What holds without calibration.
+    /// Defaults without calibration.
     pub default_bytes: u64,
     /// In words.
     pub why: String,

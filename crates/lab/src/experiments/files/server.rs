@@ -18,7 +18,7 @@ use crate::harness::process::Spent;
 use crate::harness::program::{bare, free_addresses};
 use crate::machine::interrupt::Interrupt;
 
-/// Whose server it is.
+/// Implementation of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileServer {
     /// `levada files`: this very binary.

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(super) struct Faults {
     /// Small and large ones.
     pub(super) faults: u64,
-    /// Those that had to wait for the device.
+    /// Faults that waited for the device.
     pub(super) large: u64,
     /// In ticks of 10 ms.
     pub(super) user: Duration,
@@ -50,7 +50,7 @@ impl Faults {
     }
 }
 
-/// How often the calling thread has waited (voluntary switches).
+/// Number of voluntary context switches of the calling thread.
 pub(super) fn switches() -> u64 {
     waited(&fs::read_to_string("/proc/thread-self/status").unwrap_or_default())
 }

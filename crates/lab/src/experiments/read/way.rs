@@ -27,7 +27,7 @@ pub(super) enum ReadMethod {
     Ring(Depth),
 }
 
-/// How a ring is used.
+/// Use of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Depth {
     /// Reads under way at a time.
@@ -38,7 +38,7 @@ pub(super) struct Depth {
     polled: bool,
     /// All of them are waited for, and taken in at once.
     together: bool,
-    /// How the page cache is treated.
+    /// Treatment of the page cache.
     cache: Cache,
 }
 
@@ -54,7 +54,7 @@ enum Cache {
 /// Of a `preadv`.
 const BUFFERS: usize = 8;
 
-/// What one reader reads.
+/// Range of one reader.
 #[derive(Debug, Clone)]
 pub(super) struct Share {
     blocks: Vec<u64>,

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use levada_log::batch;
 use rustix::pipe::SpliceFlags;
 
-/// How batches get from the socket to the file.
+/// Way of batches from the socket to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReceiveMethod {
     /// As the broker does it.

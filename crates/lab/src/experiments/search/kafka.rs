@@ -23,7 +23,7 @@ pub(super) struct Kafka {
     answers: BufReader<ChildStdout>,
 }
 
-/// What came of some lookups.
+/// Results of some lookups.
 pub(super) struct Searched {
     /// Position and size of each batch.
     pub(super) found: Vec<(u64, u64)>,

@@ -25,7 +25,7 @@ pub(super) struct TransferMethod {
     pub(super) step_bytes: usize,
 }
 
-/// What moves the bytes.
+/// Implementation that moves the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A path of the transfer engine.
@@ -151,7 +151,7 @@ pub(super) enum Sender {
     Memory(Box<FileSender>),
 }
 
-/// What an engine sends, where to, and what encrypts it.
+/// Data, destination and encryption of an engine.
 pub(super) struct Source {
     file: Arc<File>,
     socket: TcpStream,
@@ -187,7 +187,7 @@ impl Source {
     }
 }
 
-/// What a sender has done so far.
+/// Progress of a sender.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
     /// System calls.

@@ -23,7 +23,7 @@ pub(super) struct Perf {
     answers: File,
 }
 
-/// What all calls begin with.
+/// Common prefix of all calls.
 const TRACEPOINT: &str = "syscalls:sys_enter_";
 
 /// So long perf may take to answer on a busy machine, and so often we look whether it still runs.

@@ -4,7 +4,7 @@
 
 use super::{At, Claim, Says, Sum};
 
-/// What stands above the rows.
+/// Text above the rows.
 pub(super) const HEAD: &str = "\
 # Claims of five articles, tested
 

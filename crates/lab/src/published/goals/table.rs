@@ -12,7 +12,7 @@ Processor time of the broker for one request, one client with five requests unde
 look like and why it bends where it does: [as work grows](../performance.md#as-work-grows).
 ";
 
-/// What stands above the rows.
+/// Text above the rows.
 pub(super) const HEAD: &str = "\
 # Cost of Levada, and goals
 

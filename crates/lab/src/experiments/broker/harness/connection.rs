@@ -32,7 +32,7 @@ const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// What was received and not handed out: `start..end`.
+    /// Received bytes that are not handed out yet: `start..end`.
     buffer: Vec<u8>,
     start: usize,
     end: usize,

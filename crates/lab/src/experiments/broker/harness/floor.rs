@@ -88,7 +88,7 @@ pub(crate) fn produced(place: &TopicPartition) -> io::Result<(BytesMut, usize)> 
     Ok((BytesMut::from(&response[..]), 4 + frames::produced_offset_at(place)))
 }
 
-/// What a fetch loop sends: batches of a file, as many as fit.
+/// Data of a fetch loop: batches of a file, as many as fit.
 #[derive(Debug)]
 pub(crate) struct Fetches<'a> {
     pub(crate) filled: &'a Filled,

@@ -75,7 +75,7 @@ pub(crate) fn produced_offset_at(place: &TopicPartition) -> usize {
     4 + 4 + 2 + place.topic.len() + 4 + 4 + 2
 }
 
-/// What a fetch asks for.
+/// Requested bytes of a fetch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) offset: i64,

@@ -17,7 +17,7 @@ use crate::harness::bench::Bench;
 use crate::harness::pace::{self, FixedRate, Latencies, joined};
 use crate::method::experiment::Metrics;
 
-/// What is sent, and how often.
+/// Records to send, and their rate.
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
     pub(crate) topic: String,

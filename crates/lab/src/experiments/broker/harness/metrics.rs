@@ -30,7 +30,7 @@ impl Scrape {
         own.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
     }
 
-    /// How much a family has grown since then.
+    /// Growth of a family since then.
     pub(crate) fn growth(&self, before: &Scrape, family: &str) -> Option<f64> {
         Some(self.sum(family)? - before.sum(family)?)
     }

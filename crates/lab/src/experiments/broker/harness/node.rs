@@ -20,7 +20,7 @@ use crate::machine::interrupt::Interrupt;
 mod kafka;
 mod levada;
 
-/// Whose broker it is.
+/// Implementation of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum System {
     /// Levada: this very binary, as `levada serve`.
@@ -47,7 +47,7 @@ pub(crate) struct Node {
     child: Option<Child>,
 }
 
-/// How to start it; addresses and directory stay the same over restarts.
+/// Start command; addresses and directory stay the same over restarts.
 #[derive(Debug)]
 struct Plan {
     systems: Systems,

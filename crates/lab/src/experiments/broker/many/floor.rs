@@ -15,7 +15,7 @@ use crate::experiments::broker::harness::frames::TopicPartition;
 use crate::harness::bench::Bench;
 use crate::harness::event_loop::{self, Interest};
 
-/// What the clients send, so that nothing has to be looked for.
+/// Prepared requests of the clients.
 #[derive(Debug)]
 pub(super) struct Load<'a> {
     /// Where the n-th connection, and each that comes a round later, sends its batches to.
