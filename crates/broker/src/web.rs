@@ -61,7 +61,7 @@ use crate::descriptors;
 const CONNECTIONS_MAX: u64 = 64;
 const DESCRIPTORS_PART: u64 = 16;
 
-/// Time that the head of a request may take, the wait for it included, and a connection in all.
+/// How long the head of a request may take, the wait for it included, and a connection in all.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
 
@@ -73,10 +73,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// State of a running broker, for the HTTP address. Scrapes call it on a thread that may wait, other requests on the HTTP thread.
 pub trait Source: Send + Sync + 'static {
-    /// Moved bytes by path.
+    /// What was moved by which path.
     fn transfers(&self) -> levada_io::Snapshot;
 
-    /// Requests of clients.
+    /// What clients asked for.
     fn stats(&self) -> &Stats;
 
     /// Partitions on this broker.
@@ -97,13 +97,13 @@ pub trait Source: Send + Sync + 'static {
     /// Transactional ids, and transactions that have ended.
     fn transactions(&self) -> TransactionStates;
 
-    /// Statistics of compaction.
+    /// What compaction has done.
     fn cleaner(&self) -> CleanerStats;
 
-    /// Old records that were read from the disk, by outcome.
+    /// What became of old records that were read from the disk.
     fn replays(&self) -> ReplayStats;
 
-    /// Progress of the recovery after an unclean shutdown.
+    /// How far the recovery after an unclean stop has come.
     fn recovery(&self) -> RecoveryProgress;
 
     /// The longest times that works had the writer of a partition, in the order of [`Work::ALL`].
@@ -136,7 +136,7 @@ pub enum WebError {
     Bind {
         /// The address as configured.
         listen: HostPort,
-        /// Error of the operating system.
+        /// What the system said.
         source: io::Error,
     },
     /// The system gives no thread or no event queue.

@@ -14,7 +14,7 @@ pub enum LogError {
     /// An operation on a file failed.
     #[error("cannot {operation} {}: {source}", path.display())]
     Io {
-        /// Operation that failed, as a verb.
+        /// What was tried, as a verb.
         operation: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -98,13 +98,13 @@ pub enum ReadError {
         /// The offset after the last.
         log_end: i64,
     },
-    /// The required data is not in the page cache, and the reader does not wait.
+    /// What has to be looked at is not in the page cache, and the reader said that it does not wait.
     #[error("the data is not in the page cache")]
     Cold,
     /// The disk failed.
     #[error(transparent)]
     Storage(#[from] LogError),
-    /// There is no valid batch at this position.
+    /// What lies at this place is no batch.
     #[error("{} has no batch at position {position} (search for offset {offset})", path.display())]
     Corrupt {
         /// The segment.
@@ -117,7 +117,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Meaning of the error for a reader that does not wait.
+    /// What the error means to one who does not wait.
     pub(crate) fn or_cold(self) -> ReadError {
         match self {
             ReadError::Storage(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => {

@@ -30,7 +30,7 @@ pub struct OpenOptions {
     pub disk: Arc<dyn Disk>,
     /// Counts the bytes that are read and checked while they are.
     pub checked_bytes: Arc<AtomicU64>,
-    /// Thread that prepares the windows for [`crate::AppendBy::Mapped`].
+    /// Who prepares what [`crate::AppendBy::Mapped`] writes to.
     pub background: Background,
 }
 

@@ -53,8 +53,7 @@ pub struct Slice {
     pub base_offset: i64,
     /// The first offset of the log at the time.
     pub log_start: i64,
-    /// True if the range lies in a segment that is no longer written to: waiting for more of it is
-    /// pointless.
+    /// Whether the range lies in a segment that is no longer written to: waiting for more of it is pointless.
     pub sealed: bool,
     // Whoever found it did not wait, and does not want to wait for what is said about it.
     cached: bool,
@@ -72,7 +71,7 @@ impl Slice {
         self.extent.as_ref().map_or(0, |extent| extent.len)
     }
 
-    /// True if there is nothing to read yet.
+    /// Whether there is nothing to read yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -158,7 +157,7 @@ impl Partition {
         self.latest_epoch.load(Ordering::Acquire)
     }
 
-    /// True if a failure of the storage has stopped all writing.
+    /// Whether a failure of the storage has stopped all writing.
     pub fn is_offline(&self) -> bool {
         self.offline.load(Ordering::Acquire)
     }
@@ -168,7 +167,7 @@ impl Partition {
         self.segments.load().iter().map(|segment| segment.size()).sum()
     }
 
-    /// Number of segments.
+    /// How many segments there are.
     pub fn segment_count(&self) -> usize {
         self.segments.load().len()
     }

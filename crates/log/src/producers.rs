@@ -264,7 +264,7 @@ impl Producers {
         completed
     }
 
-    /// True if the producer has a transaction open under this epoch.
+    /// Whether the producer has a transaction open under this epoch.
     pub(crate) fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
         let known = self.known.get(&producer_id);
         known.is_some_and(|producer| producer.epoch == epoch && producer.transaction_start.is_some())

@@ -148,7 +148,7 @@ async fn start(
     }
 }
 
-/// State that the partitions of one request share.
+/// What the partitions of one request have in common.
 struct Envelope {
     acks: i16,
     transactional_id: Option<StrBytes>,
@@ -200,7 +200,7 @@ async fn submit(
     submitted.map_err(|error| refusal(context.version(), error))
 }
 
-/// Error code, for a client of this version, for a batch outside its transaction.
+/// What a client of this version understands of a batch that its transaction does not cover.
 fn refusal(version: i16, error: TxnError) -> Failure {
     match error.before_fencing() {
         // Retried without a look for another leader.
@@ -324,7 +324,7 @@ fn examine(
     Ok(Append { leader_epoch, ..Append::client(validate::compress(records, &config)?) })
 }
 
-/// Checks of a well-formed batch for content that clients may not send.
+/// What a client may not put into a batch, although it is well formed.
 fn permitted(version: i16, partition: &Partition, batch: &BatchView<'_>) -> Result<(), Failure> {
     if batch.base_offset() != 0 {
         let text = format!(

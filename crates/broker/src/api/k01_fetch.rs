@@ -186,7 +186,7 @@ async fn look(targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     }
 }
 
-/// Bounds of the response.
+/// What bounds the answer.
 #[derive(Clone, Copy)]
 struct Limits {
     bytes_max: u32,

@@ -53,7 +53,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
     message!(DeleteTopicsResponse { responses: results.collect() })
 }
 
-/// Result for a topic.
+/// What has become of a topic.
 type TopicDeletion = (TopicKey, Result<DeletedTopic, Failure>);
 
 /// The topics that the client may delete, and refusals of the others. Whether a topic exists, or what name an id stands for, is
@@ -86,7 +86,7 @@ fn sort_out(context: &Context, keys: Vec<TopicKey>) -> (Vec<TopicKey>, Vec<Topic
     (permitted, refused)
 }
 
-/// Kafka's error message for an unknown topic.
+/// What Kafka says of an unknown topic.
 fn unexplained(code: ErrorCode) -> Option<&'static str> {
     match code {
         ErrorCode::UnknownTopicOrPartition => Some("This server does not host this topic-partition."),

@@ -50,10 +50,9 @@ pub struct Described {
     pub synonyms: Vec<Synonym>,
     /// The type.
     pub kind: ConfigType,
-    /// True if the value must not be shown: passwords, and keys that nobody knows, which might be
-    /// secret.
+    /// Whether the value must not be shown: passwords, and keys that nobody knows, which might be secret.
     pub sensitive: bool,
-    /// True if only a restart changes it.
+    /// Whether only a restart changes it.
     pub read_only: bool,
     /// One sentence for users.
     pub doc: &'static str,
@@ -70,7 +69,7 @@ pub struct Synonym {
     pub source: ConfigSource,
 }
 
-/// True if the value of a broker key must not be shown: it is a password, or nobody knows the key.
+/// Whether the value of a broker key must not be shown: it is a password, or nobody knows the key.
 pub(crate) fn is_sensitive(name: &str) -> bool {
     known(name).is_none_or(ConfigKey::is_secret)
 }
@@ -100,7 +99,7 @@ impl BrokerConfig {
         names.into_iter().map(|name| self.describe_broker_key(name)).collect()
     }
 
-    /// Dynamic settings of all brokers, by name.
+    /// What was set on all brokers while they ran, in order of name.
     pub fn describe_cluster(&self) -> Vec<Described> {
         let cluster = &self.settings().dynamic().cluster;
         let rows = cluster.iter().map(|(name, value)| {
@@ -173,8 +172,8 @@ fn topic_synonyms(settings: &Settings, topic: &TopicConfigKey) -> Vec<Synonym> {
     from_main(main, layers(settings, topic.broker.iter().map(|name| (*name).into())))
 }
 
-/// True if only a restart changes the key. As in Kafka, that is said of every key that is written
-/// for a listener, even of those that can be changed.
+/// Whether only a restart changes the key. As in Kafka, that is said of every key that is written for a listener, even of those that
+/// can be changed.
 fn is_read_only(name: &str) -> bool {
     let fixed = |key: &ConfigKey| key.dynamic == Dynamic::ReadOnly;
     match (broker_key(name), kafka_key(name)) {
@@ -206,7 +205,7 @@ fn from_main(main: &str, layers: Vec<Synonym>) -> Vec<Synonym> {
     layers.into_iter().skip_while(|synonym| synonym.name != main).collect()
 }
 
-/// Set values, in order of precedence, then the defaults.
+/// What was set, from the strongest layer down, then the defaults.
 pub(super) fn layers(
     settings: &Settings,
     names: impl Iterator<Item = Cow<'static, str>> + Clone,

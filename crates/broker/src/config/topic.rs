@@ -67,7 +67,7 @@ pub struct TopicConfig {
     pub unclean_leader_election: bool,
 }
 
-/// Cleanup policy for old records.
+/// What happens to old records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanupPolicy {
     /// Segments past their retention are deleted.

@@ -333,7 +333,7 @@ fn stored<M: Machine>(partition: &Partition, result: AppendResult) -> Result<i64
             tracing::error!(
                 partition = partition.name(),
                 %error,
-                "cannot store {} records; the coordinator is unavailable until the broker is restarted",
+                "{} records not stored; its coordinator serves no more until the broker is restarted",
                 M::SUBJECT
             );
             PersistFailure::Lost

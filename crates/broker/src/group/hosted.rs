@@ -44,7 +44,7 @@ impl Machine for Coordinator {
             let replayed =
                 Replayed { offset, transaction, key: record.key.unwrap_or_default(), value: record.value };
             if let Err(error) = self.replay(replayed) {
-                tracing::warn!(offset, %error, "skipped a group record that cannot be decoded");
+                tracing::warn!(offset, %error, "a group record is not understood and is passed over");
             }
         }
         Ok(())

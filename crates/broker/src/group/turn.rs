@@ -13,7 +13,7 @@ use super::records::Record;
 use super::request::Protocol;
 use super::timers::{Alarm, TimerKey, Timers};
 
-/// Context of a group while it handles one event.
+/// What a group may use while it handles one event.
 pub(super) struct StepContext<'a> {
     /// The time of the event, by the wall clock.
     pub(super) now_ms: i64,
@@ -21,7 +21,7 @@ pub(super) struct StepContext<'a> {
     pub(super) config: &'a GroupConfig,
     /// The coordinator's alarms.
     pub(super) timers: &'a mut Timers,
-    /// Actions for the host.
+    /// What the driver will be asked to do.
     pub(super) actions: &'a mut Vec<Action>,
     /// The rebalances of this turn, for the log.
     pub(super) rebalances: &'a mut Vec<Rebalance>,
@@ -99,7 +99,7 @@ impl AnyGroup {
     }
 }
 
-/// Assignment by a leader.
+/// What a leader has assigned.
 #[derive(Debug)]
 pub(super) struct Assignment {
     /// The group.
@@ -125,7 +125,7 @@ pub(super) struct Returned {
     pub(super) old_member_id: String,
     /// The leader before.
     pub(super) old_leader: Option<String>,
-    /// Previously supported protocols.
+    /// What it could do before.
     pub(super) old_protocols: Vec<Protocol>,
     /// Its rebalance timeout before.
     pub(super) old_rebalance_timeout_ms: i32,

@@ -103,12 +103,12 @@ impl DataDir {
         &self.path
     }
 
-    /// Access to files.
+    /// How files are reached.
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// Thread that prepares files before they are needed.
+    /// Who prepares files before they are needed.
     pub(super) fn background(&self) -> &Background {
         &self.background
     }

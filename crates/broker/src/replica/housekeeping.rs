@@ -12,7 +12,7 @@ use crate::clock::now_ms;
 use crate::replica::last_shutdown::{Offsets, PartitionAtShutdown};
 use crate::replica::{Partition, Replicas};
 
-/// Shortest and longest interval between checks for topics with `flush.ms`.
+/// How often topics with `flush.ms` are looked for, at most and at least.
 const FLUSHES_MS: i64 = 5_000;
 const FLUSHES_MIN_MS: i64 = 50;
 
@@ -52,7 +52,7 @@ impl Replicas {
         }
         if let Err(error) = self.upkeep.flush(partition.log(), levada_log::Partition::flush) {
             let offline = partition.log().is_offline();
-            tracing::error!(partition = partition.name(), offline, %error, "cannot flush the log");
+            tracing::error!(partition = partition.name(), offline, %error, "not flushed");
         }
     }
 

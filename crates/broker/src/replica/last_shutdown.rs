@@ -8,7 +8,7 @@ use crate::replica::TopicPartition;
 /// Offsets by partition, as checkpoints have them.
 pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;
 
-/// State in which the previous process left the directory.
+/// How the directory was left by the process before.
 pub(crate) struct LastShutdown {
     /// Every log was closed in good order.
     pub(crate) clean: bool,
@@ -19,7 +19,7 @@ pub(crate) struct LastShutdown {
     pub(crate) cleaned: Offsets,
 }
 
-/// State in which one partition was left; the default is that of a new partition.
+/// How one partition was left; the default is that of one that is new.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PartitionAtShutdown {
     pub(crate) clean: bool,
@@ -29,7 +29,7 @@ pub(crate) struct PartitionAtShutdown {
 }
 
 impl LastShutdown {
-    /// State in which one partition was left.
+    /// How one partition was left.
     pub(crate) fn of(&self, key: &TopicPartition) -> PartitionAtShutdown {
         let offset = |offsets: &Offsets| offsets.get(key).copied().unwrap_or(0);
         PartitionAtShutdown {
@@ -40,14 +40,14 @@ impl LastShutdown {
         }
     }
 
-    /// True if a checkpoint has a partition that is none any more.
+    /// Whether a checkpoint has a partition that is none any more.
     pub(crate) fn is_stale(&self, known: impl Fn(&str, i32) -> bool) -> bool {
         let mut keys = self.recovery_points.keys().chain(self.log_starts.keys());
         keys.any(|(topic, index)| !known(topic, *index))
     }
 }
 
-/// State of the partitions that are not served. Their checkpoints stay unchanged.
+/// What is known of the partitions that are not served. Their checkpoints stay as they were found.
 #[derive(Clone, Default)]
 pub(crate) struct UnservedPartitions(BTreeMap<TopicPartition, (PartitionAtShutdown, UnservedReason)>);
 
@@ -65,7 +65,7 @@ impl UnservedPartitions {
         self.0.is_empty()
     }
 
-    /// Number of partitions that could not be opened.
+    /// How many could not be opened.
     pub(crate) fn failed(&self) -> usize {
         self.0.values().filter(|(_, absence)| *absence == UnservedReason::Failed).count()
     }

@@ -26,7 +26,7 @@ pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
 /// Topic and index of a partition, as checkpoints name it.
 pub(crate) type TopicPartition = (String, i32);
 
-/// True if clients may only read `topic`.
+/// Whether clients may only read `topic`.
 pub(crate) fn is_internal(topic: &str) -> bool {
     topic == OFFSETS_TOPIC || topic == TRANSACTIONS_TOPIC
 }
@@ -53,7 +53,7 @@ pub(crate) struct Partition {
     deleted: AtomicBool,
 }
 
-/// Identity of a partition.
+/// What names a partition.
 pub(crate) struct PartitionIdentity {
     pub(crate) topic: Arc<str>,
     pub(crate) topic_id: Uuid,
@@ -185,12 +185,12 @@ impl Partition {
         }
     }
 
-    /// True if the operator is to be told that a marker could not be written here.
+    /// Whether the operator is to be told that a marker could not be written here.
     pub(crate) fn untold_marker(&self, now_ms: i64) -> bool {
         self.marker_warning.is_due(now_ms)
     }
 
-    /// True if its topic has been deleted.
+    /// Whether its topic has been deleted.
     pub(crate) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
     }

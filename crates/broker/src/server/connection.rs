@@ -37,7 +37,7 @@ mod receive;
 
 use self::receive::MEMORY_WAIT;
 
-/// Size of the read-ahead for a slow disk.
+/// How much is read ahead of what a slow disk is waited for.
 const AHEAD_BYTES: u64 = 1 << 20;
 
 /// So much is kept back at most, in so many pieces, while more requests of the same client are answered.
@@ -436,8 +436,7 @@ impl Connection {
         }
     }
 
-    /// True if old records may stay in the page cache. What this connection asked for itself a
-    /// moment ago is no second reading.
+    /// Whether old records may stay in the page cache. What this connection asked for itself a moment ago is no second reading.
     async fn is_admitted(&self, warm: &Warm) -> bool {
         let broker = self.shard.broker();
         let policy = broker.config().replay_cache;

@@ -62,7 +62,7 @@ pub enum StartError {
         address: String,
         /// The configuration key that named it.
         key: &'static str,
-        /// Error of the kernel.
+        /// What the kernel said.
         source: std::io::Error,
     },
     /// A socket of the service manager cannot be used.
@@ -71,7 +71,7 @@ pub enum StartError {
     /// A thread or its runtime cannot be made.
     #[error("cannot start a thread: {source}")]
     Runtime {
-        /// Error of the kernel.
+        /// What the kernel said.
         source: std::io::Error,
     },
     /// The HTTP address cannot be served.
@@ -235,19 +235,14 @@ impl Server {
             Ok(differences) => differences,
             Err(error) => {
                 for line in error.to_string().lines() {
-                    tracing::error!(
-                        "cannot reload the configuration; the previous one stays in force: {line}"
-                    );
+                    tracing::error!("the configuration stays as it was: {line}");
                 }
                 return;
             }
         };
-        tracing::info!(changed = applied.join(","), "configuration reloaded");
+        tracing::info!(changed = applied.join(","), "configuration read again");
         if !waiting.is_empty() {
-            tracing::warn!(
-                keys = waiting.join(","),
-                "these keys take effect at the next start of the broker"
-            );
+            tracing::warn!(keys = waiting.join(","), "these keys change with the next start of the broker");
         }
     }
 
@@ -275,7 +270,7 @@ impl Server {
             tracing::error!("the large-request thread panicked");
         }
         if self.console.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the console thread panicked");
+            tracing::error!("the thread of the console ended with a panic");
         }
         if self.admin.join().is_err() {
             tracing::error!("the admin thread panicked");

@@ -24,7 +24,7 @@ use crate::server::connection_limits::ConnectionPermit;
 use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
 
-/// State that the connections of one shard share; never leaves its thread.
+/// What the connections of one shard share; never leaves its thread.
 pub(crate) struct Shard {
     pub(crate) service: Rc<Service>,
     pub(crate) engine: RefCell<Engine>,
@@ -49,7 +49,7 @@ pub(crate) struct Accepted {
     pub(crate) stream: std::net::TcpStream,
     pub(crate) info: ConnectionInfo,
     pub(crate) permit: ConnectionPermit,
-    /// Security of the connection; on a TLS listener, after the handshake.
+    /// How it is secured; on a TLS listener, after the handshake.
     pub(crate) channel: Channel,
 }
 

@@ -57,7 +57,7 @@ pub struct Appended {
     pub log_append_time_ms: i64,
     /// The first offset of the log.
     pub log_start: i64,
-    /// True if the log had it already.
+    /// Whether the log had it already.
     pub duplicate: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct Discarded {
 }
 
 impl Discarded {
-    /// Number of removed segments.
+    /// How many segments went.
     pub fn count(&self) -> usize {
         self.segments.len()
     }

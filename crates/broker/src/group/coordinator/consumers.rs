@@ -59,7 +59,7 @@ impl DraftedGroup {
     }
 }
 
-/// Validation of a heartbeat that does not depend on the state of its group.
+/// What is wrong with a heartbeat whatever the state of its group.
 pub(super) fn invalid(request: &ConsumerHeartbeatRequest) -> Option<GroupError> {
     let blank = |text: &str| text.trim().is_empty();
     let what = |what| Some(GroupError::InvalidRequest(what));

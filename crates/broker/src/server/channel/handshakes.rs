@@ -28,19 +28,17 @@ use crate::shutdown::Stop;
 use crate::tls::names::CertifiedName;
 use crate::tls::{Tls, TlsContext};
 
-/// Time that a handshake may take, the network included.
+/// How long a handshake may take, the network included.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Maximum number of handshakes in progress, and the fraction of the file descriptors that they may
-/// take.
+/// How many may be under way, and which part of the descriptors of the process they may take.
 const UNDER_WAY_MAX: u64 = 8192;
 const DESCRIPTORS_PART: u64 = 4;
 
 /// A tenth of the processor time of a shard that wants the same processor, and all that no shard wants.
 const HANDSHAKES_NICE: i32 = 10;
 
-/// Time that a client that was refused has to take the reason, and how much it may still send
-/// meanwhile.
+/// How long a client that was refused has to take the reason, and how much it may still send meanwhile.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
 
@@ -68,7 +66,7 @@ enum Failed {
     Io(#[from] std::io::Error),
 }
 
-/// State that the handshakes of the thread share.
+/// What the handshakes of the thread share.
 struct Shared {
     broker: Arc<Broker>,
     shards: Vec<mpsc::Sender<Accepted>>,
