@@ -124,7 +124,9 @@ impl Source {
         let mut path = asked.to_owned();
         if path.is_dir() {
             let name = self.path.file_name();
-            path.push(name.ok_or_else(|| Failure::Usage(format!("{} does not end in a file name", self.path.display())))?);
+            path.push(name.ok_or_else(|| {
+                Failure::Usage(format!("{} does not end in a file name", self.path.display()))
+            })?);
         }
         let Ok(there) = fs::metadata(&path) else { return Ok(path) };
         if (there.dev(), there.ino()) == self.identity {
