@@ -14,7 +14,9 @@ fuzz_target!(|input: &[u8]| {
     let frame = Bytes::copy_from_slice(frame);
     let ours = FetchResponse::decode(frame.clone(), version);
     // The codec crate has limits of its own, so it may refuse what we accept, never the reverse.
-    let Ok((correlation_id, theirs)) = decode_response::<messages::FetchResponse>(frame, version) else { return };
+    let Ok((correlation_id, theirs)) = decode_response::<messages::FetchResponse>(frame, version) else {
+        return;
+    };
     let (found, ours) = ours.expect("the codec crate accepts it");
     assert_eq!(found, correlation_id);
     assert_eq!((ours.error_code, ours.session_id), (theirs.error_code, theirs.session_id));

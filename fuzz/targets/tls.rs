@@ -12,7 +12,6 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use bytes::BytesMut;
 use levada_broker::keystore::{ClientTls, SslSettings};
-use levada_broker::server::channel::session::{Next, TlsSession};
 use levada_broker::tls::TlsContext;
 use levada_broker::tls::names::{Names, Rules, subject};
 use levada_io::Seal;

@@ -105,7 +105,7 @@ fn offsets_go_by_a_file_from_group_to_group_and_to_kafkas_tools_and_back() {
     node.stop();
     let offsets = decoded(&node, "__consumer_offsets-");
     let of_old = |one: &&Value| one["key"]["group_id"] == "old" && one["type"] == "offset";
-    let old = offsets.iter().filter(of_old).next_back().expect("an offset of the group");
+    let old = offsets.iter().rfind(of_old).expect("an offset of the group");
     assert_eq!((&old["key"]["topic"], &old["value"]["offset"]), (&json!("clicks"), &json!(10)), "{old}");
     let metadata = decoded(&node, "__cluster_metadata-");
     assert!(metadata.iter().any(|one| one["type"] == "Topic" && one["name"] == "clicks"), "{metadata:?}");

@@ -172,7 +172,10 @@ impl Model {
             Change::Delete(topics) => {
                 let gone =
                     topics.iter().flat_map(|topic| topic.partitions.iter().map(|index| (topic.id, *index)));
-                gone.for_each(|key| drop((self.served.remove(&key), self.led.remove(&key))));
+                gone.for_each(|key| {
+                    self.served.remove(&key);
+                    self.led.remove(&key);
+                });
             }
             Change::BrokerConfig => {
                 self.broker = [ConfigResource::broker(NODE), ConfigResource::all_brokers()].map(configs);
